@@ -1,0 +1,16 @@
+//! How values become bytes: [`Value`], the formats, and the body template.
+//!
+//! Pure bytes: no I/O, no async, no allocation per row. A caller lends values one by one and owns the
+//! buffer they are written to; this crate never sees a socket or a database.
+
+mod format;
+mod json;
+mod rows;
+mod template;
+mod value;
+
+pub use format::Format;
+pub use json::write_value;
+pub use rows::{RowEncoder, Shape};
+pub use template::{Segment, Template, TemplateError};
+pub use value::{Column, Value};

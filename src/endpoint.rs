@@ -1,0 +1,116 @@
+//! Endpoint files: a path template, its parameters, and the statements behind it.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use rowstream_encode::Format;
+
+use crate::params::Param;
+use crate::source;
+
+/// A path template with its parameters and the statements behind it, read and checked.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The path template (`/authors/{id}`).
+    pub path: String,
+    /// One line for people.
+    pub summary: Option<String>,
+    /// The name of its source.
+    pub source: String,
+    /// Its parameters, in the order of the file.
+    pub params: Vec<Param>,
+    /// Its statements, in the order of the file.
+    pub statements: Vec<Statement>,
+    /// The body of a JSON answer: the template, cut at its placeholders.
+    pub body: Vec<Piece>,
+    /// The formats it answers in; the first is the default.
+    pub formats: Vec<Format>,
+    /// `result = "one"`: no row is a 404.
+    pub not_found: bool,
+    /// The columns that order and identify the rows; empty when the endpoint has none.
+    pub key: Vec<String>,
+    /// Who may call it.
+    pub authorization: Authorization,
+    /// The file it was read from.
+    pub file: PathBuf,
+}
+
+impl Endpoint {
+    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON): the only
+    /// `:many` of the body, or its only statement. `None` when there are several.
+    pub fn rows_statement(&self) -> Option<usize> {
+        let placed = || self.body.iter().filter_map(Piece::statement);
+        let mut lists = placed().filter(|&i| self.statements[i].cardinality == Cardinality::Many);
+        match (lists.next(), lists.next()) {
+            (Some(list), None) => Some(list),
+            (Some(_), Some(_)) => None,
+            (None, _) => {
+                let mut all = placed();
+                all.next().filter(|_| all.next().is_none())
+            }
+        }
+    }
+}
+
+/// A piece of a JSON body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// JSON text of the template.
+    Literal(Bytes),
+    /// Where the rows of statement `.0` stand.
+    Rows(usize),
+}
+
+impl Piece {
+    /// The statement whose rows stand here.
+    pub fn statement(&self) -> Option<usize> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Rows(statement) => Some(*statement),
+        }
+    }
+}
+
+/// One statement of an endpoint.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// Its name (`rows` when it is the only one and has none).
+    pub name: String,
+    /// How many rows it answers with.
+    pub cardinality: Cardinality,
+    /// The statement as its source takes it.
+    pub query: source::Statement,
+    /// For each placeholder of the text, in order, the index of the parameter bound to it.
+    pub args: Vec<usize>,
+    /// Where its text stands in the file.
+    pub origin: Origin,
+}
+
+/// Where a statement's text came from, to turn a place that the database names into one that the user can find.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// For each piece of the statement's text: where it begins there, and where in the file, in bytes.
+    pub pieces: Vec<(usize, usize)>,
+    /// The text of the whole file.
+    pub text: std::sync::Arc<str>,
+}
+
+/// How many rows a statement answers with, and so what stands in the body for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cardinality {
+    /// `:many`: a list of objects.
+    Many,
+    /// `:one`: an object, or `null`; a second row is an error.
+    One,
+    /// `:value`: the only column of the only row, or `null`; a second row or column is an error.
+    Value,
+}
+
+/// Who may call an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authorization {
+    /// Everybody.
+    Public,
+    /// Bearers of these tokens, by name.
+    Tokens(Vec<String>),
+}

@@ -1,0 +1,21 @@
+//! Rowstream turns SQL into streaming HTTP endpoints.
+//!
+//! The way of the data, and the modules along it:
+//!
+//! ```text
+//! request ─► route ─► params ─► admission ─► pool ─► source (rows) ─► encoder ─► body ─► client
+//! ```
+//!
+//! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
+
+pub mod cli;
+pub mod config;
+pub mod endpoint;
+pub mod error;
+pub mod fault;
+pub mod params;
+pub mod pool;
+pub mod source;
+pub mod sql;
+
+pub use error::Error;

@@ -1,0 +1,128 @@
+//! Sources: databases that rows come from.
+//!
+//! A [`Source`] has a URL and a pool. A [`Session`] is one connection of it, held by one response from its first
+//! statement to its last row. The order of calls is fixed:
+//!
+//! 1. [`Source::acquire`] waits for the pool;
+//! 2. [`Session::prepare`] for each statement, which tells the columns;
+//! 3. [`Session::execute`] starts one of them, and does no I/O;
+//! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
+//!
+//! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
+//! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
+//! acquired with a snapshot read the same state of the data.
+
+pub mod postgres;
+pub mod sqlite;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rowstream_encode::{Column, RowEncoder};
+
+use crate::Error;
+use crate::params::{ParamType, ParamValue};
+
+/// How many statements of a response must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// One statement, which is a snapshot by itself.
+    Statement,
+    /// Several: they read one snapshot, in one read-only transaction.
+    Transaction,
+}
+
+/// A database that rows come from, with its pool.
+#[derive(Clone)]
+pub enum Source {
+    /// PostgreSQL, and what speaks its protocol.
+    Postgres(postgres::Source),
+    /// A SQLite file.
+    Sqlite(sqlite::Source),
+}
+
+impl Source {
+    /// Waits for a connection and makes it ready.
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 when the database cannot be reached.
+    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
+        match self {
+            Self::Postgres(source) => source.acquire(snapshot).await.map(Session::Postgres),
+            Self::Sqlite(source) => source.acquire(snapshot).await.map(Session::Sqlite),
+        }
+    }
+}
+
+/// One connection of a source, held by one response.
+pub enum Session {
+    /// A PostgreSQL connection.
+    Postgres(postgres::Session),
+    /// A SQLite connection on its own thread.
+    Sqlite(sqlite::Session),
+}
+
+impl Session {
+    /// Prepares the next statement and tells its columns. The first one is 0 for [`Session::execute`], and so on.
+    ///
+    /// # Errors
+    /// What the database says of the statement, with the place in its text where known.
+    pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        match self {
+            Self::Postgres(session) => session.prepare(statement).await,
+            Self::Sqlite(session) => session.prepare(statement).await,
+        }
+    }
+
+    /// Starts the prepared statement `index` with `args` in the order of its placeholders. Does no I/O: the first
+    /// [`Session::poll_row`] does, and reports what fails. The statement before must have yielded its last row.
+    pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        match self {
+            Self::Postgres(session) => session.execute(index, args),
+            Self::Sqlite(session) => session.execute(index, args),
+        }
+    }
+
+    /// The next row, lent until the next call; `None` after the last one.
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did. Nothing may be polled after an error.
+    #[inline]
+    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        match self {
+            Self::Postgres(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Postgres)),
+            Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
+        }
+    }
+}
+
+/// A statement as a source takes it.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The text with the source's own placeholders (`$1`, `?1`).
+    pub sql: Arc<str>,
+    /// The declared type of each placeholder, for sources that cannot infer it.
+    pub types: Vec<ParamType>,
+}
+
+/// One row, lent by its source.
+pub enum Row<'a> {
+    /// A DataRow in the connection's read buffer.
+    Postgres(postgres::Row<'a>),
+    /// A row in the batch that the SQLite thread handed over.
+    Sqlite(sqlite::Row<'a>),
+}
+
+impl Row<'_> {
+    /// Writes the row's values to `out`.
+    ///
+    /// # Errors
+    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    #[inline]
+    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Postgres(row) => row.encode(encoder, out),
+            Self::Sqlite(row) => row.encode(encoder, out),
+        }
+    }
+}
