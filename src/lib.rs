@@ -8,6 +8,9 @@
 //!
 //! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
 
+pub mod admission;
+pub mod auth;
+pub mod body;
 pub mod cli;
 pub mod config;
 pub mod endpoint;

@@ -83,3 +83,10 @@ pub enum ParamValue {
     /// A list of values of one type.
     List(Vec<ParamValue>),
 }
+
+impl ParamValue {
+    /// Text form for PostgreSQL.
+    pub fn postgres_text(&self) -> Option<String> {
+        unimplemented!()
+    }
+}
