@@ -52,7 +52,10 @@ pub struct SourceConfig {
 impl fmt::Debug for SourceConfig {
     /// Without the URL, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceConfig").field("name", &self.name).field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("SourceConfig")
+            .field("name", &self.name)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,8 +16,10 @@ pub mod config;
 pub mod endpoint;
 pub mod error;
 pub mod fault;
+pub mod negotiate;
 pub mod params;
 pub mod pool;
+pub mod route;
 pub mod source;
 pub mod sql;
 
