@@ -141,6 +141,30 @@ impl Error {
         self
     }
 
+    /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where there is one `hint`,
+    /// `sqlstate`, and the list of `parameters` that are wrong.
+    pub fn problem(&self) -> String {
+        let Inner { code, status, message, .. } = &*self.0;
+        let mut problem = serde_json::json!({
+            "type": format!("urn:rowstream:problem:{code}"),
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": message,
+            "code": code,
+        });
+        if let Some(hint) = &self.0.hint {
+            problem["hint"] = hint.as_str().into();
+        }
+        if let Some(sqlstate) = &self.0.sqlstate {
+            problem["sqlstate"] = sqlstate.as_str().into();
+        }
+        if !self.parameters().is_empty() {
+            let wrong = self.parameters().iter();
+            problem["parameters"] = wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
+        }
+        problem.to_string() + "\n"
+    }
+
     /// The stable code.
     pub fn code(&self) -> &'static str {
         self.0.code

@@ -8,6 +8,7 @@
 //!
 //! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
 
+pub mod access_log;
 pub mod admission;
 pub mod auth;
 pub mod body;
@@ -19,7 +20,9 @@ pub mod fault;
 pub mod negotiate;
 pub mod params;
 pub mod pool;
+pub mod respond;
 pub mod route;
+pub mod server;
 pub mod source;
 pub mod sql;
 

@@ -13,6 +13,12 @@ use crate::params::ParamValue;
 pub struct Source;
 
 impl Source {
+    /// Opens.
+    pub fn open(_config: &crate::config::SourceConfig) -> Result<Self, Error> {
+        unimplemented!()
+    }
+    /// Reaps.
+    pub async fn reap(&self) {}
     /// See [`super::Source::acquire`].
     pub async fn acquire(&self, _snapshot: Snapshot) -> Result<Session, Error> {
         unimplemented!()
