@@ -226,13 +226,7 @@ impl Rows {
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements[statement];
         let columns = session.prepare(&statement.query).await?;
-        if statement.cardinality == Cardinality::Value && columns.len() != 1 {
-            return Err(Error::endpoint(format!(
-                "statement `{}` is a `:value` and must have one column, not {}",
-                statement.name,
-                columns.len()
-            )));
-        }
+        statement.check_columns(&columns)?;
         let shape = match (format, statement.cardinality) {
             (Format::Ndjson, _) => Shape::Lines,
             (Format::Json, Cardinality::Many) => Shape::Array,

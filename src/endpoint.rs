@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use rowstream_encode::Format;
+use rowstream_encode::{Column, Format};
+
+use crate::Error;
 
 use crate::params::Param;
 use crate::source;
@@ -113,4 +115,51 @@ pub enum Authorization {
     Public,
     /// Bearers of these tokens, by name.
     Tokens(Vec<String>),
+}
+
+impl Statement {
+    /// Checks that the result's columns fit the statement's place in the body.
+    ///
+    /// # Errors
+    /// A `:value` with other than one column; two columns of one name, which would be two members of one object.
+    pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
+        if self.cardinality == Cardinality::Value && columns.len() != 1 {
+            return Err(Error::endpoint(format!(
+                "statement `{}` is a `:value` and must have one column, not {}",
+                self.name,
+                columns.len()
+            )));
+        }
+        for (i, column) in columns.iter().enumerate() {
+            if columns[..i].iter().any(|before| before.name == column.name) {
+                let message = format!("statement `{}` has two columns called `{}`", self.name, column.name);
+                return Err(Error::endpoint(message).hint("name one of them otherwise with `as`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Endpoint {
+    /// Checks that each column of the `key` is one of the result's.
+    ///
+    /// # Errors
+    /// One that is not.
+    pub fn check_key(&self, columns: &[Column]) -> Result<(), Error> {
+        match self.key.iter().find(|key| !columns.iter().any(|column| column.name == **key)) {
+            Some(key) => Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Origin {
+    /// Where in the file the byte `offset` of the statement's text stands.
+    pub fn file_offset(&self, offset: usize) -> usize {
+        let piece = self.pieces.partition_point(|&(begin, _)| begin <= offset);
+        match piece.checked_sub(1).map(|i| self.pieces[i]) {
+            Some((begin, in_file)) => in_file + (offset - begin),
+            None => 0,
+        }
+    }
 }

@@ -1,0 +1,188 @@
+//! Rows as bytes, from the worker that packs them to the session that reads them in place.
+//!
+//! ```text
+//! row     = length of its values (u32), values
+//! value   = tag (u8), payload
+//! payload = nothing (NULL) | i64 (INTEGER) | f64 (REAL) | length (u32), bytes (TEXT, BLOB)
+//! ```
+//!
+//! Numbers are little-endian. Both ends are in this file, so the readers trust the bytes and panic on broken ones.
+
+use rusqlite::types::ValueRef;
+
+use crate::Error;
+
+const NULL: u8 = 0;
+const INTEGER: u8 = 1;
+const REAL: u8 = 2;
+const TEXT: u8 = 3;
+const BLOB: u8 = 4;
+
+/// The bytes of a row's length.
+const HEAD: usize = 4;
+
+/// One value as SQLite stores it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Cell<'a> {
+    /// NULL.
+    Null,
+    /// INTEGER.
+    Integer(i64),
+    /// REAL.
+    Real(f64),
+    /// TEXT, which SQLite does not check to be UTF-8.
+    Text(&'a [u8]),
+    /// BLOB.
+    Blob(&'a [u8]),
+}
+
+/// Packs the first `columns` values of `row` at the end of `batch`.
+///
+/// # Errors
+/// The row is larger than `limit` bytes; `batch` is then as it was before.
+pub(super) fn push_row(
+    row: &rusqlite::Row<'_>,
+    columns: usize,
+    limit: usize,
+    batch: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let start = batch.len();
+    batch.extend_from_slice(&[0; HEAD]);
+    for column in 0..columns {
+        let value = value(row, column);
+        if batch.len() - start - HEAD + packed_len(value) > limit {
+            batch.truncate(start);
+            return Err(Error::row_too_large(row_len(row, columns), limit));
+        }
+        push_value(value, batch);
+    }
+    let length = u32::try_from(batch.len() - start - HEAD).expect("`limit` is below 4 GiB");
+    batch[start..start + HEAD].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> ValueRef<'a> {
+    row.get_ref(column).expect("the statement has this column")
+}
+
+fn push_value(value: ValueRef<'_>, batch: &mut Vec<u8>) {
+    match value {
+        ValueRef::Null => batch.push(NULL),
+        ValueRef::Integer(value) => push_fixed(INTEGER, value.to_le_bytes(), batch),
+        ValueRef::Real(value) => push_fixed(REAL, value.to_le_bytes(), batch),
+        ValueRef::Text(bytes) => push_bytes(TEXT, bytes, batch),
+        ValueRef::Blob(bytes) => push_bytes(BLOB, bytes, batch),
+    }
+}
+
+fn push_fixed(tag: u8, payload: [u8; 8], batch: &mut Vec<u8>) {
+    let mut packed = [tag; 9];
+    packed[1..].copy_from_slice(&payload);
+    batch.extend_from_slice(&packed);
+}
+
+fn push_bytes(tag: u8, bytes: &[u8], batch: &mut Vec<u8>) {
+    let length = u32::try_from(bytes.len()).expect("SQLite's values are below 2 GiB");
+    let mut head = [tag; 5];
+    head[1..].copy_from_slice(&length.to_le_bytes());
+    batch.extend_from_slice(&head);
+    batch.extend_from_slice(bytes);
+}
+
+fn packed_len(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Null => 1,
+        ValueRef::Integer(_) | ValueRef::Real(_) => 9,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => 5 + bytes.len(),
+    }
+}
+
+/// The size of a row that is too large, for its error.
+#[cold]
+fn row_len(row: &rusqlite::Row<'_>, columns: usize) -> u64 {
+    (0..columns).map(|column| packed_len(value(row, column)) as u64).sum()
+}
+
+/// The values of the row at `at`, and where the next row begins.
+#[inline]
+pub(super) fn row_at(batch: &[u8], at: usize) -> (&[u8], usize) {
+    let (length, rest) = split_length(&batch[at..]);
+    (&rest[..length], at + HEAD + length)
+}
+
+/// Takes the next value off the front of a row's values.
+#[inline]
+pub(super) fn next_cell<'a>(values: &mut &'a [u8]) -> Cell<'a> {
+    let (&tag, rest) = values.split_first().expect("a row has a value for each column");
+    let (cell, rest) = match tag {
+        NULL => (Cell::Null, rest),
+        INTEGER => fixed(rest, |bytes| Cell::Integer(i64::from_le_bytes(bytes))),
+        REAL => fixed(rest, |bytes| Cell::Real(f64::from_le_bytes(bytes))),
+        TEXT => bytes(rest, Cell::Text),
+        _ => bytes(rest, Cell::Blob),
+    };
+    *values = rest;
+    cell
+}
+
+#[inline]
+fn fixed<'a>(packed: &'a [u8], cell: impl FnOnce([u8; 8]) -> Cell<'a>) -> (Cell<'a>, &'a [u8]) {
+    let (payload, rest) = packed.split_first_chunk().expect("a number has 8 bytes");
+    (cell(*payload), rest)
+}
+
+#[inline]
+fn bytes<'a>(packed: &'a [u8], cell: impl FnOnce(&'a [u8]) -> Cell<'a>) -> (Cell<'a>, &'a [u8]) {
+    let (length, rest) = split_length(packed);
+    let (payload, rest) = rest.split_at(length);
+    (cell(payload), rest)
+}
+
+#[inline]
+fn split_length(packed: &[u8]) -> (usize, &[u8]) {
+    let (length, rest) = packed.split_first_chunk().expect("a length has 4 bytes");
+    (u32::from_le_bytes(*length) as usize, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_out_as_they_went_in() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let mut statement = connection
+            .prepare("values (null, -9223372036854775808, 1.5, 'é', x'00ff'), (1, '', x'', 0, -0.5)")
+            .unwrap();
+        let mut batch = Vec::new();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            push_row(row, 5, 1000, &mut batch).unwrap();
+        }
+        let (mut first, at) = row_at(&batch, 0);
+        let cells: [Cell<'_>; 5] = std::array::from_fn(|_| next_cell(&mut first));
+        let text = "é".as_bytes();
+        let expected =
+            [Cell::Null, Cell::Integer(i64::MIN), Cell::Real(1.5), Cell::Text(text), Cell::Blob(&[0, 255])];
+        assert_eq!(cells, expected);
+        let (mut second, at) = row_at(&batch, at);
+        let cells: [Cell<'_>; 5] = std::array::from_fn(|_| next_cell(&mut second));
+        let expected =
+            [Cell::Integer(1), Cell::Text(b""), Cell::Blob(b""), Cell::Integer(0), Cell::Real(-0.5)];
+        assert_eq!(cells, expected);
+        assert_eq!((second.len(), at), (0, batch.len()));
+    }
+
+    #[test]
+    fn a_row_over_the_limit_leaves_the_batch_as_it_was() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let mut statement = connection.prepare("select 'abc', zeroblob(100)").unwrap();
+        let mut rows = statement.query([]).unwrap();
+        let row = rows.next().unwrap().unwrap();
+        let mut batch = vec![7];
+        let error = push_row(row, 2, 112, &mut batch).unwrap_err();
+        assert_eq!(error.message(), "a row of 113 bytes is over the limit of 112 bytes");
+        assert_eq!(batch, [7]);
+        push_row(row, 2, 113, &mut batch).unwrap();
+    }
+}

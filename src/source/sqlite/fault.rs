@@ -1,0 +1,78 @@
+//! SQLite's errors as a user is told them.
+
+use http::StatusCode;
+use rusqlite::{ErrorCode, ffi};
+
+use crate::Error;
+
+/// What a user is told of `error`; `source` names the source. What another try can mend is 503.
+pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
+    match &error {
+        rusqlite::Error::SqlInputError { error: cause, msg, offset, .. } => {
+            let told = statement_failed(msg, *cause);
+            // SQLite gives -1 when it does not know the place.
+            match usize::try_from(*offset) {
+                Ok(offset) => told.position(offset),
+                Err(_) => told,
+            }
+        }
+        rusqlite::Error::SqliteFailure(cause, message) => {
+            failure(source, *cause, message.as_deref()).cause(error)
+        }
+        rusqlite::Error::MultipleStatement => {
+            Error::endpoint("the text holds several statements, and SQLite runs one at a time")
+        }
+        _ => statement_failed(&error.to_string(), ffi::Error::new(ffi::SQLITE_ERROR)).cause(error),
+    }
+}
+
+fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
+    let message = message.map_or_else(|| ffi::code_to_str(cause.extended_code).to_owned(), str::to_owned);
+    match cause.code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            Error::source_unavailable(format!("source `{source}` is locked by a writer"))
+                .hint("readers and a writer do not lock each other out with `pragma journal_mode = wal`")
+        }
+        ErrorCode::SchemaChanged => schema_changed(source),
+        ErrorCode::CannotOpen
+        | ErrorCode::PermissionDenied
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::DiskFull
+        | ErrorCode::OutOfMemory
+        | ErrorCode::FileLockingProtocolFailed => {
+            Error::source_unavailable(format!("source `{source}` cannot be read: {message}"))
+        }
+        ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Error::new(
+            "source_damaged",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("source `{source}` cannot be read: {message}"),
+        ),
+        _ => statement_failed(&message, cause),
+    }
+}
+
+fn statement_failed(message: &str, cause: ffi::Error) -> Error {
+    let code = cause.extended_code;
+    Error::new(
+        "statement_failed",
+        StatusCode::INTERNAL_SERVER_ERROR,
+        format!("{message} (SQLite code {code})"),
+    )
+}
+
+/// A statement's columns are no longer those that the response has been promised.
+pub(super) fn schema_changed(source: &str) -> Error {
+    Error::source_unavailable(format!(
+        "the tables of source `{source}` changed while a statement was prepared"
+    ))
+}
+
+/// A statement ran longer than `statement_timeout`.
+pub(super) fn timed_out(source: &str, timeout: std::time::Duration) -> Error {
+    Error::new(
+        "statement_timeout",
+        StatusCode::GATEWAY_TIMEOUT,
+        format!("the statement ran longer than {timeout:?} in source `{source}`"),
+    )
+    .hint("`statement_timeout` of the source is the limit")
+}

@@ -1,0 +1,313 @@
+//! SQLite: a file that is read in this process.
+//!
+//! SQLite's library blocks, so each connection lives on a thread of its own, the worker ([`worker`]). Between it and the
+//! session stands one bounded hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
+//! read stops the worker, and what a stream holds is two batches, at most about 140 KB unless a row is larger.
+//!
+//! The worker only steps and copies; what the values mean ([`plan`]) is decided where they are read. So the two threads
+//! share the work, and the worker, which is the bound, has the lesser part of it.
+
+mod batch;
+mod bind;
+mod create;
+mod fault;
+mod filling;
+mod handover;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rowstream_encode::{Column, RowEncoder};
+
+pub use self::create::create_missing;
+pub use self::handover::Connection;
+
+use self::handover::{Batch, Command, Leaving, Link, Reply};
+use self::plan::Plan;
+use super::{Snapshot, Statement};
+use crate::Error;
+use crate::config::SourceConfig;
+use crate::params::ParamValue;
+use crate::pool::{Place, Pool};
+
+/// A SQLite file with its pool.
+#[derive(Clone)]
+pub struct Source {
+    pool: Pool<Connection>,
+    settings: Arc<Settings>,
+}
+
+/// What a connection needs to know.
+struct Settings {
+    /// The source's name, for errors and the thread.
+    source: String,
+    path: PathBuf,
+    statement_cache: usize,
+    max_row_bytes: usize,
+    statement_timeout: Option<Duration>,
+}
+
+impl Source {
+    /// The source of a configuration. Opens nothing: a file that is missing is an error of [`Source::acquire`], and may
+    /// have come by then.
+    ///
+    /// # Errors
+    /// The URL is none of SQLite's.
+    pub fn open(config: &SourceConfig) -> Result<Self, Error> {
+        if !config.url.starts_with("sqlite:") {
+            return Err(Error::endpoint(format!("the URL of source `{}` is none of SQLite's", config.name)));
+        }
+        let settings = Settings {
+            source: config.name.clone(),
+            path: worker::path(&config.url),
+            statement_cache: config.statement_cache,
+            // The packed row's length is a u32.
+            max_row_bytes: config.max_row_bytes.min(u32::MAX as usize),
+            statement_timeout: config.statement_timeout,
+        };
+        Ok(Self { pool: Pool::new(&config.name, config.pool.clone()), settings: Arc::new(settings) })
+    }
+
+    /// See [`super::Source::acquire`].
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 when the file cannot be opened.
+    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
+        let place = self.pool.acquire().await?;
+        match place.take_idle().filter(|connection| !connection.link().is_dead()) {
+            Some(connection) => Ok(Session::new(connection, place, snapshot)),
+            None => self.connect(place, snapshot).await,
+        }
+    }
+
+    async fn connect(&self, place: Place<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
+        let link = worker::spawn(&self.settings).map_err(|error| {
+            let source = &self.settings.source;
+            Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
+        })?;
+        // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
+        let session = Session::new(Connection::new(link), place, snapshot);
+        match poll_fn(|cx| session.link().poll_reply(cx)).await {
+            Reply::Failed(error) => Err(error),
+            _ => Ok(session),
+        }
+    }
+
+    /// Closes connections that have been idle for long; ends with the pool.
+    pub async fn reap(&self) {
+        self.pool.reap().await;
+    }
+
+    /// What the pool holds.
+    pub fn usage(&self) -> crate::pool::Usage {
+        self.pool.usage()
+    }
+}
+
+/// One SQLite connection on its own thread, held by one response.
+pub struct Session {
+    /// `None` only while it is dropped.
+    held: Option<Leaving>,
+    snapshot: Snapshot,
+    phase: Phase,
+    statements: Vec<Prepared>,
+    /// The statement that was executed last.
+    current: usize,
+    /// The rows that are read, and where the next one begins.
+    batch: Option<Batch>,
+    at: usize,
+}
+
+/// What a session waits for.
+enum Phase {
+    /// Nothing: the next statement may be prepared or executed.
+    Ready,
+    /// The answer to `prepare`.
+    Preparing,
+    /// Rows.
+    Streaming,
+    /// Nothing any more: it failed, or its calls came in a wrong order, which the error says once.
+    Failed(Option<Error>),
+}
+
+/// A statement as the reader of its rows knows it.
+struct Prepared {
+    columns: Arc<[Column]>,
+    plans: Box<[Plan]>,
+}
+
+impl Session {
+    fn new(connection: Connection, place: Place<Connection>, snapshot: Snapshot) -> Self {
+        Self {
+            held: Some(Leaving { place, connection }),
+            snapshot,
+            phase: Phase::Ready,
+            statements: Vec::new(),
+            current: 0,
+            batch: None,
+            at: 0,
+        }
+    }
+
+    fn link(&self) -> &Link {
+        self.held.as_ref().expect("a session holds its connection until it is dropped").connection.link()
+    }
+
+    /// See [`super::Session::prepare`].
+    ///
+    /// # Errors
+    /// What SQLite says of the statement, with the place in its text; that it writes, or that its placeholders are
+    /// not as many as its declared types.
+    pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        if !matches!(self.phase, Phase::Ready) {
+            return Err(out_of_order());
+        }
+        self.phase = Phase::Preparing;
+        self.link().send(Command::Prepare(statement.clone()));
+        let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
+        // A statement that cannot be prepared leaves the session as it was; `check` goes on with the next one.
+        self.phase = Phase::Ready;
+        match reply {
+            Reply::Prepared(columns) => Ok(self.know(columns)),
+            Reply::Failed(error) => Err(error),
+            Reply::Opened | Reply::Rows(_) => Err(out_of_order()),
+        }
+    }
+
+    fn know(&mut self, columns: Arc<[Column]>) -> Arc<[Column]> {
+        let plans = columns.iter().map(|column| Plan::of(&column.type_name)).collect();
+        self.statements.push(Prepared { columns: Arc::clone(&columns), plans });
+        columns
+    }
+
+    /// See [`super::Session::execute`].
+    pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        if !matches!(self.phase, Phase::Ready) || index >= self.statements.len() {
+            self.phase = Phase::Failed(Some(out_of_order()));
+            return;
+        }
+        self.phase = Phase::Streaming;
+        self.current = index;
+        self.link().send(Command::Execute {
+            index,
+            args: args.iter().map(|arg| bind::value(arg)).collect(),
+            transaction: self.snapshot == Snapshot::Transaction,
+        });
+    }
+
+    /// See [`super::Session::poll_row`].
+    ///
+    /// # Errors
+    /// The statement failed, after the rows before.
+    #[inline]
+    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if !self.has_row() && !ready!(self.poll_batch(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(Some(self.next_row())))
+    }
+
+    #[inline]
+    fn has_row(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| self.at < batch.rows.len())
+    }
+
+    #[inline]
+    fn next_row(&mut self) -> Row<'_> {
+        let batch = self.batch.as_ref().expect("there is a row");
+        let (values, next) = batch::row_at(&batch.rows, self.at);
+        self.at = next;
+        let Prepared { columns, plans } = &self.statements[self.current];
+        Row { values, plans, columns }
+    }
+
+    /// Takes the next batch when the last one has been read. Whether it has a row.
+    #[cold]
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        loop {
+            if let Some(ended) = self.end_batch() {
+                return Poll::Ready(ended.map(|()| false));
+            }
+            match ready!(self.link().poll_reply(cx)) {
+                Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
+                Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
+                Reply::Opened | Reply::Prepared(_) => self.phase = Phase::Failed(Some(out_of_order())),
+            }
+            if self.has_row() {
+                return Poll::Ready(Ok(true));
+            }
+        }
+    }
+
+    /// Gives the batch that has been read back. How the statement ended, if it has.
+    fn end_batch(&mut self) -> Option<Result<(), Error>> {
+        if let Some(Batch { rows, end }) = self.batch.take() {
+            self.link().give_spare(rows);
+            match end {
+                Some(Ok(())) => self.phase = Phase::Ready,
+                Some(Err(error)) => self.phase = Phase::Failed(Some(error)),
+                None => {}
+            }
+        }
+        match &mut self.phase {
+            Phase::Ready => Some(Ok(())),
+            Phase::Preparing => Some(Err(out_of_order())),
+            Phase::Failed(error) => Some(Err(error.take().unwrap_or_else(out_of_order))),
+            Phase::Streaming => None,
+        }
+    }
+}
+
+impl Drop for Session {
+    /// The worker stops what it runs, and gives the connection back once it is clean.
+    fn drop(&mut self) {
+        if let Some(leaving) = self.held.take() {
+            Link::leave(leaving);
+        }
+    }
+}
+
+/// A caller that does not keep the order of calls: a fault of ours, never of a user.
+fn out_of_order() -> Error {
+    Error::protocol("the calls of a SQLite session came in a wrong order")
+}
+
+/// One row, in the batch that the worker handed over.
+pub struct Row<'a> {
+    values: &'a [u8],
+    plans: &'a [Plan],
+    columns: &'a [Column],
+}
+
+impl Row<'_> {
+    /// See [`super::Row::encode`].
+    ///
+    /// # Errors
+    /// Text that is not UTF-8; the error names the column.
+    #[inline]
+    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut values = self.values;
+        encoder.begin_row(out);
+        for (i, plan) in self.plans.iter().enumerate() {
+            match plan.value(batch::next_cell(&mut values)) {
+                Ok(value) => encoder.value(value, out),
+                Err(_) => return Err(not_utf8(&self.columns[i])),
+            }
+        }
+        encoder.end_row(out);
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_utf8(column: &Column) -> Error {
+    Error::bad_value(format!("a text in column `{}` is not UTF-8", column.name))
+        .hint("select it as `cast(… as blob)` to see its bytes")
+}
