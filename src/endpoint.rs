@@ -152,14 +152,3 @@ impl Endpoint {
         }
     }
 }
-
-impl Origin {
-    /// Where in the file the byte `offset` of the statement's text stands.
-    pub fn file_offset(&self, offset: usize) -> usize {
-        let piece = self.pieces.partition_point(|&(begin, _)| begin <= offset);
-        match piece.checked_sub(1).map(|i| self.pieces[i]) {
-            Some((begin, in_file)) => in_file + (offset - begin),
-            None => 0,
-        }
-    }
-}
