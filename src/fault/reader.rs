@@ -147,11 +147,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The string as it is written, whatever it has in it.
-    pub(crate) fn as_str(&self) -> Option<&str> {
-        self.raw.as_str()
-    }
-
     /// `true` or `false`.
     pub(crate) fn boolean(&self) -> Option<bool> {
         self.raw.as_bool().or_else(|| self.wrong_type("`true` or `false`"))
@@ -242,11 +237,6 @@ impl<'a> Value<'a> {
     /// Whether the value is a string.
     pub(crate) fn is_string(&self) -> bool {
         self.raw.is_str()
-    }
-
-    /// Whether the value is a list or a table.
-    pub(crate) fn is_compound(&self) -> bool {
-        self.raw.is_array() || self.raw.is_table()
     }
 
     /// A table, called `name` in messages.
@@ -370,7 +360,7 @@ struct Unexpandable {
 
 /// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in a shell. `$$` stays,
 /// and hides a brace behind it.
-fn expand(text: &str, environment: &super::Environment) -> Result<String, Unexpandable> {
+fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -390,7 +380,7 @@ fn expand(text: &str, environment: &super::Environment) -> Result<String, Unexpa
     Ok(out)
 }
 
-fn variable(inner: &str, environment: &super::Environment) -> Result<String, Unexpandable> {
+fn variable(inner: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
@@ -520,7 +510,7 @@ mod tests {
             ("kk = \"x\"", "f:1:1: unknown key `kk` in this file\n    hint: did you mean `k`?"),
             (
                 "k = \"x\"\n[table.name]\nx = 1",
-                "f:2:2: unknown key `table` in this file\n    hint: the keys here are: `k`",
+                "f:2:2: unknown key `table` in this file\n    hint: the keys here are `k`",
             ),
         ] {
             let read = |table: &mut Table<'_>| {
