@@ -405,7 +405,7 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
         pieces.push(match segment {
             Segment::Literal(bytes) => Piece::Literal(Bytes::from(bytes)),
             Segment::Placeholder(name) => {
-                let offset = value.find(&format!("${name}"));
+                let offset = value.find(|text| text.strip_prefix('$') == Some(&name));
                 Piece::Rows(placed(file, offset, &name, statements, &pieces)?)
             }
         });
@@ -414,14 +414,21 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
     Some(pieces)
 }
 
+/// The body cut at its placeholders. Its crate knows no places: they are looked for here.
 fn read_template(value: &Value<'_>) -> Option<Body> {
-    match Body::new(&value.json()?) {
-        Ok(template) => Some(template),
-        Err(error) => {
-            value.fault(error.to_string());
-            None
-        }
-    }
+    let json = value.json()?;
+    let Ok(body) = Body::new(&json) else {
+        let offset = value.find(is_no_placeholder);
+        let hint = "write `$name` for a statement's rows, or double the dollar if it is one".to_owned();
+        value.fault_at(offset, "this text begins with a dollar, and names no statement", hint);
+        return None;
+    };
+    Some(body)
+}
+
+/// Whether a text of a body begins with a dollar that is neither a placeholder's nor doubled.
+fn is_no_placeholder(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(|rest| !rest.starts_with('$') && !sql::is_name(rest))
 }
 
 /// The statement of a placeholder.

@@ -119,6 +119,11 @@ impl<'a> Value<'a> {
         self.file.fault(self.offset(), message, Some(hint.into()));
     }
 
+    /// Records a fault at a place within the value, that [`Value::find`] told.
+    pub(crate) fn fault_at(&self, offset: usize, message: impl Into<String>, hint: String) {
+        self.file.fault(offset, message, Some(hint));
+    }
+
     /// `text`, which came from this value, as messages show it; "the value" when it came from the environment.
     pub(crate) fn shown(&self, text: &str) -> String {
         if self.secret.get() { "the value".to_owned() } else { shown(text) }
@@ -267,9 +272,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The place of the first string that is exactly `text`, within the value; else the value's own.
-    pub(crate) fn find(&self, text: &str) -> usize {
-        find(&self.raw, text).map_or(self.offset(), |span| self.base + span.start)
+    /// The place of the first string within the value that is `wanted`; else the value's own.
+    pub(crate) fn find(&self, wanted: impl Fn(&str) -> bool) -> usize {
+        find(&self.raw, &self.span, &wanted).map_or(self.offset(), |start| self.base + start)
     }
 }
 
@@ -314,12 +319,10 @@ fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     })
 }
 
-fn find(value: &DeValue<'_>, text: &str) -> Option<Range<usize>> {
-    let within = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(string) => (string == text).then(|| value.span()),
-        other => find(other, text),
-    };
+fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool) -> Option<usize> {
+    let within = |value: &Spanned<DeValue<'_>>| find(value.get_ref(), &value.span(), wanted);
     match value {
+        DeValue::String(text) => wanted(text).then_some(span.start),
         DeValue::Array(items) => items.iter().find_map(within),
         DeValue::Table(entries) => entries.iter().find_map(|(_, value)| within(value)),
         _ => None,
