@@ -1,4 +1,10 @@
 //! Endpoint files: a path template, its parameters, and the statements behind it.
+//!
+//! What is here is what a response needs, read and checked; how files are read is in the modules below.
+
+mod params;
+mod path;
+pub(crate) mod read;
 
 use std::path::PathBuf;
 
@@ -95,6 +101,22 @@ pub struct Origin {
     pub pieces: Vec<(usize, usize)>,
     /// The text of the whole file.
     pub text: std::sync::Arc<str>,
+}
+
+impl Origin {
+    /// The place in the file, in bytes, of a place in the statement's text. A place within a placeholder is within
+    /// its parameter.
+    pub fn file_offset(&self, position: usize) -> usize {
+        let next = self.pieces.partition_point(|&(new, _)| new <= position);
+        let Some(&(new, old)) = next.checked_sub(1).and_then(|i| self.pieces.get(i)) else { return 0 };
+        let limit = self.pieces.get(next).map_or(self.text.len(), |&(_, old)| old);
+        (old + (position - new)).min(limit)
+    }
+
+    /// Line and column in the file, from 1, of a place in the statement's text.
+    pub fn place(&self, position: usize) -> (usize, usize) {
+        crate::fault::place(&self.text, self.file_offset(position))
+    }
 }
 
 /// How many rows a statement answers with, and so what stands in the body for it.

@@ -88,15 +88,17 @@ impl Collector {
     /// `value` if there was no fault.
     ///
     /// # Errors
-    /// The faults, sorted; the same fault at the same place is told once.
+    /// The faults.
     pub(crate) fn finish<T>(self, value: T) -> Result<T, Faults> {
+        if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_faults()) }
+    }
+
+    /// The faults, sorted; the same fault at the same place is told once.
+    pub(crate) fn into_faults(self) -> Faults {
         let mut faults = self.0.into_inner();
-        if faults.is_empty() {
-            return Ok(value);
-        }
         faults.sort();
         faults.dedup();
-        Err(Faults(faults))
+        Faults(faults)
     }
 }
 
@@ -119,11 +121,11 @@ pub(crate) enum Variables<'a> {
     /// Nothing: endpoint files hold no secrets, and `$rows` in them is a placeholder.
     Keep,
     /// The variable of the environment that the function gives.
-    Expand(&'a Environment),
+    Expand(&'a Environment<'a>),
 }
 
 /// Looks up a variable of the environment; injected, because tests cannot change a process's own safely.
-pub(crate) type Environment = dyn Fn(&str) -> Option<String>;
+pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl File<'_> {
     /// Records a fault at a byte offset of the text.
@@ -167,7 +169,7 @@ pub(crate) fn suggest<'a>(
 ) -> String {
     match did_you_mean(name, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{what}: {}", list(known)),
+        None => format!("{what} {}", list(known)),
     }
 }
 

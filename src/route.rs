@@ -148,6 +148,8 @@ pub(crate) fn conflicts(paths: &[&str]) -> Vec<Conflict> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const PATHS: [&str; 9] = [
@@ -229,6 +231,27 @@ mod tests {
             ("/a.json/b", "none"),
         ] {
             assert_eq!(found(path), expected, "{path}");
+        }
+    }
+
+    proptest! {
+        /// The tree knows more kinds of templates, and more conflicts among them, than ours: none of those may come up.
+        #[test]
+        fn templates_without_conflicts_make_a_tree(
+            paths in prop::collection::vec("(/(a|b|ab|a b|ä|a\\.b|\\{x\\}|\\{y\\}|\\{xy\\})){1,4}", 1..12)
+        ) {
+            let mut kept: Vec<&str> = Vec::new();
+            for path in &paths {
+                kept.push(path);
+                if !conflicts(&kept).is_empty() {
+                    kept.pop();
+                }
+            }
+            let router = Router::of(&kept);
+            for path in &kept {
+                let found = router.find(&path.replace(['{', '}'], "")).unwrap();
+                prop_assert!(found.is_some(), "{path}");
+            }
         }
     }
 

@@ -163,6 +163,13 @@ pub struct Section {
     pub range: Range<usize>,
 }
 
+impl Section {
+    /// Its name.
+    pub fn name_text(&self) -> Option<&str> {
+        self.name.as_ref().map(|(name, _)| name.as_str())
+    }
+}
+
 /// Cuts a text at its lines `-- name: NAME :many|:one|:value`. Text before the first of them is a section of its own if
 /// there is anything but blanks and comments in it, or if there are no such lines.
 ///

@@ -119,6 +119,11 @@ impl<'a> Value<'a> {
         self.file.fault(self.offset(), message, Some(hint.into()));
     }
 
+    /// Records a fault at a place within the value, that [`Value::find`] told.
+    pub(crate) fn fault_at(&self, offset: usize, message: impl Into<String>, hint: String) {
+        self.file.fault(offset, message, Some(hint));
+    }
+
     /// `text`, which came from this value, as messages show it; "the value" when it came from the environment.
     pub(crate) fn shown(&self, text: &str) -> String {
         if self.secret.get() { "the value".to_owned() } else { shown(text) }
@@ -145,11 +150,6 @@ impl<'a> Value<'a> {
                 }
             },
         }
-    }
-
-    /// The string as it is written, whatever it has in it.
-    pub(crate) fn as_str(&self) -> Option<&str> {
-        self.raw.as_str()
     }
 
     /// `true` or `false`.
@@ -244,11 +244,6 @@ impl<'a> Value<'a> {
         self.raw.is_str()
     }
 
-    /// Whether the value is a list or a table.
-    pub(crate) fn is_compound(&self) -> bool {
-        self.raw.is_array() || self.raw.is_table()
-    }
-
     /// A table, called `name` in messages.
     pub(crate) fn table(&self, name: impl Into<String>) -> Option<Table<'a>> {
         let Some(table) = self.raw.as_table() else { return self.wrong_type("a table") };
@@ -277,9 +272,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The place of the first string that is exactly `text`, within the value; else the value's own.
-    pub(crate) fn find(&self, text: &str) -> usize {
-        find(&self.raw, text).map_or(self.offset(), |span| self.base + span.start)
+    /// The place of the first string within the value that is `wanted`; else the value's own.
+    pub(crate) fn find(&self, wanted: impl Fn(&str) -> bool) -> usize {
+        find(&self.raw, &self.span, &wanted).map_or(self.offset(), |start| self.base + start)
     }
 }
 
@@ -324,12 +319,10 @@ fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     })
 }
 
-fn find(value: &DeValue<'_>, text: &str) -> Option<Range<usize>> {
-    let within = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(string) => (string == text).then(|| value.span()),
-        other => find(other, text),
-    };
+fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool) -> Option<usize> {
+    let within = |value: &Spanned<DeValue<'_>>| find(value.get_ref(), &value.span(), wanted);
     match value {
+        DeValue::String(text) => wanted(text).then_some(span.start),
         DeValue::Array(items) => items.iter().find_map(within),
         DeValue::Table(entries) => entries.iter().find_map(|(_, value)| within(value)),
         _ => None,
@@ -370,7 +363,7 @@ struct Unexpandable {
 
 /// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in a shell. `$$` stays,
 /// and hides a brace behind it.
-fn expand(text: &str, environment: &super::Environment) -> Result<String, Unexpandable> {
+fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -390,7 +383,7 @@ fn expand(text: &str, environment: &super::Environment) -> Result<String, Unexpa
     Ok(out)
 }
 
-fn variable(inner: &str, environment: &super::Environment) -> Result<String, Unexpandable> {
+fn variable(inner: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
@@ -520,7 +513,7 @@ mod tests {
             ("kk = \"x\"", "f:1:1: unknown key `kk` in this file\n    hint: did you mean `k`?"),
             (
                 "k = \"x\"\n[table.name]\nx = 1",
-                "f:2:2: unknown key `table` in this file\n    hint: the keys here are: `k`",
+                "f:2:2: unknown key `table` in this file\n    hint: the keys here are `k`",
             ),
         ] {
             let read = |table: &mut Table<'_>| {
