@@ -106,8 +106,7 @@ impl Entry {
             let _ = write!(line, " {name}={}", milliseconds(time));
         }
         if let Outcome::Failed(error) = outcome {
-            // Escaped, so that no text from outside can begin a line of its own.
-            let _ = write!(line, " error={}", format!("{error:?}").escape_debug());
+            let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
         }
         line
     }
@@ -138,6 +137,11 @@ impl Entry {
         let Times { pool, database, encode, client } = self.times;
         [("pool", pool), ("database", database), ("encode", encode), ("client", client)]
     }
+}
+
+/// Text from outside cannot begin a line of its own.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 fn now() -> String {
