@@ -4,6 +4,7 @@
 //! RFC 3339 can say it, more digits for years beyond 9999, and ` BC` behind the years before 1. Only the zone
 //! differs: instants are always UTC, and say so with `Z`.
 
+use crate::append::append_front;
 use std::ops::Range;
 
 const DAY: i64 = 24 * HOUR as i64;
@@ -48,7 +49,7 @@ pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
     let ([m1, m2], [s1, s2]) = (pair(seconds / 60), pair(seconds % 60));
     out.extend_from_slice(&[b':', m1, m2, b':', s1, s2]);
     let (fraction, length) = fraction((micros % 1_000_000) as u32);
-    out.extend_from_slice(&fraction[..length]);
+    append_front(&fraction, length, out);
 }
 
 /// Appends a timestamp, given in microseconds since 1970-01-01; `i64::MAX` and `i64::MIN` are the infinities.

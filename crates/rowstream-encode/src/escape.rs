@@ -9,12 +9,13 @@ use crate::append::append_block;
 #[inline]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
-    let done = match bytes.len() {
+    let written = match bytes.len() {
+        4..=7 => write_short::<4>(bytes, out),
         8..=16 => write_short::<8>(bytes, out),
         17..=32 => write_short::<16>(bytes, out),
         _ => false,
     };
-    if !done {
+    if !written {
         write_any(bytes, out);
     }
 }
@@ -38,6 +39,7 @@ fn write_short<const N: usize>(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Appends a string of any length, escaped where it must be.
 #[inline(never)]
 fn write_any(bytes: &[u8], out: &mut Vec<u8>) {
     // The quotes and the text in one go, so that a clean string grows the buffer at most once.
@@ -96,7 +98,7 @@ fn clean_prefix(bytes: &[u8]) -> usize {
 /// take a third of the time that words alone need.
 #[inline]
 fn clean_blocks(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
+    const BLOCK: usize = 64;
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     blocks.iter().position(is_dirty).unwrap_or(blocks.len()) * BLOCK
 }
