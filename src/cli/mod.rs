@@ -1,4 +1,6 @@
 //! The commands, one file each.
+pub mod demo;
+
 use std::process::ExitCode;
 
 /// Runs the command that the arguments name.
