@@ -83,13 +83,16 @@ impl RowStream {
         };
         let started = Instant::now();
         let statements = pieces.iter().filter_map(Piece::statement).count();
-        let mut session = source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
+        let mut session =
+            source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
         let mut clock = Clock::new(started.elapsed());
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(statement) => Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?),
+                Piece::Rows(statement) => {
+                    Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?)
+                }
             });
         }
         clock.enter();

@@ -169,7 +169,9 @@ impl Endpoint {
     /// One that is not.
     pub fn check_key(&self, columns: &[Column]) -> Result<(), Error> {
         match self.key.iter().find(|key| !columns.iter().any(|column| column.name == **key)) {
-            Some(key) => Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result"))),
+            Some(key) => {
+                Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result")))
+            }
             None => Ok(()),
         }
     }

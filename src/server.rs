@@ -71,7 +71,8 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 /// The signal handlers cannot be installed.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     let mut stop = Signals::new()?;
-    for source in app.sources().cloned() {
+    for source in app.sources() {
+        let source = source.clone();
         tokio::spawn(async move { source.reap().await });
     }
     let (state, watcher) = watch::channel(State::Serving);
@@ -109,7 +110,10 @@ async fn all_done(connections: &mut JoinSet<()>) {
 }
 
 /// The next connection, once there is room for it.
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
     let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
@@ -148,11 +152,7 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
 
 fn http_builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HTTP_BUFFER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -15,7 +15,7 @@ pub(super) struct Args {
     name: String,
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // 256 bits from the kernel: enough that a plain hash of it cannot be reversed by guessing.
     let mut secret = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut secret)?;
