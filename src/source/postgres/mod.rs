@@ -12,8 +12,8 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements, their cache, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling |
-//! | [`value`], [`text`], [`array`] | field bytes to [`Value`](rowstream_encode::Value)s |
-//! | [`error`] | `ErrorResponse` to [`Error`](crate::Error) |
+//! | [`value`], [`text`], [`mod@array`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod array;
 mod connect;
