@@ -189,6 +189,50 @@ async fn an_error_at_a_late_row_of_sqlite_breaks_the_stream() {
     }
 }
 
+/// A body begins with bytes that are no row (`[`, the template before its first placeholder), and once they had left after a
+/// millisecond without a row, whatever failed later than that had a status of 200.
+#[tokio::test]
+async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
+    let db = TestDb::new().await;
+    let late = "select 1 / (i - 1) as q from (select 1 as i, pg_sleep(0.1)) s";
+    let template = in_template(late);
+    let large = format!("/*\nbody = {{ before = \"{}\", list = \"$rows\" }}\n*/\n{late}", "x".repeat(40_000));
+    let second = "-- name: empty :many\nselect 1 as n where false;\n-- name: late :many\n";
+    let second = format!("/*\nbody = {{ a = \"$empty\", b = \"$late\" }}\n*/\n{second}{late}");
+    let two = "/*\nresult = \"one\"\n*/\nselect i, repeat('x', 9000) as t, pg_sleep(0.1)::text as s from generate_series(1, 2) i";
+    let none = "/*\nresult = \"one\"\n*/\nselect 1 as n from pg_sleep(0.1) where false";
+    let server = server(
+        &db,
+        "",
+        &[
+            ("late", late),
+            ("template", &template),
+            ("large", &large),
+            ("second", &second),
+            ("two", two),
+            ("none", none),
+        ],
+    )
+    .await;
+    for (target, status) in [
+        ("/late", 400),
+        ("/late.ndjson", 400),
+        ("/template", 400),
+        ("/large", 400),
+        ("/second", 400),
+        ("/two", 500),
+        ("/two.ndjson", 500),
+        ("/none", 404),
+        ("/none.ndjson", 404),
+    ] {
+        for http in [Client::HTTP1, Client::H2C] {
+            let reply = http.get(&server.url(target)).await;
+            let told = (reply.status.as_u16(), reply.header("content-type"), &reply.ended);
+            assert_eq!(told, (status, Some("application/problem+json"), &Ended::Complete), "{target}");
+        }
+    }
+}
+
 /// A generator of numbers that need not be good (Knuth's MMIX constants).
 struct Random(u64);
 
@@ -255,6 +299,25 @@ async fn all_permits_are_free(server: &Server, max: usize) {
         let reply = reply.unwrap();
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
     }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_first_row_cancels_the_statement() {
+    let db = TestDb::new().await;
+    let sql = "select pg_sleep(30)::text as s";
+    let server = server(&db, "pool = { max = 1 }", &[("sleep", sql), ("short", "select 1 as n")]).await;
+    let client = db.client().await;
+    let url = server.url("/sleep");
+    for http in [Client::HTTP1, Client::H2C] {
+        let request = http.open(Request::get(&url).body(String::new()).unwrap());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(300), request).await.is_err(),
+            "no head comes yet"
+        );
+        until_none_active(&client, Duration::from_secs(2)).await;
+        assert_eq!(get(&server.url("/short")).await.status, 200);
+    }
+    server.wait_for_stderr("aborted", SOON).await;
 }
 
 #[tokio::test]
