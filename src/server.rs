@@ -34,6 +34,8 @@ const HTTP_BUFFER: usize = 32 * 1024;
 const BACKLOG: i32 = 1024;
 /// How long a client may take to send a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
@@ -71,8 +73,9 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 /// The signal handlers cannot be installed.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     let mut stop = Signals::new()?;
+    let mut reapers = JoinSet::new();
     for source in app.sources().cloned() {
-        tokio::spawn(async move { source.reap().await });
+        reapers.spawn(async move { source.reap().await });
     }
     let (state, watcher) = watch::channel(State::Serving);
     let mut connections = JoinSet::new();
@@ -101,7 +104,19 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
+    reapers.shutdown().await;
+    cancelled().await;
     Ok(())
+}
+
+/// Waits until the statements that were broken off are cancelled in their databases, which tasks of their own do: a database
+/// goes on with a statement whose client has just gone. No other tasks are left by now.
+async fn cancelled() {
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let deadline = tokio::time::Instant::now() + CANCEL_TIMEOUT;
+    while tasks.num_alive_tasks() > 0 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 async fn all_done(connections: &mut JoinSet<()>) {
