@@ -233,6 +233,29 @@ async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
     }
 }
 
+/// Without chunks, the end of an HTTP/1.0 body is the close of its connection: a cut stream that is closed in order looks
+/// whole, and nginx asks its upstreams with HTTP/1.0 unless told otherwise. Only a reset says that something failed.
+#[tokio::test]
+async fn http_1_0_is_told_of_a_failure_by_a_reset() {
+    let db = TestDb::new().await;
+    let whole = "select generate_series(1, 50000) as n";
+    let server = server(&db, "", &[("late", FAILS_LATE), ("whole", whole)]).await;
+    let (body, end) = http_1_0(&server, "/late").await;
+    assert!(body.len() > 100_000, "{body}");
+    assert_eq!(end, Err(std::io::ErrorKind::ConnectionReset));
+    let (body, end) = http_1_0(&server, "/whole").await;
+    assert!(body.ends_with("{\"n\":50000}]"), "{body}");
+    assert_eq!(end, Ok(()));
+}
+
+async fn http_1_0(server: &Server, path: &str) -> (String, Result<(), std::io::ErrorKind>) {
+    let mut socket = TcpStream::connect(server.address()).await.unwrap();
+    socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    let end = socket.read_to_end(&mut read).await.map(drop).map_err(|fault| fault.kind());
+    (String::from_utf8_lossy(&read).into_owned(), end)
+}
+
 /// A generator of numbers that need not be good (Knuth's MMIX constants).
 struct Random(u64);
 
