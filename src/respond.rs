@@ -29,7 +29,7 @@ use crate::params::{self, ParamValue};
 use crate::route::{Match, Router};
 use crate::source::Source;
 
-/// What endpoints can be asked with.
+/// What every path can be asked with.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
@@ -112,20 +112,13 @@ impl App {
     async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
-            return own_path(own);
+            let answer = own_path(own)?;
+            return Ok(self.without_query(request)?.unwrap_or(answer));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
-        match *request.method() {
-            Method::GET | Method::HEAD => {}
-            Method::OPTIONS => return Ok(self.options(request.headers())),
-            _ => {
-                return Err(Error::new(
-                    "method_not_allowed",
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    "endpoints are read with GET",
-                ));
-            }
+        if let Some(answer) = self.without_query(request)? {
+            return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         let query = read_query(endpoint, &found, request)?;
@@ -151,6 +144,19 @@ impl App {
         }
         Ok(response
             .map(|()| Answer::Stream(Box::new(Streaming { first: Some(first), stream, _permit: permit }))))
+    }
+
+    /// The answer to a method that asks for nothing of the path itself; `None` for those that read it.
+    fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<Answer>>, Error> {
+        match *request.method() {
+            Method::GET | Method::HEAD => Ok(None),
+            Method::OPTIONS => Ok(Some(self.options(request.headers()))),
+            _ => Err(Error::new(
+                "method_not_allowed",
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path is read with GET",
+            )),
+        }
     }
 
     /// `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
