@@ -201,7 +201,9 @@ impl Row<'_> {
             let field;
             (field, rest) = split_field(rest).ok_or_else(malformed_row)?;
             let value = match field {
-                Some(field) => decoder.read(field, self.scratch).map_err(|bad| bad_field(bad, self.columns, index))?,
+                Some(field) => {
+                    decoder.read(field, self.scratch).map_err(|bad| bad_field(bad, self.columns, index))?
+                }
                 None => Value::Null,
             };
             encoder.value(value, out);
@@ -217,7 +219,9 @@ fn split_field(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let (length, rest) = rest.split_first_chunk::<4>()?;
     match i32::from_be_bytes(*length) {
         -1 => Some((None, rest)),
-        length => rest.split_at_checked(usize::try_from(length).ok()?).map(|(field, rest)| (Some(field), rest)),
+        length => {
+            rest.split_at_checked(usize::try_from(length).ok()?).map(|(field, rest)| (Some(field), rest))
+        }
     }
 }
 
@@ -272,7 +276,10 @@ mod tests {
 
     #[test]
     fn no_altered_row_is_read_beyond_its_end() {
-        let columns = [Column { name: "a".into(), type_name: "int4".into() }, Column { name: "b".into(), type_name: "text".into() }];
+        let columns = [
+            Column { name: "a".into(), type_name: "int4".into() },
+            Column { name: "b".into(), type_name: "text".into() },
+        ];
         let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 2][..], b"hi"].concat();
         let encode = |data: &[u8]| {
             let (mut out, mut scratch) = (Vec::new(), Vec::new());
