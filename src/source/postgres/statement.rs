@@ -89,6 +89,9 @@ impl TypeInfo {
     pub(super) fn built_in(oid: u32) -> Option<Self> {
         let kind = Type::from_oid(oid)?;
         let decoder = match kind.kind() {
+            Kind::Array(element) if matches!(kind, Type::INT2_VECTOR | Type::OID_VECTOR) => {
+                Decoder::Vector(Element::of(element.oid()))
+            }
             Kind::Array(element) => Decoder::Array(Element::of(element.oid()), delimiter(element)),
             _ => Decoder::of(oid),
         };
