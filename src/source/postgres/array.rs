@@ -77,6 +77,19 @@ pub(super) fn write_json(
     if literal.at == text.len() { Ok(()) } else { Err(BadField::Malformed) }
 }
 
+/// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to `to_jsonb` but not in their text.
+pub(super) fn write_vector(text: &str, element: Element, out: &mut Vec<u8>) -> Result<(), BadField> {
+    out.push(b'[');
+    for (index, text) in text.split_ascii_whitespace().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        element.write(text, out)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
 /// A cursor over an array literal.
 struct Literal<'a> {
     text: &'a str,

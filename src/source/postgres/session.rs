@@ -141,8 +141,8 @@ impl Session {
         types: &[u32],
     ) -> Result<(String, Vec<(String, u32)>), Error> {
         let connection = self.connection();
-        let name = connection.statements.next_name();
         let write = &mut connection.wire.write;
+        let name = connection.statements.next_name(write);
         frontend::parse(&name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
         frontend::describe(b'S', &name, write).map_err(unsendable)?;
         frontend::sync(write);

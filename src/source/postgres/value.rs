@@ -4,7 +4,7 @@
 //! uuid, bytea), text for the rest. PostgreSQL counts days and microseconds from 2000-01-01, we from 1970-01-01.
 
 use postgres_types::Type;
-use rowstream_encode::{Column, RowEncoder, Value};
+use rowstream_encode::{Column, RowEncoder, Value, write_value};
 
 use super::array::{self, Element};
 use super::text::{BadField, boolean, number};
@@ -35,6 +35,8 @@ pub(super) enum Decoder {
     Uuid,
     /// By the elements' kind and delimiter.
     Array(Element, u8),
+    /// `int2vector` and `oidvector`: elements between blanks.
+    Vector(Element),
 }
 
 impl Decoder {
@@ -62,7 +64,7 @@ impl Decoder {
     /// The wire format to ask for: 0 text, 1 binary.
     pub(super) fn wire_format(self) -> i16 {
         match self {
-            Self::Bool | Self::Number | Self::Text | Self::Json | Self::Array(..) => 0,
+            Self::Bool | Self::Number | Self::Text | Self::Json | Self::Array(..) | Self::Vector(_) => 0,
             _ => 1,
         }
     }
@@ -75,8 +77,8 @@ impl Decoder {
             Self::Int4 => Value::Int(i32::from_be_bytes(fixed(field)?).into()),
             Self::Int2 => Value::Int(i16::from_be_bytes(fixed(field)?).into()),
             Self::Text => Value::Text(text(field)?),
-            Self::TimestampTz => Value::TimestampTz(micros_from_2000(i64::from_be_bytes(fixed(field)?))?),
-            Self::Timestamp => Value::Timestamp(micros_from_2000(i64::from_be_bytes(fixed(field)?))?),
+            Self::TimestampTz => timestamp(i64::from_be_bytes(fixed(field)?), Value::TimestampTz, scratch)?,
+            Self::Timestamp => timestamp(i64::from_be_bytes(fixed(field)?), Value::Timestamp, scratch)?,
             Self::Date => Value::Date(days_from_2000(i32::from_be_bytes(fixed(field)?))?),
             Self::Time => Value::Time(time_of_day(i64::from_be_bytes(fixed(field)?))?),
             Self::Bool => Value::Bool(boolean(field)?),
@@ -91,6 +93,11 @@ impl Decoder {
                 array::write_json(text(field)?, element, delimiter, scratch)?;
                 Value::Json(text(scratch)?)
             }
+            Self::Vector(element) => {
+                scratch.clear();
+                array::write_vector(text(field)?, element, scratch)?;
+                Value::Json(text(scratch)?)
+            }
         })
     }
 }
@@ -103,11 +110,39 @@ fn text(field: &[u8]) -> Result<&str, BadField> {
     std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
 }
 
-fn micros_from_2000(micros: i64) -> Result<i64, BadField> {
+/// A timestamp by its microseconds from 2000-01-01.
+#[inline]
+fn timestamp<'a>(
+    micros: i64,
+    kind: fn(i64) -> Value<'static>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Value<'a>, BadField> {
     match micros {
-        i64::MAX | i64::MIN => Ok(micros),
-        _ => micros.checked_add(EPOCH_MICROS).ok_or(BadField::Malformed),
+        i64::MAX | i64::MIN => Ok(kind(micros)),
+        _ => match micros.checked_add(EPOCH_MICROS) {
+            Some(micros) => Ok(kind(micros)),
+            None => far_timestamp(micros, kind, scratch),
+        },
     }
+}
+
+/// The last 30 of PostgreSQL's years (294247 to 294276) lie beyond the 64 bits that count from 1970. The calendar repeats
+/// itself every 400 years, so they are written as the text of 400 years before, with the year put right.
+#[cold]
+fn far_timestamp<'a>(
+    micros: i64,
+    kind: fn(i64) -> Value<'static>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Value<'a>, BadField> {
+    const CYCLE_MICROS: i64 = 146_097 * 86_400_000_000;
+    let before = micros.checked_sub(CYCLE_MICROS).and_then(|micros| micros.checked_add(EPOCH_MICROS));
+    let mut written = Vec::new();
+    write_value(kind(before.ok_or(BadField::Malformed)?), &mut written);
+    let (year, rest) = text(&written)?.trim_matches('"').split_once('-').ok_or(BadField::Malformed)?;
+    let year: u32 = year.parse().map_err(|_| BadField::Malformed)?;
+    scratch.clear();
+    scratch.extend_from_slice(format!("{}-{rest}", year + 400).as_bytes());
+    Ok(Value::Text(text(scratch)?))
 }
 
 fn days_from_2000(days: i32) -> Result<i32, BadField> {
@@ -204,8 +239,12 @@ mod tests {
 
     #[test]
     fn infinities_keep_their_sign_and_the_ends_do_not_overflow() {
-        assert_eq!(micros_from_2000(i64::MAX), Ok(i64::MAX));
-        assert_eq!(micros_from_2000(i64::MAX - 1), Err(BadField::Malformed));
+        let mut scratch = Vec::new();
+        assert_eq!(timestamp(i64::MAX, Value::Timestamp, &mut scratch), Ok(Value::Timestamp(i64::MAX)));
+        assert_eq!(timestamp(i64::MIN, Value::TimestampTz, &mut scratch), Ok(Value::TimestampTz(i64::MIN)));
+        // Beyond what PostgreSQL holds itself, but no reason to stumble.
+        let far = timestamp(i64::MAX - 1, Value::TimestampTz, &mut scratch);
+        assert_eq!(far, Ok(Value::Text("294277-01-09T04:00:54.775806Z")));
         assert_eq!(days_from_2000(i32::MIN), Ok(i32::MIN));
         assert_eq!(days_from_2000(i32::MAX - 1), Err(BadField::Malformed));
         assert_eq!(days_from_2000(0), Ok(10_957));
