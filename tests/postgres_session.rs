@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use rowstream::Error;
 use rowstream::body::RowStream;
-use rowstream::config::{Config, SourceConfig};
+use rowstream::config::Config;
 use rowstream::endpoint::Endpoint;
 use rowstream::params::{ParamType, ParamValue};
+use rowstream::source::SourceConfig;
 use rowstream::source::{Session, Snapshot, Source, Statement};
 use rowstream_encode::{Format, RowEncoder, Shape};
 use support::{Cut, Faults, Pieces, TcpProxy, TestDb, logins, pg_port};

@@ -78,6 +78,7 @@ impl Source {
 }
 
 /// One connection of a source, held by one response.
+#[expect(clippy::large_enum_variant, reason = "one per response, which is boxed as a whole")]
 pub enum Session {
     /// A PostgreSQL connection.
     Postgres(postgres::Session),
