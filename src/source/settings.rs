@@ -26,7 +26,7 @@ pub struct SourceConfig {
     pub max_row_bytes: usize,
     /// How long a statement may run in the database; `None`: as long as it wants.
     pub statement_timeout: Option<Duration>,
-    /// SQL scripts that fill a SQLite file that does not exist yet.
+    /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
     pub create: Vec<PathBuf>,
 }
 
