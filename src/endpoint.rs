@@ -12,9 +12,9 @@ use bytes::Bytes;
 use rowstream_encode::{Column, Format};
 
 use crate::Error;
-
 use crate::params::Param;
 use crate::source;
+pub use crate::sql::Cardinality;
 
 /// A path template with its parameters and the statements behind it, read and checked.
 #[derive(Debug, Clone)]
@@ -117,17 +117,6 @@ impl Origin {
     pub fn place(&self, position: usize) -> (usize, usize) {
         crate::fault::place(&self.text, self.file_offset(position))
     }
-}
-
-/// How many rows a statement answers with, and so what stands in the body for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cardinality {
-    /// `:many`: a list of objects.
-    Many,
-    /// `:one`: an object, or `null`; a second row is an error.
-    One,
-    /// `:value`: the only column of the only row, or `null`; a second row or column is an error.
-    Value,
 }
 
 /// Who may call an endpoint.

@@ -7,11 +7,11 @@ use rowstream_encode::{Column, Format};
 
 use super::Failure;
 use crate::Error;
-use crate::config::{Config, SourceConfig};
+use crate::config::Config;
 use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement};
 use crate::fault::{Fault, place};
 use crate::params::{Param, ParamPlace};
-use crate::source::{Snapshot, Source};
+use crate::source::{Snapshot, Source, SourceConfig};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::SourceConfig;
 use crate::fault::reader::{Table, Value};
 use crate::fault::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
+use crate::source::SourceConfig;
 use crate::sql::Dialect;
 
 /// The schemes of URLs, and whose SQL they stand for.

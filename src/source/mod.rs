@@ -13,7 +13,10 @@
 //! acquired with a snapshot read the same state of the data.
 
 pub mod postgres;
+mod settings;
 pub mod sqlite;
+
+pub use settings::SourceConfig;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +24,6 @@ use std::task::{Context, Poll};
 use rowstream_encode::{Column, RowEncoder};
 
 use crate::Error;
-use crate::config::SourceConfig;
 use crate::params::{ParamType, ParamValue};
 use crate::sql::Dialect;
 

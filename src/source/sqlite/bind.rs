@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
+use rowstream_encode::is_json_number;
 use rusqlite::types::Value;
 
-use super::plan::is_json_number;
 use crate::params::ParamValue;
 
 /// The value that is bound for a parameter.
