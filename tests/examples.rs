@@ -19,7 +19,6 @@ struct Both {
     postgres: Server,
     authorization: Option<&'static str>,
     folder: TempDir,
-    for_postgres: TempDir,
     db: TestDb,
     variable: &'static str,
 }
@@ -29,10 +28,9 @@ impl Both {
     async fn start(example: &str, variable: &'static str) -> Self {
         let (folder, db) = tokio::join!(worked::filled(example, worked::program()), postgres(example));
         let sqlite = Launch::folder(folder.path()).argument("--log-format=off").start().await;
-        let for_postgres = worked::copy_for_postgres(example);
-        let postgres = Launch::folder(for_postgres.path()).argument("--log-format=off");
+        let postgres = Launch::folder(folder.path()).argument("--log-format=off");
         let postgres = postgres.variable(variable, &db.url()).start().await;
-        Self { sqlite, postgres, authorization: None, folder, for_postgres, db, variable }
+        Self { sqlite, postgres, authorization: None, folder, db, variable }
     }
 
     /// The answer that both give.
@@ -72,8 +70,9 @@ impl Both {
 
     /// A list in both formats: so many rows, and the JSON document is `before`, these rows and `after`.
     async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
-        let (name, query) =
-            path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
+        let (name, query) = path.split_once('?').map_or((path, String::new()), |(name, query)| {
+            (name, format!("?{query}"))
+        });
         let lines = self.ok(&format!("{name}.ndjson{query}")).await;
         assert_eq!(lines.header("content-type"), Some("application/x-ndjson"), "{path}");
         assert_eq!(worked::rows(&lines.body), count, "{path}");
@@ -85,14 +84,14 @@ impl Both {
 
     /// `rowstream check` finds nothing wrong, on either database.
     async fn check(&self) {
-        for folder in [&self.folder, &self.for_postgres] {
+        for url in [None, Some(self.db.url())] {
             let mut command = std::process::Command::new(worked::program());
-            command.arg("check").arg(folder.path().join("rowstream.toml"));
-            command.env(self.variable, self.db.url());
+            command.arg("check").arg(self.folder.path().join("rowstream.toml"));
+            command.envs(url.iter().map(|url| (self.variable, url)));
             let ran = tokio::task::spawn_blocking(move || command.output()).await;
             let output = ran.expect("no panic").expect("the program can be started");
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            assert!(output.status.success(), "{url:?}: {said}");
         }
     }
 }
@@ -206,12 +205,7 @@ async fn events() {
 
 /// A wrong answer here would be data given to anybody.
 async fn events_need_the_token(both: &mut Both) {
-    let wrong = [
-        "Bearer example-reader-toke",
-        "Bearer ",
-        "Basic ZXhhbXBsZS1yZWFkZXItdG9rZW4=",
-        "example-reader-token",
-    ];
+    let wrong = ["Bearer example-reader-toke", "Bearer ", "Basic ZXhhbXBsZS1yZWFkZXItdG9rZW4=", "example-reader-token"];
     for authorization in [None].into_iter().chain(wrong.map(Some)) {
         both.authorization = authorization;
         for path in ["/events", "/events.ndjson", "/events?lastEventNo=x"] {
@@ -244,8 +238,7 @@ async fn films() {
 #[tokio::test]
 async fn articles() {
     let both = Both::start("articles", "ARTICLES_URL").await;
-    let list =
-        both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
+    let list = both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
     for (i, article) in lines(&list).enumerate() {
         assert_eq!(article["id"], i + 1);
     }

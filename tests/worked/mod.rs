@@ -1,11 +1,7 @@
 //! The worked examples for tests: copies of their folders, and the program started so that it may take its time to fill
 //! a database. A server over data that are there is the support's (`Launch`).
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program is a crate of its own and uses a part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test program is a crate of its own and uses a part of this")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -27,14 +23,6 @@ pub fn example(name: &str) -> PathBuf {
 pub fn copy(name: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     copy_folder(&example(name), folder.path());
-    folder
-}
-
-/// A copy whose configuration is the one for PostgreSQL.
-pub fn copy_for_postgres(name: &str) -> TempDir {
-    let folder = copy(name);
-    std::fs::rename(folder.path().join("postgres.toml"), folder.path().join("rowstream.toml"))
-        .expect("it has one");
     folder
 }
 
