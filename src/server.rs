@@ -79,7 +79,8 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     let mut reapers = JoinSet::new();
-    for source in app.sources().cloned() {
+    for source in app.sources() {
+        let source = source.clone();
         reapers.spawn(async move { source.reap().await });
     }
     let (state, watcher) = watch::channel(State::Serving);

@@ -21,7 +21,7 @@ pub(super) struct Args {
     config: PathBuf,
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.config)?;
     let faults = super::block_on(async { Ok(check(&config).await) })?;
     match faults {

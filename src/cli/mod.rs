@@ -94,8 +94,8 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Query(args) => query::run(args),
-        Command::Check(args) => check::run(args),
+        Command::Query(args) => query::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Token(args) => token::run(args),
     };
     match result {

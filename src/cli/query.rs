@@ -48,11 +48,11 @@ fn parse_format(name: &str) -> Result<Format, String> {
     })
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::single(&args.url, &args.sql)?;
     match &args.output {
-        None => block_on(write_rows(&config, &args, io::stdout().lock())),
-        Some(path) => write_file(path, |file| block_on(write_rows(&config, &args, file))),
+        None => block_on(write_rows(&config, args, io::stdout().lock())),
+        Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
     }
 }
 
