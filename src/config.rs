@@ -1,11 +1,19 @@
 //! `rowstream.toml` and the endpoint files, read into a [`Config`].
+//!
+//! Everything is read before anything is told: all faults of all files come together. What a database would have to be
+//! asked for (whether a statement can be prepared, what its columns are) is not checked here.
+
+mod files;
+mod read;
+mod source;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
+use crate::fault::Faults;
 use crate::pool::PoolConfig;
 use crate::sql::Dialect;
 
@@ -24,6 +32,36 @@ pub struct Config {
     pub cors: Option<Cors>,
     /// The bounds of the server.
     pub limits: Limits,
+}
+
+impl Config {
+    /// Where a server listens that is not told otherwise: reachable from this machine alone.
+    pub const LISTEN: &'static str = "127.0.0.1:8080";
+
+    /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings are environment variables.
+    ///
+    /// # Errors
+    /// Every fault of every file.
+    pub fn load(path: &Path) -> Result<Self, Faults> {
+        // A variable that is not Unicode cannot stand in a text, and is told as one that is not set.
+        Self::load_with(path, &|name| std::env::var(name).ok())
+    }
+
+    /// [`Config::load`] with variables from elsewhere than the environment.
+    ///
+    /// # Errors
+    /// Every fault of every file.
+    pub fn load_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, Faults> {
+        read::load(path, environment)
+    }
+
+    /// One source, named `main`, and one endpoint, `/rows`, whose parameters are texts of the query.
+    ///
+    /// # Errors
+    /// The faults of the SQL, in a file that is called `--sql`, and of the URL, in one called `URL`.
+    pub fn single(url: &str, sql: &str) -> Result<Self, Faults> {
+        read::single(url, sql)
+    }
 }
 
 /// One `[source.NAME]`.
@@ -52,7 +90,27 @@ pub struct SourceConfig {
 impl fmt::Debug for SourceConfig {
     /// Without the URL, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceConfig").field("name", &self.name).field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("SourceConfig")
+            .field("name", &self.name)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SourceConfig {
+    /// A source with every setting at its default.
+    pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
+        Self {
+            name: name.into(),
+            url: url.into(),
+            dialect,
+            pool: PoolConfig::default(),
+            statement_cache: 1000,
+            fetch_rows: 0,
+            max_row_bytes: 16 << 20,
+            statement_timeout: None,
+            create: Vec::new(),
+        }
     }
 }
 

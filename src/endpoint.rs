@@ -1,9 +1,17 @@
 //! Endpoint files: a path template, its parameters, and the statements behind it.
+//!
+//! What is here is what a response needs, read and checked; how files are read is in the modules below.
+
+mod params;
+mod path;
+pub(crate) mod read;
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use rowstream_encode::Format;
+use rowstream_encode::{Column, Format};
+
+use crate::Error;
 
 use crate::params::Param;
 use crate::source;
@@ -95,6 +103,22 @@ pub struct Origin {
     pub text: std::sync::Arc<str>,
 }
 
+impl Origin {
+    /// The place in the file, in bytes, of a place in the statement's text. A place within a placeholder is within
+    /// its parameter.
+    pub fn file_offset(&self, position: usize) -> usize {
+        let next = self.pieces.partition_point(|&(new, _)| new <= position);
+        let Some(&(new, old)) = next.checked_sub(1).and_then(|i| self.pieces.get(i)) else { return 0 };
+        let limit = self.pieces.get(next).map_or(self.text.len(), |&(_, old)| old);
+        (old + (position - new)).min(limit)
+    }
+
+    /// Line and column in the file, from 1, of a place in the statement's text.
+    pub fn place(&self, position: usize) -> (usize, usize) {
+        crate::fault::place(&self.text, self.file_offset(position))
+    }
+}
+
 /// How many rows a statement answers with, and so what stands in the body for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cardinality {
@@ -113,4 +137,40 @@ pub enum Authorization {
     Public,
     /// Bearers of these tokens, by name.
     Tokens(Vec<String>),
+}
+
+impl Statement {
+    /// Checks that the result's columns fit the statement's place in the body.
+    ///
+    /// # Errors
+    /// A `:value` with other than one column; two columns of one name, which would be two members of one object.
+    pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
+        if self.cardinality == Cardinality::Value && columns.len() != 1 {
+            return Err(Error::endpoint(format!(
+                "statement `{}` is a `:value` and must have one column, not {}",
+                self.name,
+                columns.len()
+            )));
+        }
+        for (i, column) in columns.iter().enumerate() {
+            if columns[..i].iter().any(|before| before.name == column.name) {
+                let message = format!("statement `{}` has two columns called `{}`", self.name, column.name);
+                return Err(Error::endpoint(message).hint("name one of them otherwise with `as`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Endpoint {
+    /// Checks that each column of the `key` is one of the result's.
+    ///
+    /// # Errors
+    /// One that is not.
+    pub fn check_key(&self, columns: &[Column]) -> Result<(), Error> {
+        match self.key.iter().find(|key| !columns.iter().any(|column| column.name == **key)) {
+            Some(key) => Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result"))),
+            None => Ok(()),
+        }
+    }
 }

@@ -20,6 +20,7 @@ struct Inner {
     sqlstate: Option<String>,
     position: Option<usize>,
     retry_after: Option<Duration>,
+    parameters: Vec<(String, String)>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -34,6 +35,7 @@ impl Error {
             sqlstate: None,
             position: None,
             retry_after: None,
+            parameters: Vec::new(),
             cause: None,
         }))
     }
@@ -89,6 +91,21 @@ impl Error {
         Self::new("endpoint", StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
+    /// Parameters that the request has wrong, each by its name and what is wrong with it: 400.
+    pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
+        // A request can make up any number of names; the message is for people.
+        const TOLD: usize = 20;
+        let mut told: Vec<_> = (parameters.iter().take(TOLD))
+            .map(|(name, message)| format!("parameter `{name}`: {message}"))
+            .collect();
+        if parameters.len() > TOLD {
+            told.push(format!("and {} more", parameters.len() - TOLD));
+        }
+        let mut error = Self::new("invalid_parameter", StatusCode::BAD_REQUEST, told.join("; "));
+        error.0.parameters = parameters;
+        error
+    }
+
     /// Adds what the user can do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -124,6 +141,30 @@ impl Error {
         self
     }
 
+    /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where there is one `hint`,
+    /// `sqlstate`, and the list of `parameters` that are wrong.
+    pub fn problem(&self) -> String {
+        let Inner { code, status, message, .. } = &*self.0;
+        let mut problem = serde_json::json!({
+            "type": format!("urn:rowstream:problem:{code}"),
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": message,
+            "code": code,
+        });
+        if let Some(hint) = &self.0.hint {
+            problem["hint"] = hint.as_str().into();
+        }
+        if let Some(sqlstate) = &self.0.sqlstate {
+            problem["sqlstate"] = sqlstate.as_str().into();
+        }
+        if !self.parameters().is_empty() {
+            let wrong = self.parameters().iter();
+            problem["parameters"] = wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
+        }
+        problem.to_string() + "\n"
+    }
+
     /// The stable code.
     pub fn code(&self) -> &'static str {
         self.0.code
@@ -137,6 +178,11 @@ impl Error {
     /// What happened, for the user.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// The parameters that the request has wrong, each by its name and what is wrong with it.
+    pub fn parameters(&self) -> &[(String, String)] {
+        &self.0.parameters
     }
 
     /// What the user can do about it.

@@ -1,10 +1,16 @@
 //! Faults of configuration: each with file, line, column and a hint, collected so that all are shown at once.
+//!
+//! Reading goes on after a fault, with a default in the place of what was wrong, so that one run of the
+//! server or of `rowstream check` tells everything. What was read is thrown away when any fault was found.
 
+pub(crate) mod reader;
+
+use std::cell::RefCell;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One fault of a configuration or endpoint file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// The file, as the user named it.
     pub file: PathBuf,
@@ -25,5 +31,232 @@ impl fmt::Display for Fault {
             Some(hint) => write!(f, "\n    hint: {hint}"),
             None => Ok(()),
         }
+    }
+}
+
+/// All faults of all files, by file, line and column; never empty where it is an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// The faults, in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Faults {
+    type Item = &'a Fault;
+    type IntoIter = std::slice::Iter<'a, Fault>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Faults {
+    /// One fault after the other, each on its own line with its hint below; no line end after the last.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, fault) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            fault.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Where faults go while files are read. Shared by everything that reads, hence the cell.
+#[derive(Debug, Default)]
+pub(crate) struct Collector(RefCell<Vec<Fault>>);
+
+impl Collector {
+    /// Keeps a fault.
+    pub(crate) fn add(&self, fault: Fault) {
+        self.0.borrow_mut().push(fault);
+    }
+
+    /// Keeps a fault of a file whose text is not there to point into.
+    pub(crate) fn add_to_file(&self, file: &Path, message: impl Into<String>, hint: Option<&str>) {
+        let hint = hint.map(str::to_owned);
+        self.add(Fault { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
+    }
+
+    /// `value` if there was no fault.
+    ///
+    /// # Errors
+    /// The faults.
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, Faults> {
+        if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_faults()) }
+    }
+
+    /// The faults, sorted; the same fault at the same place is told once.
+    pub(crate) fn into_faults(self) -> Faults {
+        let mut faults = self.0.into_inner();
+        faults.sort();
+        faults.dedup();
+        Faults(faults)
+    }
+}
+
+/// A file that is being read, for faults that point into it.
+#[derive(Clone, Copy)]
+pub(crate) struct File<'a> {
+    /// The file, as the user named it.
+    pub(crate) path: &'a Path,
+    /// Its whole text.
+    pub(crate) text: &'a str,
+    /// What `${NAME}` in its strings means.
+    pub(crate) variables: Variables<'a>,
+    /// Where its faults go.
+    pub(crate) faults: &'a Collector,
+}
+
+/// What `${NAME}` in a file's strings means.
+#[derive(Clone, Copy)]
+pub(crate) enum Variables<'a> {
+    /// Nothing: endpoint files hold no secrets, and `$rows` in them is a placeholder.
+    Keep,
+    /// The variable of the environment that the function gives.
+    Expand(&'a Environment<'a>),
+}
+
+/// Looks up a variable of the environment; injected, because tests cannot change a process's own safely.
+pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+impl File<'_> {
+    /// Records a fault at a byte offset of the text.
+    pub(crate) fn fault(&self, offset: usize, message: impl Into<String>, hint: Option<String>) {
+        let (line, column) = place(self.text, offset);
+        self.faults.add(Fault { file: self.path.to_owned(), line, column, message: message.into(), hint });
+    }
+}
+
+/// Line and column, both from 1, of a byte offset. The column counts characters, as editors do.
+pub fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}
+
+/// The candidate that `name` is most likely a slip of; `None` when none is near.
+pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Names of requests come from anybody, and the distance costs the product of the lengths.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+    let near = |candidate: &str| (name.chars().count().max(candidate.chars().count()) / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(candidate), candidate))
+        .filter(|&(distance, candidate)| distance <= near(candidate))
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// "did you mean `x`?", or else the list of what is known.
+pub(crate) fn suggest<'a>(
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    match did_you_mean(name, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{what} {}", list(known)),
+    }
+}
+
+/// `` `a`, `b`, `c` ``; "none" for nothing.
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.into_iter().map(shown).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// A foreign text as messages show it: in backticks, cut, and without characters that would move a cursor or
+/// change the direction of writing.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut out = String::from("`");
+    for (i, c) in text.chars().enumerate() {
+        if i == LONGEST {
+            out.push('…');
+            break;
+        }
+        if is_unsafe(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out.push('`');
+    out
+}
+
+/// Control characters, and those that order or hide others (bidirectional marks, line separators, BOM).
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_characters() {
+        let text = "ab\näöü:x\n";
+        for (offset, expected) in [
+            (0, (1, 1)),
+            (2, (1, 3)),
+            (3, (2, 1)),
+            (5, (2, 2)),
+            (4, (2, 1)),
+            (9, (2, 4)),
+            (12, (3, 1)),
+            (99, (3, 1)),
+        ] {
+            assert_eq!(place(text, offset), expected, "offset {offset}");
+        }
+    }
+
+    #[test]
+    fn slips_are_recognised() {
+        let known = ["listen", "endpoints", "max_streams", "url"];
+        for (name, expected) in [
+            ("lisen", Some("listen")),
+            ("Listen", Some("listen")),
+            ("endpoint", Some("endpoints")),
+            ("max-streams", Some("max_streams")),
+            ("uri", Some("url")),
+            ("password", None),
+            ("", None),
+        ] {
+            assert_eq!(did_you_mean(name, known), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn foreign_text_is_tamed() {
+        assert_eq!(shown("a b"), "`a b`");
+        assert_eq!(shown("a\u{1b}[2Jb\n"), "`a\\u{1b}[2Jb\\u{a}`");
+        assert_eq!(shown("\u{202e}x"), "`\\u{202e}x`");
+        assert_eq!(shown(&"x".repeat(61)), format!("`{}…`", "x".repeat(60)));
+        assert_eq!(shown(&"x".repeat(60)), format!("`{}`", "x".repeat(60)));
+    }
+
+    #[test]
+    fn faults_are_sorted_and_told_once() {
+        let faults = Collector::default();
+        let late = File { path: Path::new("b"), text: "x\ny", variables: Variables::Keep, faults: &faults };
+        let early = File { path: Path::new("a"), ..late };
+        late.fault(2, "second", None);
+        late.fault(0, "first", Some("a hint".to_owned()));
+        early.fault(2, "zeroth", None);
+        late.fault(2, "second", None);
+        let report = faults.finish(()).unwrap_err().to_string();
+        assert_eq!(report, "a:2:1: zeroth\nb:1:1: first\n    hint: a hint\nb:2:1: second");
     }
 }

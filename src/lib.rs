@@ -8,13 +8,21 @@
 //!
 //! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
 
+pub mod access_log;
+pub mod admission;
+pub mod auth;
+pub mod body;
 pub mod cli;
 pub mod config;
 pub mod endpoint;
 pub mod error;
 pub mod fault;
+pub mod negotiate;
 pub mod params;
 pub mod pool;
+pub mod respond;
+pub mod route;
+pub mod server;
 pub mod source;
 pub mod sql;
 

@@ -1,4 +1,14 @@
 //! Parameters: their declared types, and the typed values of one request.
+//!
+//! Text becomes a value here and nowhere else: requests, defaults of endpoint files and the command line go through
+//! [`Param::parse`]. Everything that is wrong with a request is told at once.
+
+mod bind;
+mod decimal;
+mod parse;
+
+pub use bind::{Bound, bind};
+pub(crate) use parse::percent_decode;
 
 /// A parameter's type, as `type = "…"` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +33,41 @@ pub enum ParamType {
     Json,
 }
 
+impl ParamType {
+    /// Every type, in the order in which they are listed to users.
+    pub const ALL: [Self; 9] = [
+        Self::Integer,
+        Self::Number,
+        Self::Text,
+        Self::Boolean,
+        Self::Date,
+        Self::Timestamp,
+        Self::Duration,
+        Self::Uuid,
+        Self::Json,
+    ];
+
+    /// The name in `type = "…"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Text => "text",
+            Self::Boolean => "boolean",
+            Self::Date => "date",
+            Self::Timestamp => "timestamp",
+            Self::Duration => "duration",
+            Self::Uuid => "uuid",
+            Self::Json => "json",
+        }
+    }
+
+    /// The type of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
@@ -44,6 +89,23 @@ pub struct Param {
     pub allowed: Vec<ParamValue>,
     /// One line for people.
     pub summary: Option<String>,
+}
+
+impl Param {
+    /// A required parameter of the query, without bounds.
+    pub fn new(name: impl Into<String>, kind: ParamType) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            list: false,
+            place: ParamPlace::Query,
+            default: None,
+            min: None,
+            max: None,
+            allowed: Vec::new(),
+            summary: None,
+        }
+    }
 }
 
 /// Where a request carries a parameter.
@@ -83,3 +145,45 @@ pub enum ParamValue {
     /// A list of values of one type.
     List(Vec<ParamValue>),
 }
+
+impl ParamValue {
+    /// The value in PostgreSQL's text format, as a parameter of its type takes it; `None` is NULL. A list is an array
+    /// literal with every element quoted, so that no element can be taken for NULL or for a nested array.
+    pub fn postgres_text(&self) -> Option<String> {
+        match self {
+            Self::Null => None,
+            Self::Integer(integer) => Some(integer.to_string()),
+            Self::Boolean(boolean) => Some(boolean.to_string()),
+            Self::Date(date) => Some(date.to_string()),
+            Self::Timestamp(timestamp) => Some(timestamp.to_string()),
+            Self::Number(text)
+            | Self::Text(text)
+            | Self::Duration(text)
+            | Self::Uuid(text)
+            | Self::Json(text) => Some(text.clone()),
+            Self::List(items) => Some(array_literal(items)),
+        }
+    }
+}
+
+fn array_literal(items: &[ParamValue]) -> String {
+    let mut out = String::from("{");
+    for (i, text) in items.iter().filter_map(ParamValue::postgres_text).enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push('"');
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        out.push('"');
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests;

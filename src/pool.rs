@@ -98,10 +98,8 @@ impl<C: Send + 'static> Pool<C> {
     async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
         let _waiting = Waiting::enter(&self.0.waiting, self.0.config.waiting)
             .ok_or_else(|| Error::pool_full(&self.0.source, self.0.config.waiting))?;
-        let acquired = tokio::time::timeout(
-            self.0.config.acquire_timeout,
-            Arc::clone(&self.0.places).acquire_owned(),
-        );
+        let acquired =
+            tokio::time::timeout(self.0.config.acquire_timeout, Arc::clone(&self.0.places).acquire_owned());
         match acquired.await {
             Ok(permit) => Ok(permit.expect("the semaphore of a pool is never closed")),
             Err(_) => Err(Error::pool_timeout(&self.0.source, self.0.config.acquire_timeout)),
@@ -117,7 +115,8 @@ impl<C: Send + 'static> Pool<C> {
             let Some(shared) = shared.upgrade() else { return };
             let dead: Vec<_> = {
                 let mut idle = shared.idle();
-                let keep_from = idle.partition_point(|idle| idle.since.elapsed() >= shared.config.idle_timeout);
+                let keep_from =
+                    idle.partition_point(|idle| idle.since.elapsed() >= shared.config.idle_timeout);
                 idle.drain(..keep_from).collect()
             };
             drop(dead);

@@ -1,4 +1,15 @@
 //! Finds the named parameters of a statement: a lexer that knows where SQL text is not SQL.
+//!
+//! It parses no grammar. It knows quotes, comments and the few places in which a colon means something else, which is
+//! all that is needed to replace `:name` and to find where a statement ends. What it leaves alone reaches the database as it was written.
+
+mod lexer;
+
+use std::fmt;
+use std::ops::Range;
+
+use self::lexer::{Kind, Lexer, Token};
+use crate::endpoint::Cardinality;
 
 /// Whose SQL it is: the dialects differ in what quotes, comments and brackets mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,6 +18,16 @@ pub enum Dialect {
     Postgres,
     /// SQLite: comments do not nest, brackets and backticks quote identifiers; placeholders `?1`.
     Sqlite,
+}
+
+impl Dialect {
+    /// What stands before the number of a placeholder.
+    fn sigil(self) -> char {
+        match self {
+            Self::Postgres => '$',
+            Self::Sqlite => '?',
+        }
+    }
 }
 
 /// A statement whose named parameters have become positional ones.
@@ -18,4 +39,200 @@ pub struct Sql {
     pub names: Vec<String>,
     /// For each piece copied from the original: where it begins in `text`, and where in the original, in bytes.
     pub pieces: Vec<(usize, usize)>,
+    /// For each of `names`, where its `:` first stands in the original, in bytes.
+    pub places: Vec<usize>,
 }
+
+/// Why a text is not one statement with named parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlError {
+    /// Where, in bytes from the start of the text.
+    pub offset: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl SqlError {
+    fn new(offset: usize, message: impl Into<String>, hint: Option<&str>) -> Self {
+        Self { offset, message: message.into(), hint: hint.map(str::to_owned) }
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl Sql {
+    /// Reads one statement and makes its named parameters positional: the same name has always the same number. A `;` at
+    /// the end is cut, with what follows it.
+    ///
+    /// # Errors
+    /// A quote or comment that does not end, a second statement, no statement at all, a placeholder that has a number
+    /// instead of a name, or a NUL character (which would end the text early in the database).
+    pub fn parse(text: &str, dialect: Dialect) -> Result<Self, SqlError> {
+        let mut lexer = Lexer::new(text, dialect);
+        let mut rewriter = Rewriter::new(text, dialect);
+        let mut empty = true;
+        let mut end = None;
+        while let Some(token) = lexer.next()? {
+            match token.kind {
+                Kind::Blank | Kind::LineComment | Kind::BlockComment => continue,
+                _ if end.is_some() => return Err(second_statement(token.start)),
+                Kind::Semicolon => end = Some(token.start),
+                Kind::Placeholder => return Err(placeholder(text, &token)),
+                Kind::Parameter => rewriter.parameter(&token),
+                Kind::Quoted | Kind::Word | Kind::Other => {}
+            }
+            empty &= token.kind == Kind::Semicolon;
+        }
+        if empty {
+            return Err(SqlError::new(0, "there is no statement here", None));
+        }
+        Ok(rewriter.finish(end.unwrap_or(text.len())))
+    }
+}
+
+fn second_statement(offset: usize) -> SqlError {
+    let hint = "give each a name in a line of its own before it: `-- name: NAME :many`, `:one` or `:value`";
+    SqlError::new(offset, "two statements where one is expected", Some(hint))
+}
+
+fn placeholder(text: &str, token: &Token) -> SqlError {
+    let message = format!("the placeholder `{}` has no name", &text[token.start..token.end]);
+    SqlError::new(token.start, message, Some("parameters are written `:name`, and declared in `[params]`"))
+}
+
+/// Copies a text piece by piece, with numbers for names.
+struct Rewriter<'a> {
+    text: &'a str,
+    sigil: char,
+    copied: usize,
+    sql: Sql,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(text: &'a str, dialect: Dialect) -> Self {
+        let sql = Sql {
+            text: String::with_capacity(text.len()),
+            names: Vec::new(),
+            pieces: vec![(0, 0)],
+            places: Vec::new(),
+        };
+        Self { text, sigil: dialect.sigil(), copied: 0, sql }
+    }
+
+    fn parameter(&mut self, token: &Token) {
+        use fmt::Write as _;
+        self.sql.text.push_str(&self.text[self.copied..token.start]);
+        let number = self.number(&self.text[token.start + 1..token.end], token.start);
+        let _ = write!(self.sql.text, "{}{number}", self.sigil);
+        self.sql.pieces.push((self.sql.text.len(), token.end));
+        self.copied = token.end;
+    }
+
+    /// The number of a name, from 1.
+    fn number(&mut self, name: &str, place: usize) -> usize {
+        if let Some(index) = self.sql.names.iter().position(|known| known == name) {
+            return index + 1;
+        }
+        self.sql.names.push(name.to_owned());
+        self.sql.places.push(place);
+        self.sql.names.len()
+    }
+
+    fn finish(mut self, end: usize) -> Sql {
+        self.sql.text.push_str(&self.text[self.copied..end]);
+        self.sql
+    }
+}
+
+/// One statement of a text that holds several, or the only one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its name and how many rows it answers with; `None` before the first `-- name:` line.
+    pub name: Option<(String, Cardinality)>,
+    /// Where its `-- name:` line begins, or its text when it has none, in bytes.
+    pub offset: usize,
+    /// Its text, without the `-- name:` line, in bytes of the whole.
+    pub range: Range<usize>,
+}
+
+impl Section {
+    /// Its name.
+    pub fn name_text(&self) -> Option<&str> {
+        self.name.as_ref().map(|(name, _)| name.as_str())
+    }
+}
+
+/// Cuts a text at its lines `-- name: NAME :many|:one|:value`. Text before the first of them is a section of its own if
+/// there is anything but blanks and comments in it, or if there are no such lines.
+///
+/// # Errors
+/// A line `-- name:` that cannot be read, or a quote or comment that does not end.
+pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> {
+    let mut lexer = Lexer::new(text, dialect);
+    let mut sections = Vec::new();
+    let mut current = Section { name: None, offset: 0, range: 0..text.len() };
+    let mut empty = true;
+    while let Some(token) = lexer.next()? {
+        if token.kind == Kind::LineComment
+            && begins_line(text, token.start)
+            && let Some(name) = marker(text, &token)?
+        {
+            let next = Section { name: Some(name), offset: token.start, range: token.end..text.len() };
+            current.range.end = token.start;
+            let done = std::mem::replace(&mut current, next);
+            if done.name.is_some() || !empty {
+                sections.push(done);
+            }
+        }
+        empty &= matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment);
+    }
+    sections.push(current);
+    Ok(sections)
+}
+
+fn begins_line(text: &str, offset: usize) -> bool {
+    let line_start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
+    text[line_start..offset].bytes().all(|byte| byte.is_ascii_whitespace())
+}
+
+/// What a comment `-- name: NAME :many` says; `None` when it is another comment.
+fn marker(text: &str, token: &Token) -> Result<Option<(String, Cardinality)>, SqlError> {
+    let comment = text[token.start..token.end].trim_start_matches('-').trim_start();
+    let Some(rest) = comment.strip_prefix("name:") else { return Ok(None) };
+    let words: Vec<_> = rest.split_whitespace().collect();
+    let cardinality = |word: &str| match word {
+        ":many" => Some(Cardinality::Many),
+        ":one" => Some(Cardinality::One),
+        ":value" => Some(Cardinality::Value),
+        _ => None,
+    };
+    match words[..] {
+        [name, word] if is_name(name) && cardinality(word).is_some() => {
+            Ok(cardinality(word).map(|cardinality| (name.to_owned(), cardinality)))
+        }
+        _ => Err(SqlError::new(
+            token.start,
+            "a line that begins with `-- name:` names a statement, and this one cannot be read",
+            Some(
+                "write `-- name: NAME :many`, `:one` or `:value`, NAME of ASCII letters, digits and underscores",
+            ),
+        )),
+    }
+}
+
+/// Whether `name` is an ASCII letter or underscore, then letters, digits and underscores.
+pub(crate) fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(lexer::begins_name) && bytes.all(lexer::continues_name)
+}
+
+#[cfg(test)]
+mod tests;

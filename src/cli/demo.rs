@@ -1,6 +1,6 @@
 //! `rowstream demo`: the worked examples in one folder, with one source and nothing to set up.
 //!
-//! This file writes the folder and says what to try. Filling the database and serving are the caller's.
+//! This file writes the folder and says what to try; filling the database and serving are `serve`'s.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,7 +8,26 @@ use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 
+use super::Failure;
+use super::serve::{self, ListenArgs};
 use crate::Error;
+use crate::config::Config;
+
+/// Writes a SQLite database, a configuration and endpoints into a folder, and serves them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The folder; what exists in it is left alone.
+    #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
+    dir: PathBuf,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let config = write(&args.dir)?;
+    eprintln!("the demo is in {}", args.dir.display());
+    serve::serve(Config::load(&config)?, args.listen, |url| eprint!("\n{}\n", banner(url)))
+}
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.
 listen    = "127.0.0.1:8080"
@@ -45,7 +64,7 @@ const FILES: [(&str, &str); 12] = [
 ///
 /// # Errors
 /// A file or folder cannot be written.
-pub fn write(dir: &Path) -> Result<PathBuf, Error> {
+fn write(dir: &Path) -> Result<PathBuf, Error> {
     for (name, text) in FILES {
         let path = dir.join(name);
         write_new(&path, text).map_err(|error| failed(&path, error))?;
@@ -70,7 +89,7 @@ fn failed(path: &Path, error: io::Error) -> Error {
 }
 
 /// What to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the end).
-pub fn banner(base_url: &str) -> String {
+fn banner(base_url: &str) -> String {
     format!(
         "Try, in another terminal:
 

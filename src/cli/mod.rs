@@ -1,9 +1,111 @@
-//! The commands, one file each.
-pub mod demo;
+//! The command line, one file per command.
+//!
+//! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr.
 
+mod check;
+mod demo;
+mod query;
+mod serve;
+
+use std::fmt;
 use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::Error;
+use crate::fault::Faults;
+
+/// Turns SQL into streaming HTTP endpoints.
+#[derive(Debug, Parser)]
+#[command(name = "rowstream", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+    Query(query::Args),
+    Check(check::Args),
+}
+
+/// Why a command failed, as it is printed.
+enum Failure {
+    /// Faults of files, each with its place.
+    Faults(Faults),
+    /// One error, with its cause.
+    Error(Error),
+    /// Anything else, in words.
+    Message(String),
+    /// The reader of stdout has gone; there is nobody to tell.
+    Silent,
+}
+
+impl From<Faults> for Failure {
+    fn from(faults: Faults) -> Self {
+        Self::Faults(faults)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Silent,
+            _ => Self::Message(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Faults(faults) => write!(f, "{faults}"),
+            Self::Error(error) => write_error(error, f),
+            Self::Message(message) => write!(f, "error: {message}"),
+            Self::Silent => Ok(()),
+        }
+    }
+}
+
+/// The operator may see the causes, which users of the server may not.
+fn write_error(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "error: {error}")?;
+    if let Some(cause) = std::error::Error::source(error) {
+        write!(f, "\n    cause: {cause}")?;
+    }
+    match error.hint_text() {
+        Some(hint) => write!(f, "\n    hint: {hint}"),
+        None => Ok(()),
+    }
+}
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
-    ExitCode::from(2)
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Check(args) => check::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Silent) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a future on a runtime of one worker per core.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }

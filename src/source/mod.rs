@@ -21,7 +21,9 @@ use std::task::{Context, Poll};
 use rowstream_encode::{Column, RowEncoder};
 
 use crate::Error;
+use crate::config::SourceConfig;
 use crate::params::{ParamType, ParamValue};
+use crate::sql::Dialect;
 
 /// How many statements of a response must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,25 @@ pub enum Source {
 }
 
 impl Source {
+    /// A source without open connections.
+    ///
+    /// # Errors
+    /// The URL is not understood.
+    pub fn open(config: &SourceConfig) -> Result<Self, Error> {
+        match config.dialect {
+            Dialect::Postgres => postgres::Source::open(config).map(Self::Postgres),
+            Dialect::Sqlite => sqlite::Source::open(config).map(Self::Sqlite),
+        }
+    }
+
+    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
+    pub async fn reap(&self) {
+        match self {
+            Self::Postgres(source) => source.reap().await,
+            Self::Sqlite(source) => source.reap().await,
+        }
+    }
+
     /// Waits for a connection and makes it ready.
     ///
     /// # Errors

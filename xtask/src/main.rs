@@ -1,2 +1,65 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands, so that a fresh machine needs one line and no other tool.
+//!
+//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
+//! how long, and how it ended) and [`test`] (the test command). It does not know what the tests test.
+
+mod needs;
+mod postgres;
+mod steps;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use postgres::Postgres;
+
+const USAGE: &str = "\
+usage: cargo xtask test [FILTER…]   everything that has to pass; with a FILTER only the tests whose names contain one
+       cargo xtask pg               a private PostgreSQL with the users of the tests, until Ctrl-C";
+
+/// What went wrong, for a person to read.
+type Result<T> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test", filters @ ..] if !filters.iter().any(|word| word.starts_with('-')) => {
+            exit(test::run(filters))
+        }
+        ["pg"] => exit(pg().map(|()| true)),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn exit(passed: Result<bool>) -> ExitCode {
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the PostgreSQL of the tests for a developer's own `cargo test`.
+fn pg() -> Result<()> {
+    needs::require()?;
+    let mut postgres = Postgres::start(&target_folder()?)?;
+    for (name, value) in postgres.environment() {
+        println!("export {name}='{value}'");
+    }
+    eprintln!("PostgreSQL runs until Ctrl-C");
+    postgres.wait()
+}
+
+/// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.
+fn target_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+    let folder = program.ancestors().nth(2).ok_or("this program is not in a target folder")?;
+    Ok(folder.to_path_buf())
+}

@@ -1,7 +1,148 @@
-//! One value as JSON.
-use crate::Value;
+//! One value as JSON, as PostgreSQL's `row_to_json` writes it.
+//!
+//! Two differences are promised: instants are in UTC and say so with `Z`, and the zone comes before ` BC`.
+
+use crate::append::append_block;
+use crate::datetime::{self, LastDay, Zone};
+use crate::{Value, escape, float, hex};
 
 /// Appends `value` as one JSON value.
-pub fn write_value(_value: Value<'_>, _out: &mut Vec<u8>) {
-    unimplemented!()
+pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
+    write_next_value(value, &mut LastDay::default(), out);
+}
+
+/// Appends `value` as one JSON value; `last` is the day of the timestamp before it.
+#[inline]
+pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastDay, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(int) => write_int(int, out),
+        Value::Float(float) => write_float(float, out),
+        Value::Float4(float) => write_float4(float, out),
+        Value::Number(text) | Value::Json(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Text(text) => escape::write_string(text, out),
+        Value::Bytes(bytes) => write_bytes(bytes, out),
+        Value::Date(days) => quoted(out, |out| datetime::write_date(days, out)),
+        Value::Time(micros) => quoted(out, |out| datetime::write_time(micros, out)),
+        Value::Timestamp(micros) => write_timestamp(micros, Zone::None, last, out),
+        Value::TimestampTz(micros) => write_timestamp(micros, Zone::Utc, last, out),
+        Value::Uuid(uuid) => quoted(out, |out| hex::write_uuid(uuid, out)),
+    }
+}
+
+/// Appends a JSON document without a line break.
+///
+/// PostgreSQL's `json` keeps the whitespace it was given. A raw line break in valid JSON is always whitespace
+/// (RFC 8259, section 7: a string must escape it), so a space means the same.
+pub(crate) fn write_json_in_line(json: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(json.as_bytes());
+    replace_line_breaks(&mut out[start..]);
+}
+
+fn replace_line_breaks(json: &mut [u8]) {
+    for byte in json {
+        // Written unconditionally, or the compiler makes no vector instructions of the loop.
+        *byte = if matches!(*byte, b'\n' | b'\r') { b' ' } else { *byte };
+    }
+}
+
+fn write_int(int: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(int).as_bytes());
+}
+
+fn write_float(float: f64, out: &mut Vec<u8>) {
+    if float.is_finite() {
+        float::write_f64(float, out);
+    } else {
+        quoted(out, |out| float::write_f64(float, out));
+    }
+}
+
+fn write_float4(float: f32, out: &mut Vec<u8>) {
+    if float.is_finite() {
+        float::write_f32(float, out);
+    } else {
+        quoted(out, |out| float::write_f32(float, out));
+    }
+}
+
+fn write_timestamp(micros: i64, zone: Zone, last: &mut LastDay, out: &mut Vec<u8>) {
+    if !datetime::FOUR_DIGIT_YEARS.contains(&micros) {
+        return quoted(out, |out| datetime::write_timestamp(micros, zone, out));
+    }
+    append_block::<{ datetime::TIMESTAMP + 2 }>(out, |block| {
+        let length = block[1..].first_chunk_mut().map_or(0, |text| last.put_timestamp(micros, zone, text));
+        block[0] = b'"';
+        block[length + 1] = b'"';
+        length + 2
+    });
+}
+
+/// Appends what `write` appends as a JSON string; it must need no escape.
+#[inline]
+fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    write(out);
+    out.push(b'"');
+}
+
+/// Appends PostgreSQL's hex form of bytes as a JSON string: the backslash of its `\x` is escaped.
+fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(br#""\\x"#);
+    hex::write_hex(bytes, out);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn writes_each_value() {
+        for (value, expected) in [
+            (Value::Null, "null"),
+            (Value::Bool(true), "true"),
+            (Value::Bool(false), "false"),
+            (Value::Int(0), "0"),
+            (Value::Int(i64::MIN), "-9223372036854775808"),
+            (Value::Int(i64::MAX), "9223372036854775807"),
+            (Value::Float(1e20), "1e+20"),
+            (Value::Float(f64::NAN), r#""NaN""#),
+            (Value::Float(f64::INFINITY), r#""Infinity""#),
+            (Value::Float(f64::NEG_INFINITY), r#""-Infinity""#),
+            (Value::Float4(0.1), "0.1"),
+            (Value::Float4(f32::NAN), r#""NaN""#),
+            (Value::Float4(f32::NEG_INFINITY), r#""-Infinity""#),
+            (Value::Number("-12.50"), "-12.50"),
+            (Value::Number("123456789012345678901234567890.10"), "123456789012345678901234567890.10"),
+            (Value::Text("a \"b\""), r#""a \"b\"""#),
+            (Value::Json("{\n  \"a\": 1}"), "{\n  \"a\": 1}"),
+            (Value::Bytes(b""), r#""\\x""#),
+            (Value::Bytes(b"hi\x00\xff"), r#""\\x686900ff""#),
+            (Value::Date(19_782), r#""2024-02-29""#),
+            (Value::Date(i32::MAX), r#""infinity""#),
+            (Value::Time(86_400_000_000), r#""24:00:00""#),
+            (Value::Timestamp(1_709_208_000_250_000), r#""2024-02-29T12:00:00.25""#),
+            (Value::TimestampTz(1_709_208_000_250_000), r#""2024-02-29T12:00:00.25Z""#),
+            (Value::TimestampTz(i64::MIN), r#""-infinity""#),
+            (Value::Uuid([0xab; 16]), r#""abababab-abab-abab-abab-abababababab""#),
+        ] {
+            assert_eq!(json(|out| write_value(value, out)), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_no_line_break() {
+        let line = json(|out| write_json_in_line("{\r\n\t\"a\\n\": 1\n}", out));
+        assert_eq!(line, "{  \t\"a\\n\": 1 }");
+    }
 }

@@ -3,7 +3,12 @@
 //! Pure bytes: no I/O, no async, no allocation per row. A caller lends values one by one and owns the
 //! buffer they are written to; this crate never sees a socket or a database.
 
+mod append;
+mod datetime;
+mod escape;
+mod float;
 mod format;
+mod hex;
 mod json;
 mod rows;
 mod template;

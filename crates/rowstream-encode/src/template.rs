@@ -1,4 +1,11 @@
 //! Body templates: the JSON around streamed placeholders.
+//!
+//! A template is cut once, when the configuration is read; a response sends the literals and puts each
+//! statement's rows where its name stands. Whether a statement of that name exists is not known here.
+
+use crate::escape;
+use serde_json::Value as Json;
+use std::fmt;
 
 /// A piece of a body, in the order in which it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,22 +17,179 @@ pub enum Segment {
 }
 
 /// A body template, cut at its placeholders.
+///
+/// A string that is wholly `$name` is a placeholder. A string that begins with `$$` stands for itself without the
+/// first `$`. Every other string, and every key, stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order; no two literals are neighbours.
     pub segments: Vec<Segment>,
 }
 
-/// Why a template was refused.
+/// Why a template was refused: a string begins with `$` and is neither a placeholder nor escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemplateError;
+pub struct TemplateError {
+    string: String,
+}
 
 impl Template {
     /// Cuts `body` at its placeholders.
     ///
     /// # Errors
     /// A string that begins with `$` and is neither a placeholder nor escaped.
-    pub fn new(_body: &serde_json::Value) -> Result<Self, TemplateError> {
-        unimplemented!()
+    pub fn new(body: &Json) -> Result<Self, TemplateError> {
+        let mut template = Self { segments: Vec::new() };
+        template.push(body)?;
+        Ok(template)
+    }
+
+    /// The names of the placeholders, in the order in which they are sent.
+    pub fn placeholders(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Placeholder(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    fn push(&mut self, json: &Json) -> Result<(), TemplateError> {
+        match json {
+            Json::Null | Json::Bool(_) | Json::Number(_) => {
+                self.literal().extend_from_slice(json.to_string().as_bytes());
+            }
+            Json::String(string) => self.push_string(string)?,
+            Json::Array(elements) => self.push_array(elements)?,
+            Json::Object(members) => self.push_object(members)?,
+        }
+        Ok(())
+    }
+
+    fn push_string(&mut self, string: &str) -> Result<(), TemplateError> {
+        match string.strip_prefix('$') {
+            None => escape::write_string(string, self.literal()),
+            Some(escaped) if escaped.starts_with('$') => escape::write_string(escaped, self.literal()),
+            Some(name) if is_name(name) => self.segments.push(Segment::Placeholder(name.to_owned())),
+            Some(_) => return Err(TemplateError { string: string.to_owned() }),
+        }
+        Ok(())
+    }
+
+    fn push_array(&mut self, elements: &[Json]) -> Result<(), TemplateError> {
+        self.literal().push(b'[');
+        for (index, element) in elements.iter().enumerate() {
+            if index > 0 {
+                self.literal().push(b',');
+            }
+            self.push(element)?;
+        }
+        self.literal().push(b']');
+        Ok(())
+    }
+
+    fn push_object(&mut self, members: &serde_json::Map<String, Json>) -> Result<(), TemplateError> {
+        self.literal().push(b'{');
+        for (index, (key, member)) in members.iter().enumerate() {
+            let literal = self.literal();
+            if index > 0 {
+                literal.push(b',');
+            }
+            escape::write_string(key, literal);
+            literal.push(b':');
+            self.push(member)?;
+        }
+        self.literal().push(b'}');
+        Ok(())
+    }
+
+    /// The literal at the end, begun if a placeholder stands there.
+    fn literal(&mut self) -> &mut Vec<u8> {
+        if !matches!(self.segments.last(), Some(Segment::Literal(_))) {
+            self.segments.push(Segment::Literal(Vec::new()));
+        }
+        match self.segments.last_mut() {
+            Some(Segment::Literal(bytes)) => bytes,
+            _ => unreachable!("a literal was pushed above"),
+        }
+    }
+}
+
+/// Whether `name` can name a statement: an ASCII letter or underscore, then letters, digits and underscores.
+fn is_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+impl TemplateError {
+    /// The string that was refused.
+    pub fn string(&self) -> &str {
+        &self.string
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let string = &self.string;
+        write!(
+            f,
+            "{string:?} is not a placeholder: `$` is followed by a letter or underscore, then letters, digits and \
+             underscores; for this text itself, write \"$\" twice: {:?}",
+            format_args!("${string}").to_string()
+        )
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The body with `<name>` where rows are to stand.
+    fn cut(body: &Json) -> String {
+        let template = Template::new(body).unwrap();
+        let segment = |segment: &Segment| match segment {
+            Segment::Literal(bytes) => String::from_utf8(bytes.clone()).unwrap(),
+            Segment::Placeholder(name) => format!("<{name}>"),
+        };
+        template.segments.iter().map(segment).collect()
+    }
+
+    #[test]
+    fn cuts_at_placeholders() {
+        for (body, expected) in [
+            (json!("$rows"), "<rows>"),
+            (json!({"events": "$rows"}), r#"{"events":<rows>}"#),
+            (
+                json!({"_embedded": {"articles": "$articles"}, "total": "$total"}),
+                r#"{"_embedded":{"articles":<articles>},"total":<total>}"#,
+            ),
+            (json!(["$a", "$b", "$_c9"]), "[<a>,<b>,<_c9>]"),
+            (json!({"$key": "$a"}), r#"{"$key":<a>}"#),
+            (json!({"z": 1, "a": [null, true, -2.5, 12345678901u64]}), r#"{"z":1,"a":[null,true,-2.5,12345678901]}"#),
+            (json!([]), "[]"),
+            (json!({}), "{}"),
+            (json!(["$$", "$$rows", "$$$x", "a$b", ""]), r#"["$","$rows","$$x","a$b",""]"#),
+            (json!({"a\"\n": "\u{1}é"}), r#"{"a\"\n":"\u0001é"}"#),
+        ] {
+            assert_eq!(cut(&body), expected);
+        }
+    }
+
+    #[test]
+    fn merges_literals() {
+        let template = Template::new(&json!({"a": [1, {"b": "$$"}], "rows": "$rows", "c": [2]})).unwrap();
+        assert_eq!(template.segments.len(), 3);
+        assert_eq!(template.placeholders().collect::<Vec<_>>(), ["rows"]);
+    }
+
+    #[test]
+    fn refuses_what_is_neither_placeholder_nor_escaped() {
+        for string in ["$", "$5", "$a b", "$a-b", "$é", "$aé", "$a$", "$a\n"] {
+            let error = Template::new(&json!([{"x": string}])).unwrap_err();
+            assert_eq!(error.string(), string);
+            let message = error.to_string();
+            assert!(message.starts_with(&format!("{string:?} ")), "{message}");
+            assert!(message.ends_with(&format!("{:?}", format!("${string}"))), "{message}");
+        }
     }
 }

@@ -1,49 +1,97 @@
-//! PostgreSQL.
-use std::sync::Arc;
-use std::task::{Context, Poll};
+//! PostgreSQL, and what speaks its protocol (version 3.0).
+//!
+//! The row path is our own: messages are framed in one reused read buffer ([`wire`]), a DataRow is decoded in place
+//! ([`value`]), and nothing is allocated per row. Everything that comes from the server is checked: a length or a
+//! count that cannot be ends the stream with an error, and the connection with it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`url`] | `postgres://…` to connection settings |
+//! | [`socket`] | TCP, Unix socket or TLS as one stream |
+//! | [`wire`] | the read buffer and the framing of messages |
+//! | [`connect`] | start-up, authentication, session settings, cancel requests |
+//! | [`statement`] | prepared statements, their cache, and the decoder chosen for each column |
+//! | [`session`] | the state machine of one response: execute, rows, recycling |
+//! | [`value`], [`array`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`error`] | `ErrorResponse` to [`Error`](crate::Error) |
 
-use rowstream_encode::{Column, RowEncoder};
+mod array;
+mod connect;
+mod error;
+mod session;
+mod socket;
+mod statement;
+mod url;
+mod value;
+mod wire;
 
-use super::{Snapshot, Statement};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Snapshot;
 use crate::Error;
-use crate::params::ParamValue;
+use crate::config::SourceConfig;
+use crate::pool::Pool;
+use connect::Connection;
+use statement::TypeInfo;
 
-/// PostgreSQL with its pool.
+pub use session::Session;
+pub use value::Row;
+
+/// A PostgreSQL database with its pool.
 #[derive(Clone)]
-pub struct Source;
+pub struct Source(Arc<Shared>);
+
+/// What all connections of a source share.
+struct Shared {
+    name: String,
+    connector: connect::Connector,
+    pool: Pool<Connection>,
+    /// Rows per fetch; 0: all in one.
+    fetch_rows: i32,
+    /// Types that are not built in, by OID: enums, domains, and arrays of these.
+    types: Mutex<HashMap<u32, TypeInfo>>,
+}
+
+impl Shared {
+    fn known_types(&self) -> MutexGuard<'_, HashMap<u32, TypeInfo>> {
+        // Nothing under this lock panics half way; a poisoned map is still a map.
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Source {
+    /// A source without open connections; no I/O but reading the root certificates.
+    ///
+    /// # Errors
+    /// The URL is not understood, or its certificates cannot be read.
+    pub fn open(config: &SourceConfig) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Shared {
+            name: config.name.clone(),
+            connector: connect::Connector::new(config)?,
+            pool: Pool::new(&config.name, config.pool.clone()),
+            fetch_rows: i32::try_from(config.fetch_rows).unwrap_or(i32::MAX),
+            types: Mutex::new(HashMap::new()),
+        })))
+    }
+
     /// See [`super::Source::acquire`].
-    pub async fn acquire(&self, _snapshot: Snapshot) -> Result<Session, Error> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// The pool's, or 503 when the database cannot be reached.
+    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
+        let place = self.0.pool.acquire().await?;
+        while let Some(mut connection) = place.take_idle() {
+            if connection.is_alive() {
+                return Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot));
+            }
+        }
+        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
+        Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
-}
 
-/// One PostgreSQL connection, held by one response.
-pub struct Session;
-
-impl Session {
-    /// See [`super::Session::prepare`].
-    pub async fn prepare(&mut self, _statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        unimplemented!()
-    }
-    /// See [`super::Session::execute`].
-    pub fn execute(&mut self, _index: usize, _args: &[&ParamValue]) {
-        unimplemented!()
-    }
-    /// See [`super::Session::poll_row`].
-    pub fn poll_row(&mut self, _cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        unimplemented!()
-    }
-}
-
-/// One row.
-pub struct Row<'a>(&'a [u8]);
-
-impl Row<'_> {
-    /// See [`super::Row::encode`].
-    pub fn encode(self, _encoder: &mut RowEncoder, _out: &mut Vec<u8>) -> Result<(), Error> {
-        let _ = self.0;
-        unimplemented!()
+    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
+    pub async fn reap(&self) {
+        self.0.pool.reap().await;
     }
 }

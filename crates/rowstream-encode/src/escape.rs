@@ -1,0 +1,197 @@
+//! Text as a JSON string.
+//!
+//! What is escaped, and how, is what PostgreSQL's `escape_json` (`src/backend/utils/adt/json.c`) does: the seven
+//! bytes with a short form, and the other controls below 0x20 as `\u00xx`. RFC 8259, section 7, asks for no more.
+
+use crate::append::append_block;
+
+/// Appends `text` as a JSON string with its quotes.
+#[inline]
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    let written = match bytes.len() {
+        4..=7 => write_short::<4>(bytes, out),
+        8..=16 => write_short::<8>(bytes, out),
+        17..=32 => write_short::<16>(bytes, out),
+        _ => false,
+    };
+    if !written {
+        write_any(bytes, out);
+    }
+}
+
+/// Appends a clean string of `N` to 2·`N` bytes as its first and its last `N`, which may overlap; false, and
+/// nothing appended, where an escape is needed.
+#[inline]
+fn write_short<const N: usize>(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) else { return false };
+    if is_dirty(first) | is_dirty(last) {
+        return false;
+    }
+    append_block::<34>(out, |block| {
+        let end = bytes.len() + 1;
+        block[0] = b'"';
+        block[1..=N].copy_from_slice(first);
+        block[end - N..end].copy_from_slice(last);
+        block[end] = b'"';
+        end + 1
+    });
+    true
+}
+
+/// Appends a string of any length, escaped where it must be.
+#[inline(never)]
+fn write_any(bytes: &[u8], out: &mut Vec<u8>) {
+    // The quotes and the text in one go, so that a clean string grows the buffer at most once.
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    write_escaped(bytes, out);
+    out.push(b'"');
+}
+
+/// Appends `rest` with its escapes: runs of clean bytes are copied whole.
+#[inline]
+fn write_escaped(mut rest: &[u8], out: &mut Vec<u8>) {
+    loop {
+        let (clean, dirty) = rest.split_at(clean_prefix(rest));
+        out.extend_from_slice(clean);
+        let Some((&byte, tail)) = dirty.split_first() else { return };
+        write_escape(byte, out);
+        rest = tail;
+    }
+}
+
+/// Appends the escape of one byte that needs one.
+#[inline]
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let [high, low] = crate::hex::digits(byte);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+/// How many bytes at the front of `bytes` need no escape.
+#[inline]
+fn clean_prefix(bytes: &[u8]) -> usize {
+    let mut at = clean_blocks(bytes);
+    while let Some(word) = bytes[at..].first_chunk() {
+        if let Some(offset) = first_escape(*word) {
+            return at + offset;
+        }
+        at += WORD;
+    }
+    at + clean_tail(bytes, at)
+}
+
+/// How many bytes at the front are clean, in whole blocks; the block with the first escape is left to the words.
+///
+/// The test of a block has no branch, so that the compiler makes vector instructions of it: 10 KB of clean text
+/// take a third of the time that words alone need.
+#[inline]
+fn clean_blocks(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    blocks.iter().position(is_dirty).unwrap_or(blocks.len()) * BLOCK
+}
+
+/// How many bytes are clean from `at`, which is less than a word before the end; all before it are clean.
+#[inline]
+fn clean_tail(bytes: &[u8], at: usize) -> usize {
+    let left = bytes.len() - at;
+    let Some(last) = bytes.last_chunk() else {
+        return bytes.iter().position(|&byte| needs_escape(byte)).unwrap_or(left);
+    };
+    // The word that ends with the text begins with bytes that are known to be clean: one test instead of seven.
+    first_escape(*last).map_or(left, |offset| offset + left - WORD)
+}
+
+#[inline]
+fn is_dirty<const N: usize>(block: &[u8; N]) -> bool {
+    block.iter().fold(false, |dirty, &byte| dirty | needs_escape(byte))
+}
+
+#[inline]
+fn needs_escape(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// The offset of the first byte of a word that needs an escape, all eight bytes tested at once.
+///
+/// `x - n·ONES & !x & HIGH` has the high bit of each byte that is below `n` (for `n` up to 0x80; "Bit Twiddling
+/// Hacks", S. E. Anderson). A borrow can mark a clean byte too, but only above a byte that is truly marked, and
+/// the lowest mark is the one that counts. Flipping bit 1 takes `"` (0x22) to 0x20 and keeps the controls
+/// among themselves, so one comparison finds both.
+#[inline]
+fn first_escape(word: [u8; WORD]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let word = u64::from_le_bytes(word);
+    let control_or_quote = (word ^ (0x02 * ONES)).wrapping_sub(0x21 * ONES);
+    let backslash = (word ^ (0x5c * ONES)).wrapping_sub(ONES);
+    let marks = (control_or_quote | backslash) & !word & HIGH;
+    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(text: &str) -> String {
+        let mut out = Vec::new();
+        write_string(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn escapes_what_postgres_escapes() {
+        for (text, expected) in [
+            ("", r#""""#),
+            ("plain", r#""plain""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\u{8}\u{c}\n\r\t", r#""\b\f\n\r\t""#),
+            ("\0\u{1}\u{1f}", r#""\u0000\u0001\u001f""#),
+            ("/<>&'", r#""/<>&'""#),
+            ("\u{7f}é\u{2028}😀", "\"\u{7f}é\u{2028}😀\""),
+        ] {
+            assert_eq!(escaped(text), expected, "{text:?}");
+        }
+    }
+
+    /// Words, blocks and the overlapping tail meet at different offsets; every byte stands once at each.
+    #[test]
+    fn finds_every_special_byte_at_every_offset() {
+        for length in 1..=72 {
+            for offset in 0..length {
+                for byte in 0..0x80 {
+                    let mut text = vec![b'x'; length];
+                    text[offset] = byte;
+                    let text = String::from_utf8(text).unwrap();
+                    let expected = if needs_escape(byte) { offset } else { length };
+                    assert_eq!(clean_prefix(text.as_bytes()), expected, "{text:?}");
+                }
+            }
+        }
+    }
+
+    /// The tests of one byte and of eight are two ways to say the same.
+    #[test]
+    fn a_word_agrees_with_its_bytes() {
+        for first in 0..=u8::MAX {
+            for second in 0..=u8::MAX {
+                let word = [b'x', first, second, 0xff, 0x80, 0x21, 0x7f, b'x'];
+                assert_eq!(first_escape(word), word.iter().position(|&byte| needs_escape(byte)), "{word:?}");
+            }
+        }
+    }
+}

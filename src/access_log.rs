@@ -1,0 +1,162 @@
+//! The access log: one line per request, on stderr, written when the last byte was handed over or the request ended otherwise.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode, Version};
+use serde_json::json;
+
+use crate::Error;
+use crate::body::Times;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// No access log.
+    Off,
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Everything was handed to the client's connection.
+    Complete,
+    /// It failed, by the error's code: with a status where the head was not sent yet, else by breaking off.
+    Failed(Error),
+    /// The client went away.
+    Aborted,
+    /// The server ended while it ran.
+    Shutdown,
+}
+
+impl Outcome {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed(_) => "failed",
+            Self::Aborted => "aborted",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// What is known of one request; [`Entry::end`] writes its line.
+#[derive(Debug)]
+pub struct Entry {
+    format: LogFormat,
+    method: Method,
+    target: String,
+    version: Version,
+    started: Instant,
+    /// The response's status.
+    pub status: StatusCode,
+    /// Rows handed over.
+    pub rows: u64,
+    /// Body bytes handed over.
+    pub bytes: u64,
+    /// Where the time went.
+    pub times: Times,
+}
+
+impl Entry {
+    /// The entry of a request that has just come.
+    pub fn new<B>(format: LogFormat, request: &http::Request<B>) -> Self {
+        Self {
+            format,
+            method: request.method().clone(),
+            target: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
+            version: request.version(),
+            started: Instant::now(),
+            status: StatusCode::OK,
+            rows: 0,
+            bytes: 0,
+            times: Times::default(),
+        }
+    }
+
+    /// Writes the line.
+    pub fn end(&self, outcome: &Outcome) {
+        match self.format {
+            LogFormat::Text => write_line(&self.text(outcome)),
+            LogFormat::Json => write_line(&self.json(outcome)),
+            LogFormat::Off => {}
+        }
+    }
+
+    fn text(&self, outcome: &Outcome) -> String {
+        let mut line = format!(
+            "{} {} {} {:?} {} {} rows={} bytes={} ms={}",
+            now(),
+            self.method,
+            self.target,
+            self.version,
+            self.status.as_u16(),
+            outcome.name(),
+            self.rows,
+            self.bytes,
+            milliseconds(self.started.elapsed()),
+        );
+        for (name, time) in self.phases() {
+            let _ = write!(line, " {name}={}", milliseconds(time));
+        }
+        if let Outcome::Failed(error) = outcome {
+            let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
+        }
+        line
+    }
+
+    fn json(&self, outcome: &Outcome) -> String {
+        let mut line = json!({
+            "time": now(),
+            "method": self.method.as_str(),
+            "target": self.target,
+            "version": format!("{:?}", self.version),
+            "status": self.status.as_u16(),
+            "outcome": outcome.name(),
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "ms": number(self.started.elapsed()),
+        });
+        for (name, time) in self.phases() {
+            line[format!("{name}_ms")] = number(time);
+        }
+        if let Outcome::Failed(error) = outcome {
+            line["code"] = json!(error.code());
+            line["error"] = json!(format!("{error:?}"));
+        }
+        line.to_string()
+    }
+
+    fn phases(&self) -> [(&'static str, Duration); 4] {
+        let Times { pool, database, encode, client } = self.times;
+        [("pool", pool), ("database", database), ("encode", encode), ("client", client)]
+    }
+}
+
+/// Text from outside cannot begin a line of its own.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1e3)
+}
+
+fn number(time: Duration) -> serde_json::Value {
+    json!((time.as_secs_f64() * 1e4).round() / 1e1)
+}
+
+/// One write per line, so that lines of several threads do not mix. A log that cannot be written stops no answer.
+fn write_line(line: &str) {
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}

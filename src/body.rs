@@ -1,0 +1,308 @@
+//! The hot path: rows to chunks.
+//!
+//! A [`RowStream`] is pulled by whoever sends its chunks (the HTTP library, a file) and pulls rows from its session. No
+//! channel, no queue and no task of our own stands between, so a reader that does not read stops the database, and
+//! dropping the stream cancels what runs there. Invariants:
+//!
+//! 1. memory: one chunk (at most [`CHUNK`] and one row) and the session's buffer, whatever the size of the result;
+//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`];
+//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
+//!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
+//! 4. a failed row leaves no byte in a chunk.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rowstream_encode::{Format, RowEncoder, Shape};
+use tokio::time::Sleep;
+
+use crate::Error;
+use crate::endpoint::{Cardinality, Endpoint, Piece};
+use crate::params::ParamValue;
+use crate::source::{Session, Snapshot, Source};
+
+/// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
+const CHUNK: usize = 32 * 1024;
+/// The first chunk is full earlier: the client's first byte matters more than one write.
+const FIRST_CHUNK: usize = 4 * 1024;
+/// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
+const FLUSH_AFTER: Duration = Duration::from_millis(1);
+
+/// The chunks of one response.
+pub struct RowStream {
+    /// Dropped at the last row, so that the connection is free while the last chunks are still on their way.
+    session: Option<Session>,
+    steps: std::vec::IntoIter<Step>,
+    current: Option<Rows>,
+    values: Vec<ParamValue>,
+    chunk: Vec<u8>,
+    full: usize,
+    flush: Option<Pin<Box<Sleep>>>,
+    flush_armed: bool,
+    rows: u64,
+    clock: Clock,
+}
+
+/// What a response sends next.
+enum Step {
+    Literal(Bytes),
+    Rows(Rows),
+}
+
+/// The rows of one statement.
+struct Rows {
+    /// The statement's place in the session.
+    index: usize,
+    name: String,
+    args: Vec<usize>,
+    cardinality: Cardinality,
+    required: bool,
+    encoder: RowEncoder,
+}
+
+impl RowStream {
+    /// Takes a connection and prepares the statements that `format` needs; the first one runs when the first chunk is polled.
+    ///
+    /// # Errors
+    /// The pool's, the database's, or a statement that does not fit its place in the body.
+    pub async fn open(
+        endpoint: &Endpoint,
+        source: &Source,
+        format: Format,
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        let lines = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let pieces = match format {
+            Format::Json => &endpoint.body[..],
+            Format::Ndjson => &lines[..],
+        };
+        let started = Instant::now();
+        let statements = pieces.iter().filter_map(Piece::statement).count();
+        let mut session = source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
+        let mut clock = Clock::new(started.elapsed());
+        let mut steps = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            steps.push(match piece {
+                Piece::Literal(text) => Step::Literal(text.clone()),
+                Piece::Rows(statement) => Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?),
+            });
+        }
+        clock.enter();
+        clock.leave(Phase::Database);
+        Ok(Self {
+            session: Some(session),
+            steps: steps.into_iter(),
+            current: None,
+            values,
+            chunk: Vec::with_capacity(FIRST_CHUNK * 2),
+            full: FIRST_CHUNK,
+            flush: None,
+            flush_armed: false,
+            rows: 0,
+            clock,
+        })
+    }
+
+    /// The next chunk; `None` after the last one of a whole result.
+    ///
+    /// # Errors
+    /// The result cannot be completed. Nothing may be polled after that.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        self.clock.enter();
+        let polled = match self.poll_fill(cx) {
+            Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
+            Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Pending => self.poll_flush(cx).map(|()| Some(Ok(self.take_chunk()))),
+        };
+        self.clock.leave(if polled.is_ready() { Phase::Client } else { Phase::Database });
+        polled
+    }
+
+    /// Encodes rows until the chunk is full or all is done.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.chunk.len() < self.full {
+            let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
+                if !self.next_step() {
+                    break;
+                }
+                continue;
+            };
+            match ready!(session.poll_row(cx))? {
+                Some(row) => {
+                    rows.admit_row()?;
+                    let begin = self.chunk.len();
+                    if let Err(error) = row.encode(&mut rows.encoder, &mut self.chunk) {
+                        self.chunk.truncate(begin);
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                None => self.end_rows()?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Goes on to the next piece of the body; false when there is none.
+    fn next_step(&mut self) -> bool {
+        match self.steps.next() {
+            Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
+            Some(Step::Rows(rows)) => self.execute(rows),
+            None => return false,
+        }
+        true
+    }
+
+    fn execute(&mut self, mut rows: Rows) {
+        let args: Vec<&ParamValue> = rows.args.iter().map(|&arg| &self.values[arg]).collect();
+        if let Some(session) = &mut self.session {
+            session.execute(rows.index, &args);
+        }
+        rows.encoder.start(&mut self.chunk);
+        self.current = Some(rows);
+    }
+
+    fn end_rows(&mut self) -> Result<(), Error> {
+        let Some(mut rows) = self.current.take() else { return Ok(()) };
+        if rows.required && rows.encoder.rows() == 0 {
+            return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
+        }
+        rows.encoder.finish(&mut self.chunk);
+        self.rows += rows.encoder.rows();
+        if !self.steps.as_slice().iter().any(|step| matches!(step, Step::Rows(_))) {
+            self.session = None;
+        }
+        Ok(())
+    }
+
+    /// Ready when bytes wait and the source has had nothing for [`FLUSH_AFTER`] since the first of them did.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.chunk.is_empty() {
+            return Poll::Pending;
+        }
+        let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
+        if !mem::replace(&mut self.flush_armed, true) {
+            flush.as_mut().reset(tokio::time::Instant::now() + FLUSH_AFTER);
+        }
+        flush.as_mut().poll(cx)
+    }
+
+    fn take_chunk(&mut self) -> Bytes {
+        self.flush_armed = false;
+        self.full = CHUNK;
+        // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
+        let next = if self.is_done() { Vec::new() } else { Vec::with_capacity(CHUNK + CHUNK / 8) };
+        Bytes::from(mem::replace(&mut self.chunk, next))
+    }
+
+    /// Whether everything has been encoded: the chunk that came last was the last.
+    pub fn is_done(&self) -> bool {
+        self.current.is_none() && self.steps.len() == 0
+    }
+
+    /// Rows encoded so far.
+    pub fn rows(&self) -> u64 {
+        self.rows + self.current.as_ref().map_or(0, |rows| rows.encoder.rows())
+    }
+
+    /// Where the time went so far.
+    pub fn times(&self) -> Times {
+        self.clock.times
+    }
+}
+
+impl Rows {
+    async fn prepare(
+        endpoint: &Endpoint,
+        statement: usize,
+        format: Format,
+        session: &mut Session,
+        before: &[Step],
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[statement];
+        let columns = session.prepare(&statement.query).await?;
+        statement.check_columns(&columns)?;
+        let shape = match (format, statement.cardinality) {
+            (Format::Ndjson, _) => Shape::Lines,
+            (Format::Json, Cardinality::Many) => Shape::Array,
+            (Format::Json, Cardinality::One) => Shape::Object,
+            (Format::Json, Cardinality::Value) => Shape::Scalar,
+        };
+        Ok(Self {
+            index: before.iter().filter(|step| matches!(step, Step::Rows(_))).count(),
+            name: statement.name.clone(),
+            args: statement.args.clone(),
+            cardinality: statement.cardinality,
+            required: endpoint.not_found,
+            encoder: RowEncoder::new(shape, &columns),
+        })
+    }
+
+    /// One row more must be in its place: only a `:many` has a second one.
+    #[inline]
+    fn admit_row(&self) -> Result<(), Error> {
+        match self.cardinality {
+            Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
+                Err(Error::endpoint(format!("statement `{}` must yield one row, and yields more", self.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where the time of a stream went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Waiting for a connection.
+    pub pool: Duration,
+    /// Waiting for the database.
+    pub database: Duration,
+    /// Reading and encoding rows.
+    pub encode: Duration,
+    /// Waiting for the client to take what there is.
+    pub client: Duration,
+}
+
+/// What a stream waits for between two polls.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Database,
+    Client,
+}
+
+/// Attributes time: between polls to what was waited for, inside of polls to encoding.
+struct Clock {
+    times: Times,
+    last: Instant,
+    waits_for: Phase,
+}
+
+impl Clock {
+    fn new(pool: Duration) -> Self {
+        Self { times: Times { pool, ..Times::default() }, last: Instant::now(), waits_for: Phase::Database }
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - mem::replace(&mut self.last, now)
+    }
+
+    fn enter(&mut self) {
+        let lap = self.lap();
+        match self.waits_for {
+            Phase::Database => self.times.database += lap,
+            Phase::Client => self.times.client += lap,
+        }
+    }
+
+    fn leave(&mut self, waits_for: Phase) {
+        let lap = self.lap();
+        self.times.encode += lap;
+        self.waits_for = waits_for;
+    }
+}

@@ -1,0 +1,124 @@
+//! `rowstream query`: the same engine into a file or a pipe.
+//!
+//! A file appears under its name only when it is whole: until then it is `FILE.partial`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::future::poll_fn;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream_encode::Format;
+
+use super::{Failure, block_on};
+use crate::body::RowStream;
+use crate::config::Config;
+use crate::params;
+use crate::source::Source;
+
+/// Runs one statement and writes its rows.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The URL of the database (postgres://…, sqlite:FILE).
+    url: String,
+    /// The statement; its `:names` are parameters.
+    sql: String,
+    /// A parameter of the statement.
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    param: Vec<(String, String)>,
+    /// The format: json, ndjson.
+    #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
+    format: Format,
+    /// The file to write, instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_format(name: &str) -> Result<Format, String> {
+    Format::from_name(name).ok_or_else(|| {
+        let names = Format::ALL.map(Format::name);
+        format!("the formats are {}", names.join(", "))
+    })
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::single(&args.url, &args.sql)?;
+    match &args.output {
+        None => block_on(write_rows(&config, &args, io::stdout().lock())),
+        Some(path) => write_file(path, |file| block_on(write_rows(&config, &args, file))),
+    }
+}
+
+/// Writes into `PATH.partial`, and renames it when it is whole.
+fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut partial = OsString::from(path);
+    partial.push(".partial");
+    let file = File::create(&partial).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
+    write(&file).inspect_err(|_| {
+        let _ = fs::remove_file(&partial);
+    })?;
+    file.sync_all()?;
+    Ok(fs::rename(&partial, path)?)
+}
+
+async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result<(), Failure> {
+    let endpoint = &config.endpoints[0];
+    let source = Source::open(&config.sources[0])?;
+    let bound = params::bind(&endpoint.params, &[] as &[(&str, &str)], Some(&query_string(&args.param)), &http::HeaderMap::new())?;
+    let mut stream = RowStream::open(endpoint, &source, args.format, bound.values).await?;
+    let progress = Progress::new(args.output.is_none());
+    let mut bytes = 0;
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        let chunk = chunk?;
+        out.write_all(&chunk)?;
+        bytes += chunk.len() as u64;
+        progress.show(stream.rows(), bytes);
+    }
+    progress.finish();
+    Ok(out.flush()?)
+}
+
+/// The parameters as a request would carry them.
+fn query_string(pairs: &[(String, String)]) -> String {
+    let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect::<Vec<_>>().join("&")
+}
+
+/// Rows, bytes and rate on stderr, where a person sees them and they do not mix with the rows.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn new(rows_on_stdout: bool) -> Self {
+        let hidden = !io::stderr().is_terminal() || (rows_on_stdout && io::stdout().is_terminal());
+        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is valid");
+        Self(bar.with_style(style))
+    }
+
+    fn show(&self, rows: u64, bytes: u64) {
+        if self.0.is_hidden() {
+            return;
+        }
+        let rate = |total: u64| (total as f64 / self.0.elapsed().as_secs_f64().max(1e-3)) as u64;
+        self.0.set_message(format!(
+            "{} rows, {} ({} rows/s, {}/s)",
+            HumanCount(rows),
+            HumanBytes(bytes),
+            HumanCount(rate(rows)),
+            HumanBytes(rate(bytes)),
+        ));
+        self.0.tick();
+    }
+
+    /// Leaves the last numbers on the screen.
+    fn finish(&self) {
+        self.0.abandon();
+    }
+}

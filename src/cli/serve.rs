@@ -1,0 +1,75 @@
+//! `rowstream serve`: endpoints from files, or one statement from the command line.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Failure, block_on};
+use crate::access_log::LogFormat;
+use crate::config::Config;
+use crate::respond::App;
+use crate::{server, source};
+
+/// Serves the endpoints of a configuration, or one statement at /rows.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration file; with --sql, the URL of a database.
+    #[arg(value_name = "CONFIG|URL", default_value = "rowstream.toml")]
+    config: PathBuf,
+    /// Serve this statement at /rows; its `:names` are parameters.
+    #[arg(long, value_name = "STATEMENT")]
+    sql: Option<String>,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+/// Where to listen and how to log.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListenArgs {
+    /// Where to listen, instead of where the configuration says; port 0 is any free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Option<String>,
+    /// How access log lines look.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) log_format: LogFormat,
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let config = match &args.sql {
+        Some(sql) => Config::single(&args.config.to_string_lossy(), sql)?,
+        None => Config::load(&args.config)?,
+    };
+    serve(config, args.listen, |_| {})
+}
+
+/// Fills databases that are to be created, listens, says so, and serves until told to stop.
+pub(super) fn serve(mut config: Config, args: ListenArgs, on_listen: impl FnOnce(&str)) -> Result<(), Failure> {
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    for source in &config.sources {
+        source::sqlite::create_missing(source)?;
+    }
+    block_on(async {
+        let listener = server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
+        let url = server::url_of(listener.local_addr()?);
+        eprintln!("{}", bounds(&config));
+        let app = Arc::new(App::new(config, args.log_format)?);
+        eprintln!("listening on {url}");
+        on_listen(&url);
+        Ok(server::serve(listener, app).await?)
+    })
+}
+
+fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
+    Failure::Message(format!("cannot listen on {address}: {error}\n    hint: choose another address with --listen HOST:PORT"))
+}
+
+/// The bounds of the server in one line: what it can hold at most is configured, and known at start.
+fn bounds(config: &Config) -> String {
+    let pools: Vec<String> = config
+        .sources
+        .iter()
+        .map(|source| format!("source {}: {} connections, {} waiting", source.name, source.pool.max, source.pool.waiting))
+        .collect();
+    format!("at most {} streams; {}", config.limits.max_streams, pools.join("; "))
+}

@@ -1,0 +1,93 @@
+//! Finds and reads files; what cannot be read is a fault like any other.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::fault::{Collector, Fault, place};
+
+/// Folders deeper than this are taken for a link that leads back to a folder above.
+const DEEPEST: usize = 32;
+
+/// The text of a file; `None`, with the reason recorded, when it cannot be read.
+pub(super) fn read_text(path: &Path, faults: &Collector) -> Option<String> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            faults.add_to_file(path, reason(&error), None);
+            return None;
+        }
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+            let (line, column) = place(&before, valid);
+            let message = "the file is not UTF-8 from here on".to_owned();
+            let hint = Some("save it as UTF-8".to_owned());
+            faults.add(Fault { file: path.to_owned(), line, column, message, hint });
+            None
+        }
+    }
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::IsADirectory => "this is a folder, not a file".to_owned(),
+        ErrorKind::PermissionDenied => "the file may not be read".to_owned(),
+        _ => format!("the file cannot be read: {error}"),
+    }
+}
+
+/// The endpoint files below a folder, by their paths below it, sorted. Links are followed: Kubernetes mounts
+/// configuration as links into a folder whose name begins with a dot.
+pub(super) fn endpoints(folder: &Path, faults: &Collector) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(folder, Path::new(""), 0, faults, &mut found);
+    found.sort();
+    found
+}
+
+fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut Vec<PathBuf>) {
+    let folder = root.join(below);
+    if depth > DEEPEST {
+        return faults.add_to_file(
+            &folder,
+            "the folders are too deep",
+            Some("is one of them a link to a folder above it?"),
+        );
+    }
+    let entries = match fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(entries) => entries,
+        Err(error) => {
+            return faults.add_to_file(&folder, format!("the folder cannot be read: {error}"), None);
+        }
+    };
+    for entry in entries {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            faults.add_to_file(
+                &entry.path(),
+                "the name of this file is not UTF-8",
+                Some("rename it: it becomes a URL"),
+            );
+            continue;
+        };
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        let path = below.join(name);
+        match fs::metadata(entry.path()) {
+            Ok(metadata) if metadata.is_dir() => walk(root, &path, depth + 1, faults, found),
+            Ok(_) if is_endpoint(&path) => found.push(path),
+            Ok(_) => {}
+            Err(error) => faults.add_to_file(&entry.path(), reason(&error), None),
+        }
+    }
+}
+
+fn is_endpoint(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sql" || extension == "toml")
+}

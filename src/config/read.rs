@@ -1,0 +1,256 @@
+//! Reads `rowstream.toml`, then the endpoints.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::source::{self, UrlFault, set};
+use super::{Config, Cors, Limits, SourceConfig, files};
+use crate::endpoint::read::{self as endpoint, Known};
+use crate::endpoint::{Authorization, Endpoint};
+use crate::fault::reader::{Table, Value};
+use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
+use crate::route::conflicts;
+
+/// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short
+/// enough that a change is seen.
+const CORS_MAX_AGE: Duration = Duration::from_secs(600);
+
+/// See [`Config::load_with`].
+pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Faults> {
+    let faults = Collector::default();
+    let config = read(path, environment, &faults);
+    faults.finish(config).map(|config| config.expect("what is not read has left a fault"))
+}
+
+/// See [`Config::single`].
+pub(super) fn single(url: &str, sql: &str) -> Result<Config, Faults> {
+    const SOURCE: &str = "main";
+    let faults = Collector::default();
+    let (url, dialect) = match source::url(url, Path::new("")) {
+        Ok(url) => url,
+        Err(UrlFault { message, hint }) => {
+            faults.add_to_file(Path::new("URL"), message, Some(&hint));
+            // Without a dialect, the SQL cannot be read.
+            return Err(faults.into_faults());
+        }
+    };
+    let file = File { path: Path::new("--sql"), text: sql, variables: Variables::Keep, faults: &faults };
+    let endpoint = endpoint::single(file, SOURCE, dialect);
+    let config = Config {
+        listen: Config::LISTEN.to_owned(),
+        sources: vec![SourceConfig::new(SOURCE, url, dialect)],
+        endpoints: endpoint.into_iter().collect(),
+        tokens: BTreeMap::new(),
+        cors: None,
+        limits: Limits::default(),
+    };
+    faults.finish(config)
+}
+
+fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Option<Config> {
+    let text = files::read_text(path, faults)?;
+    let file = File { path, text: &text, variables: Variables::Expand(environment), faults };
+    let mut table = Table::parse(file, 0..text.len(), None)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+
+    let sources = read_sources(file, table.take("source"), folder);
+    let tokens = read_tokens(table.take("token"));
+    let token_names: Vec<_> = tokens.iter().map(|(name, _)| name.clone()).collect();
+    let known = Known {
+        sources: &sources
+            .iter()
+            .map(|(name, source)| (name.clone(), source.as_ref().map(|s| s.dialect)))
+            .collect::<Vec<_>>(),
+        tokens: &token_names,
+        authorization: read_authorization(table.take("authorization"), &token_names),
+    };
+    let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
+    let config = Config {
+        listen: table
+            .take("listen")
+            .and_then(|value| read_listen(&value))
+            .unwrap_or_else(|| Config::LISTEN.to_owned()),
+        limits: read_limits(&mut table),
+        cors: table.take("cors").and_then(|value| read_cors(&value)),
+        tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
+        sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
+        endpoints,
+    };
+    table.finish();
+    Some(config)
+}
+
+/// The sources by name; without a configuration where there is a fault in it.
+fn read_sources(
+    file: File<'_>,
+    value: Option<Value<'_>>,
+    folder: &Path,
+) -> Vec<(String, Option<SourceConfig>)> {
+    let Some(value) = value else {
+        let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();
+        file.fault(0, "there is no source", Some(hint));
+        return Vec::new();
+    };
+    let entries = value.table("[source]").map(Table::entries).unwrap_or_default();
+    entries
+        .into_iter()
+        .map(|(_, name, value)| {
+            let source = source::read(&name, &value, folder);
+            (name, source)
+        })
+        .collect()
+}
+
+/// The tokens by name; without a hash where there is a fault in it, because the name counts all the same.
+fn read_tokens(value: Option<Value<'_>>) -> Vec<(String, Option<[u8; 32]>)> {
+    let entries = value.and_then(|value| value.table("[token]")).map(Table::entries).unwrap_or_default();
+    entries
+        .into_iter()
+        .map(|(_, name, value)| {
+            let hash = read_token(&name, &value);
+            (name, hash)
+        })
+        .collect()
+}
+
+fn read_token(name: &str, value: &Value<'_>) -> Option<[u8; 32]> {
+    const HINT: &str = "`rowstream token` makes a token and prints the hash to put here";
+    let mut table = value.table(format!("[token.{name}]"))?;
+    let value = table.require("sha256", HINT);
+    table.finish();
+    let value = value?;
+    let hash = read_hash(&value.string()?);
+    if hash.is_none() {
+        // What stands here by mistake may be the token itself, and is not shown.
+        value.fault_with("`sha256` must be 64 hexadecimal digits", HINT);
+    }
+    hash
+}
+
+fn read_hash(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (i, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+/// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is let in by silence.
+fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Authorization> {
+    match value {
+        // After a fault in the value, endpoints that rely on it are not faults as well.
+        Some(value) => Some(endpoint::authorization(&value, tokens).unwrap_or(Authorization::Public)),
+        None => tokens.is_empty().then_some(Authorization::Public),
+    }
+}
+
+/// `host:port`.
+fn read_listen(value: &Value<'_>) -> Option<String> {
+    let text = value.string()?;
+    let well =
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if !well {
+        let message = format!("{} is no address to listen on", value.shown(&text));
+        value.fault_with(message, "write host and port: \"127.0.0.1:8080\", \"[::]:80\"");
+    }
+    Some(text)
+}
+
+fn read_limits(table: &mut Table<'_>) -> Limits {
+    let mut limits = Limits::default();
+    set(&mut limits.max_streams, table.take("max_streams").and_then(|value| value.count(1)));
+    set(&mut limits.max_connections, table.take("max_connections").and_then(|value| value.count(1)));
+    set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
+    limits
+}
+
+fn read_cors(value: &Value<'_>) -> Option<Cors> {
+    let mut table = value.table("[cors]")?;
+    let origins =
+        table.require("origins", "write `origins = [\"https://example.org\"]`, or `[\"*\"]` for all");
+    let max_age = table.take("max_age").and_then(|value| value.duration()).unwrap_or(CORS_MAX_AGE);
+    table.finish();
+    let origins = read_origins(&origins?)?;
+    Some(Cors { origins, max_age })
+}
+
+fn read_origins(value: &Value<'_>) -> Option<Vec<String>> {
+    let origins = value.strings()?;
+    if origins.is_empty() {
+        value.fault_with("`origins` allows none", "list some, or leave out `[cors]`");
+    }
+    for (origin, item) in &origins {
+        if origin == "*" && origins.len() > 1 {
+            item.fault_with(
+                "`*` allows all origins, and stands beside others",
+                "leave out one or the others",
+            );
+        } else if origin != "*" && !is_origin(origin) {
+            let message = format!("{} is no origin", item.shown(origin));
+            item.fault_with(message, "write scheme, host and port as browsers do: \"https://example.org\", without a slash at the end");
+        }
+    }
+    Some(origins.into_iter().map(|(origin, _)| origin).collect())
+}
+
+/// Whether browsers can send a text as `Origin`: they write it in lower case and without a path.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return text == "null" };
+    let plain = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase())
+    };
+    plain(scheme) && plain(host) && !host.contains(['/', '?', '#', '@', '*'])
+}
+
+/// The endpoints of the folder that the file names.
+fn read_folder(file: File<'_>, value: Option<&Value<'_>>, base: &Path, known: &Known<'_>) -> Vec<Endpoint> {
+    let offset = value.map_or(0, Value::offset);
+    let name = match value {
+        None => "endpoints".to_owned(),
+        Some(value) => match value.string() {
+            Some(name) => name,
+            None => return Vec::new(),
+        },
+    };
+    let told = value.map_or_else(|| shown(&name), |value| value.shown(&name));
+    let folder = base.join(&name);
+    if !folder.is_dir() {
+        let hint = "it holds the endpoint files; name it with `endpoints = \"FOLDER\"`".to_owned();
+        file.fault(offset, format!("there is no folder {told} beside this file"), Some(hint));
+        return Vec::new();
+    }
+    let found = files::endpoints(&folder, file.faults);
+    if found.is_empty() {
+        let hint = "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned();
+        file.fault(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
+    }
+    let endpoints: Vec<_> =
+        found.iter().filter_map(|relative| read_endpoint(&folder, relative, known, file.faults)).collect();
+    check_conflicts(&endpoints, file.faults);
+    endpoints
+}
+
+fn read_endpoint(folder: &Path, relative: &Path, known: &Known<'_>, faults: &Collector) -> Option<Endpoint> {
+    let path = folder.join(relative);
+    let text = files::read_text(&path, faults)?;
+    let file = File { path: &path, text: &text, variables: Variables::Keep, faults };
+    endpoint::read(file, relative, known)
+}
+
+fn check_conflicts(endpoints: &[Endpoint], faults: &Collector) {
+    let paths: Vec<_> = endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
+    for conflict in conflicts(&paths) {
+        let (first, second) = (&endpoints[conflict.first], &endpoints[conflict.second]);
+        let message = format!(
+            "the path {} is taken by {} ({})",
+            shown(&second.path),
+            first.file.display(),
+            shown(&first.path)
+        );
+        faults.add_to_file(&second.file, message, Some("give one of them another path: `path = \"/…\"`"));
+    }
+}

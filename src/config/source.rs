@@ -1,0 +1,194 @@
+//! `[source.NAME]`: a database and how it is used.
+
+use std::path::{Path, PathBuf};
+
+use super::SourceConfig;
+use crate::fault::reader::{Table, Value};
+use crate::fault::{did_you_mean, list, shown};
+use crate::pool::PoolConfig;
+use crate::sql::Dialect;
+
+/// The schemes of URLs, and whose SQL they stand for.
+const SCHEMES: [(&str, Dialect); 3] =
+    [("postgres", Dialect::Postgres), ("postgresql", Dialect::Postgres), ("sqlite", Dialect::Sqlite)];
+
+/// Reads a source; paths in it are relative to `folder`. `None`, with the reason recorded, when its URL cannot be used.
+pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<SourceConfig> {
+    let mut table = value.table(format!("[source.{name}]"))?;
+    let url = table.require("url", "write `url = \"postgres://…\"` or `url = \"sqlite:…\"`");
+    let url = url.and_then(|value| read_url(&value, folder));
+    let (url, dialect) = url.map_or((String::new(), None), |(url, dialect)| (url, Some(dialect)));
+    let mut source = SourceConfig::new(name, url, dialect.unwrap_or(Dialect::Postgres));
+    if let Some(pool) = table.take("pool") {
+        source.pool = read_pool(name, &pool);
+    }
+    set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
+    set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
+    set(&mut source.max_row_bytes, table.take("max_row_bytes").and_then(|value| value.size()));
+    source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
+    if let Some(scripts) = table.take("create") {
+        source.create = read_scripts(&scripts, dialect, folder);
+    }
+    table.finish();
+    dialect.map(|_| source)
+}
+
+/// Changes a setting if the file says so.
+pub(super) fn set<T>(setting: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *setting = value;
+    }
+}
+
+fn read_pool(source: &str, value: &Value<'_>) -> PoolConfig {
+    let mut pool = PoolConfig::default();
+    let table: Option<Table<'_>> = value.table(format!("`pool` of [source.{source}]"));
+    let Some(mut table) = table else { return pool };
+    set(&mut pool.max, table.take("max").and_then(|value| value.count(1)));
+    set(&mut pool.idle_timeout, table.take("idle_timeout").and_then(|value| value.duration()));
+    set(&mut pool.acquire_timeout, table.take("acquire_timeout").and_then(|value| value.duration()));
+    set(&mut pool.waiting, table.take("waiting").and_then(|value| value.count(0)));
+    table.finish();
+    pool
+}
+
+fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Dialect)> {
+    match url(&value.string()?, folder) {
+        Ok(url) => Some(url),
+        Err(UrlFault { message, hint }) => {
+            value.fault_with(message, hint);
+            None
+        }
+    }
+}
+
+/// What is wrong with a URL. It never quotes the URL, which may hold a password.
+pub(super) struct UrlFault {
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+/// The URL ready for its source, a path in it joined to `folder`, and the dialect that its scheme stands for.
+pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Dialect), UrlFault> {
+    let Some((scheme, rest)) = url.split_once(':') else { return Err(no_scheme()) };
+    let lower = scheme.to_ascii_lowercase();
+    match SCHEMES.iter().find(|(known, _)| *known == lower) {
+        Some((_, Dialect::Sqlite)) => Ok((sqlite(rest, folder)?, Dialect::Sqlite)),
+        Some((_, Dialect::Postgres)) if rest.starts_with("//") => {
+            Ok((format!("{lower}:{rest}"), Dialect::Postgres))
+        }
+        Some((_, Dialect::Postgres)) => Err(UrlFault {
+            message: format!("`{lower}:` is not followed by `//`"),
+            hint: "write `postgres://user@host/database`".to_owned(),
+        }),
+        None => Err(unknown_scheme(scheme)),
+    }
+}
+
+fn schemes() -> String {
+    list(SCHEMES.iter().map(|(scheme, _)| *scheme))
+}
+
+fn no_scheme() -> UrlFault {
+    let hint = format!("write one of {} and a colon before it", schemes());
+    UrlFault { message: "this URL has no scheme".to_owned(), hint }
+}
+
+/// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a password.
+fn unknown_scheme(scheme: &str) -> UrlFault {
+    let near = did_you_mean(scheme, SCHEMES.map(|(scheme, _)| scheme));
+    let known = [
+        "mysql", "mariadb", "odbc", "adbc", "http", "https", "file", "jdbc", "mssql", "oracle", "duckdb",
+        "sqlite3",
+    ];
+    let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
+    let message = match named {
+        true => format!("the scheme {} is not known", shown(scheme)),
+        false => "the scheme of this URL is not known".to_owned(),
+    };
+    UrlFault { message, hint: format!("the schemes are {}", schemes()) }
+}
+
+/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as `sqlite:` and the path of the file.
+fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
+    let fault =
+        |message: &str, hint: &str| Err(UrlFault { message: message.to_owned(), hint: hint.to_owned() });
+    let path = match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        Some(_) => {
+            return fault(
+                "this SQLite URL names a host",
+                "write `sqlite:file.db` or `sqlite:///path/to/file.db`",
+            );
+        }
+        None => rest,
+    };
+    if path.is_empty() {
+        return fault("this SQLite URL names no file", "write `sqlite:file.db`");
+    }
+    if path.eq_ignore_ascii_case(":memory:") {
+        return fault(
+            "a database in memory is not shared by the connections of a pool",
+            "write `sqlite:file.db`",
+        );
+    }
+    if path.contains(['?', '#']) {
+        return fault("a SQLite URL has no options", "leave out what begins with `?` or `#`");
+    }
+    // `join` keeps an absolute path as it is.
+    match folder.join(path).to_str() {
+        Some(path) => Ok(format!("sqlite:{path}")),
+        None => {
+            fault("the folder of the configuration file is not UTF-8", "rename it, or write an absolute path")
+        }
+    }
+}
+
+/// The paths of the scripts, which must be there.
+fn read_scripts(value: &Value<'_>, dialect: Option<Dialect>, folder: &Path) -> Vec<PathBuf> {
+    if dialect == Some(Dialect::Postgres) {
+        value.fault_with("only SQLite files are created", "leave out `create`");
+        return Vec::new();
+    }
+    let scripts = value.strings().unwrap_or_default().into_iter();
+    scripts
+        .map(|(script, item)| {
+            let path = folder.join(&script);
+            if !path.is_file() {
+                item.fault(format!("there is no file {}", item.shown(&script)));
+            }
+            path
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (text, expected) in [
+            ("postgres://u:p@h/d", Ok("postgres://u:p@h/d")),
+            ("postgresql://h", Ok("postgresql://h")),
+            ("POSTGRES://h", Ok("postgres://h")),
+            ("sqlite:shop.db", Ok("sqlite:conf/shop.db")),
+            ("sqlite:../shop.db", Ok("sqlite:conf/../shop.db")),
+            ("sqlite:/abs/shop.db", Ok("sqlite:/abs/shop.db")),
+            ("sqlite:///abs/shop.db", Ok("sqlite:/abs/shop.db")),
+            ("sqlite::memory:", Err("a database in memory is not shared by the connections of a pool")),
+            ("sqlite:", Err("this SQLite URL names no file")),
+            ("sqlite://shop.db", Err("this SQLite URL names a host")),
+            ("sqlite:shop.db?mode=ro", Err("a SQLite URL has no options")),
+            ("postgres:h", Err("`postgres:` is not followed by `//`")),
+            ("mysql://h", Err("the scheme `mysql` is not known")),
+            ("postgre://h", Err("the scheme `postgre` is not known")),
+            ("hunter2:x", Err("the scheme of this URL is not known")),
+            ("shop.db", Err("this URL has no scheme")),
+            ("", Err("this URL has no scheme")),
+        ] {
+            let url = url(text, Path::new("conf")).map(|(url, _)| url).map_err(|fault| fault.message);
+            assert_eq!(url.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
+}

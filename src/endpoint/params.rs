@@ -1,0 +1,225 @@
+//! `[params]` of an endpoint.
+
+use std::cmp::Ordering;
+
+use http::HeaderName;
+
+use super::path::Template;
+use crate::fault::reader::{Table, Value};
+use crate::fault::{File, shown, suggest};
+use crate::params::{Param, ParamPlace, ParamType, ParamValue};
+use crate::sql::is_name;
+
+/// A declared parameter, and where it is declared, in bytes.
+pub(super) struct Declared {
+    pub(super) param: Param,
+    pub(super) offset: usize,
+}
+
+/// Reads `[params]`. A parameter of the path that is not declared is a fault, and is added all the same, so that the
+/// statements that use it are not faults as well.
+pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Vec<Declared> {
+    let entries = table.take("params").and_then(|value| value.table("[params]")).map(Table::entries);
+    let mut declared = Vec::new();
+    for (offset, name, value) in entries.unwrap_or_default() {
+        check_name(file, offset, &name);
+        let param = declare(&name, &value, path.names.contains(&name));
+        declared.push(Declared { param, offset });
+    }
+    for name in &path.names {
+        if !declared.iter().any(|known| known.param.name == *name) {
+            declared.push(Declared { param: undeclared(file, path, name), offset: path.offset });
+        }
+    }
+    declared
+}
+
+fn undeclared(file: File<'_>, path: &Template, name: &str) -> Param {
+    let message = format!("the parameter `{{{name}}}` of the path is not declared");
+    file.fault(path.offset, message, Some(how_to_declare(name)));
+    Param { place: ParamPlace::Path, ..Param::new(name, ParamType::Text) }
+}
+
+/// How a parameter is declared, as a hint.
+pub(super) fn how_to_declare(name: &str) -> String {
+    format!("declare it below `[params]`: `{name} = \"integer\"`, or another type")
+}
+
+fn check_name(file: File<'_>, offset: usize, name: &str) {
+    if !is_name(name) {
+        let message = format!("{} cannot be the name of a parameter", shown(name));
+        file.fault(offset, message, Some("names are ASCII letters, digits and underscores".to_owned()));
+    } else if name.starts_with('_') {
+        let message = format!("the name {} begins with an underscore", shown(name));
+        file.fault(
+            offset,
+            message,
+            Some("such parameters are the server's own (`_format`): rename it".to_owned()),
+        );
+    }
+}
+
+/// A parameter from `NAME = "type"` or `NAME = { type = "type", … }`.
+fn declare(name: &str, value: &Value<'_>, in_path: bool) -> Param {
+    let mut param = Param::new(name, ParamType::Text);
+    if in_path {
+        param.place = ParamPlace::Path;
+    }
+    if value.is_string() {
+        read_type(value, &mut param);
+    } else if let Some(table) = value.table(format!("the parameter `{name}`")) {
+        read_table(table, &mut param);
+    }
+    param
+}
+
+fn read_table(mut table: Table<'_>, param: &mut Param) {
+    let hint = format!("the types are {}", types());
+    let typed = table.require("type", &hint).is_some_and(|value| read_type(&value, param));
+    param.summary = table.take("summary").and_then(|value| value.string());
+    read_place(&mut table, param);
+    let optional = table.take("optional");
+    let bounds = (table.take("min"), table.take("max"), table.take("enum"), table.take("default"));
+    // Values of an unknown type would all be faults that follow from that one.
+    if typed {
+        let (min, max, allowed, default) = bounds;
+        read_bounds(min.as_ref(), max.as_ref(), param);
+        read_allowed(allowed, param);
+        read_default(optional, default, param);
+    }
+    table.finish();
+}
+
+fn types() -> String {
+    let names = crate::fault::list(ParamType::ALL.map(ParamType::name));
+    format!("{names}, each also as a list: `integer[]`")
+}
+
+/// Whether the type could be read.
+fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
+    let Some(text) = value.string() else { return false };
+    let (name, list) = text.strip_suffix("[]").map_or((text.as_str(), false), |name| (name, true));
+    let Some(kind) = ParamType::from_name(name) else {
+        let known = ParamType::ALL.map(ParamType::name);
+        value.fault_with(format!("there is no type {}", shown(&text)), suggest("the types are", name, known));
+        return false;
+    };
+    (param.kind, param.list) = (kind, list);
+    true
+}
+
+/// `in = "query"` or `"header"`, and `header = "X-Name"`, which is the parameter's own name unless given.
+fn read_place(table: &mut Table<'_>, param: &mut Param) {
+    let place = table.take("in");
+    let header = table.take("header");
+    if param.place == ParamPlace::Path {
+        for value in place.iter().chain(&header) {
+            value.fault_with(format!("the path has `{{{}}}` already", param.name), "leave this out");
+        }
+        return;
+    }
+    let place = place.and_then(|value| Some((value.string()?, value)));
+    match (place.as_ref().map(|(text, value)| (text.as_str(), value)), header) {
+        (Some(("query", value)), Some(_)) => {
+            value.fault_with("a parameter of the query has no header", "leave out one of the two");
+        }
+        (None | Some(("query", _)), None) => {}
+        (None | Some(("header", _)), Some(header)) => {
+            let name = header.string();
+            name.inspect(|name| set_header(name, &header, param));
+        }
+        (Some(("header", value)), None) => set_header(&param.name.clone(), value, param),
+        (Some((other, value)), _) => {
+            value.fault_with(
+                format!("a parameter cannot be in {}", shown(other)),
+                "write `in = \"query\"` or `in = \"header\"`",
+            );
+        }
+    }
+}
+
+fn set_header(name: &str, value: &Value<'_>, param: &mut Param) {
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Ok(header) => param.place = ParamPlace::Header(header),
+        Err(_) => value.fault(format!("{} cannot be the name of a header", shown(name))),
+    }
+}
+
+fn read_bounds(min: Option<&Value<'_>>, max: Option<&Value<'_>>, param: &mut Param) {
+    param.min = min.and_then(|value| read_bound("min", value, param));
+    param.max = max.and_then(|value| read_bound("max", value, param));
+    if let (Some(min), Some(bound), Some(value)) = (&param.min, &param.max, max)
+        && min.order(bound) == Ordering::Greater
+    {
+        value.fault(format!("`max` of `{}` is less than its `min`", param.name));
+        param.max = None;
+    }
+}
+
+fn read_bound(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue> {
+    if !matches!(param.kind, ParamType::Integer | ParamType::Number) {
+        let message =
+            format!("`{key}` of `{}` has no meaning for the type `{}`", param.name, param.kind.name());
+        value.fault_with(message, "only `integer` and `number` have bounds");
+        return None;
+    }
+    // Not through `param` itself: its `min`, read before, is no bound of its `max`.
+    read_one(key, value, &Param::new(&param.name, param.kind))
+}
+
+fn read_allowed(value: Option<Value<'_>>, param: &mut Param) {
+    let Some(value) = value else { return };
+    let Some(items) = value.list() else { return };
+    if items.is_empty() {
+        value.fault_with(
+            format!("`enum` of `{}` allows nothing", param.name),
+            "list the values, or leave it out",
+        );
+    }
+    param.allowed = items.iter().filter_map(|item| read_one("enum", item, param)).collect();
+}
+
+fn read_default(optional: Option<Value<'_>>, default: Option<Value<'_>>, param: &mut Param) {
+    let optional = optional.and_then(|value| value.boolean().filter(|optional| *optional).map(|_| value));
+    if param.place == ParamPlace::Path {
+        for value in optional.iter().chain(&default) {
+            let message = format!("`{}` stands in the path, and so is never missing", param.name);
+            value.fault_with(message, "leave out `default` and `optional`");
+        }
+        return;
+    }
+    param.default = match (optional, default) {
+        (Some(optional), Some(_)) => {
+            let message = format!("`{}` has a default, and so is optional already", param.name);
+            optional.fault_with(message, "leave out one of the two: `optional` makes it NULL");
+            None
+        }
+        (Some(_), None) => Some(ParamValue::Null),
+        (None, Some(default)) if param.list => read_list(&default, param),
+        (None, Some(default)) => read_one("default", &default, param),
+        (None, None) => None,
+    };
+}
+
+fn read_list(value: &Value<'_>, param: &Param) -> Option<ParamValue> {
+    let items = value.list()?;
+    Some(ParamValue::List(items.iter().filter_map(|item| read_one("default", item, param)).collect()))
+}
+
+/// One value, through the parser that requests go through.
+fn read_one(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue> {
+    let text = match param.kind {
+        ParamType::Json if !value.is_string() => value.json()?.to_string(),
+        _ => value.scalar_text().or_else(|| {
+            value.fault(format!("`{key}` of `{}` must be a single value", param.name));
+            None
+        })?,
+    };
+    match param.parse_one(&text) {
+        Ok(value) => Some(value),
+        Err(message) => {
+            value.fault(format!("`{key}` of `{}`: {message}", param.name));
+            None
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The path template of an endpoint: what its file says, or where its file lies.
+
+use std::path::Path;
+
+use rowstream_encode::Format;
+
+use crate::fault::reader::Table;
+use crate::fault::{File, shown};
+use crate::route::parameter_name;
+use crate::sql::is_name;
+
+/// A path template that has been checked.
+pub(super) struct Template {
+    /// Its text: `/authors/{id}`.
+    pub(super) text: String,
+    /// The names of its `{name}` segments.
+    pub(super) names: Vec<String>,
+    /// Where it was written, in bytes; 0 when the file's own path is meant.
+    pub(super) offset: usize,
+}
+
+/// The template from `path = "…"`, else from the file's path below the folder of endpoints. What is wrong is recorded.
+pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Template {
+    let (text, offset) = match table.take("path") {
+        Some(value) => (value.string().unwrap_or_else(|| "/".to_owned()), value.offset()),
+        None => (of_file(relative), 0),
+    };
+    let names = check(&text).unwrap_or_else(|fault| {
+        file.fault(offset, format!("the path {} {}", shown(&text), fault.message), Some(fault.hint));
+        Vec::new()
+    });
+    Template { text, names, offset }
+}
+
+/// `authors/{id}.sql` is `/authors/{id}`; `authors/index.sql` is `/authors`.
+fn of_file(relative: &Path) -> String {
+    let bare = relative.with_extension("");
+    let mut segments: Vec<_> = bare.iter().map(|segment| segment.to_string_lossy()).collect();
+    if segments.last().is_some_and(|last| last == "index") {
+        segments.pop();
+    }
+    format!("/{}", segments.join("/"))
+}
+
+/// What is wrong with a template; the message goes on behind "the path `…`".
+struct PathFault {
+    message: &'static str,
+    hint: String,
+}
+
+fn fault<T>(message: &'static str, hint: impl Into<String>) -> Result<T, PathFault> {
+    Err(PathFault { message, hint: hint.into() })
+}
+
+/// The names of a template's parameters.
+fn check(path: &str) -> Result<Vec<String>, PathFault> {
+    let Some(inner) = path.strip_prefix('/') else {
+        return fault("does not begin with a slash", format!("write `/{path}`"));
+    };
+    if inner.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for segment in inner.split('/') {
+        if let Some(name) = check_segment(segment)? {
+            if names.contains(&name) {
+                return fault("has two parameters of one name", format!("rename one `{{{name}}}`"));
+            }
+            names.push(name);
+        }
+    }
+    check_reserved(inner)?;
+    Ok(names)
+}
+
+/// The name of the parameter that a segment is, if it is one.
+fn check_segment(segment: &str) -> Result<Option<String>, PathFault> {
+    if segment.is_empty() {
+        return fault(
+            "has an empty segment",
+            "leave out the slash at the end, and slashes that follow each other",
+        );
+    }
+    if matches!(segment, "." | "..") {
+        return fault("has a segment of dots", "clients remove such segments before they ask: leave it out");
+    }
+    if let Some(name) = parameter_name(segment) {
+        return match is_name(name) {
+            true => Ok(Some(name.to_owned())),
+            false => fault(
+                "has a parameter whose name cannot be read",
+                "names are ASCII letters, digits and underscores",
+            ),
+        };
+    }
+    if segment.contains(['{', '}']) {
+        return fault("has a brace within a segment", "a parameter is a whole segment: `/authors/{id}`");
+    }
+    if segment.contains(|c: char| matches!(c, '%' | '?' | '#' | '\\') || c.is_control()) {
+        return fault(
+            "has a character that a path cannot have",
+            "leave out `%`, `?`, `#`, `\\`; other characters stand for themselves",
+        );
+    }
+    Ok(None)
+}
+
+fn check_reserved(inner: &str) -> Result<(), PathFault> {
+    if inner.split('/').next() == Some("_rowstream") {
+        return fault("is the server's own", "take another path than those below `/_rowstream`");
+    }
+    match inner.rsplit_once('.') {
+        Some((before, suffix)) if Format::from_name(suffix).is_some() => fault(
+            "ends in a format",
+            format!("leave out the suffix: `/{before}` answers to `/{before}.{suffix}`, too"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_paths() {
+        for (file, path) in [
+            ("authors.sql", "/authors"),
+            ("authors/{id}.sql", "/authors/{id}"),
+            ("index.sql", "/"),
+            ("authors/index.toml", "/authors"),
+            ("index/a.sql", "/index/a"),
+            ("v1.2/a.b.sql", "/v1.2/a.b"),
+        ] {
+            assert_eq!(of_file(Path::new(file)), path);
+        }
+    }
+
+    #[test]
+    fn templates_are_checked() {
+        for (path, expected) in [
+            ("/", Ok("")),
+            ("/a/b", Ok("")),
+            ("/a/{id}/b/{name}", Ok("id name")),
+            ("/größe x/a.b", Ok("")),
+            ("/_rowstreams/a", Ok("")),
+            ("a", Err("does not begin with a slash")),
+            ("", Err("does not begin with a slash")),
+            ("/a/", Err("has an empty segment")),
+            ("//a", Err("has an empty segment")),
+            ("/a/../b", Err("has a segment of dots")),
+            ("/a/{id}.x", Err("has a brace within a segment")),
+            ("/a/x{id}", Err("has a brace within a segment")),
+            ("/a/{}", Err("has a parameter whose name cannot be read")),
+            ("/a/{*rest}", Err("has a parameter whose name cannot be read")),
+            ("/{a}/{a}", Err("has two parameters of one name")),
+            ("/a%20b", Err("has a character that a path cannot have")),
+            ("/a?b", Err("has a character that a path cannot have")),
+            ("/_rowstream", Err("is the server's own")),
+            ("/_rowstream/a", Err("is the server's own")),
+            ("/a.json", Err("ends in a format")),
+            ("/a/b.ndjson", Err("ends in a format")),
+        ] {
+            let names = check(path).map(|names| names.join(" ")).map_err(|fault| fault.message);
+            assert_eq!(names.as_deref().map_err(|message| *message), expected, "{path}");
+        }
+    }
+}

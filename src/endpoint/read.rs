@@ -1,0 +1,557 @@
+//! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"`.
+//!
+//! Faults are recorded and reading goes on; an endpoint that comes out of a file with faults is good for finding more
+//! of them, and for nothing else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rowstream_encode::{Format, Segment, Template as Body};
+
+use super::params::{self, Declared};
+use super::{Authorization, Cardinality, Endpoint, Origin, Piece, Statement, path};
+use crate::fault::reader::{Table, Value};
+use crate::fault::{File, place, shown, suggest};
+use crate::params::{Param, ParamType};
+use crate::source;
+use crate::sql::{self, Dialect, Section, Sql, SqlError};
+
+/// The name of a statement that has none.
+const ONLY: &str = "rows";
+
+/// What endpoint files may refer to.
+pub(crate) struct Known<'a> {
+    /// The sources by name; without a dialect when there is a fault in the source itself.
+    pub(crate) sources: &'a [(String, Option<Dialect>)],
+    /// The names of the tokens.
+    pub(crate) tokens: &'a [String],
+    /// Who may call endpoints that do not say; `None`: each must say.
+    pub(crate) authorization: Option<Authorization>,
+}
+
+/// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
+/// when too little of it could be read to go on.
+pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option<Endpoint> {
+    let (mut table, text) = open(file)?;
+    let path = path::read(file, &mut table, relative);
+    let declared = params::read(file, &mut table, &path);
+    let summary = table.take("summary").and_then(|value| value.string());
+    let key = table.take("key").and_then(|value| value.strings()).unwrap_or_default();
+    let authorization = endpoint_authorization(file, table.take("authorization"), known);
+    let source = choose_source(file, table.take("source"), known);
+    let result = table.take("result").map(|value| (cardinality(&value), value));
+    let body = table.take("body").map(|value| (read_template(&value), value));
+    let formats = table.take("formats").map(|value| read_formats(&value));
+    table.finish();
+
+    // From here on, everything needs what was read before: one fault would have others follow.
+    let (source, dialect) = source?;
+    let statements = Statements { file, text: text?, dialect, declared: &declared }.read(result.as_ref())?;
+    let body = match body {
+        Some((template, value)) => read_body(file, &value, template?, &statements)?,
+        None => default_body(file, &statements)?,
+    };
+    let mut endpoint = Endpoint {
+        path: path.text,
+        summary,
+        source,
+        params: declared.into_iter().map(|declared| declared.param).collect(),
+        not_found: result.is_some() && statements.first()?.cardinality == Cardinality::One,
+        statements,
+        body,
+        formats: Vec::new(),
+        key: key.into_iter().map(|(name, _)| name).collect(),
+        authorization,
+        file: file.path.to_owned(),
+    };
+    endpoint.formats = match formats {
+        Some(formats) => carried_formats(&formats, &endpoint),
+        None => all_formats(&endpoint),
+    };
+    Some(endpoint)
+}
+
+/// The endpoint `/rows` of one statement, in a file that is nothing but SQL: every parameter is a required text of the query.
+pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<Endpoint> {
+    let text = SqlText { text: file.text.to_owned(), stands: Stands::Verbatim(0) };
+    let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_fault(file, &text, 0, error)).ok()?;
+    for (name, &offset) in sql.names.iter().zip(&sql.places) {
+        if name.starts_with('_') {
+            let hint = "such parameters are the server's own (`_format`): rename it".to_owned();
+            file.fault(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
+        }
+    }
+    let params: Vec<_> = sql.names.iter().map(|name| Param::new(name, ParamType::Text)).collect();
+    let args = (0..params.len()).collect();
+    let statement = text.statement(file, (ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
+    let mut endpoint = Endpoint {
+        path: "/rows".to_owned(),
+        summary: None,
+        source: source.to_owned(),
+        params,
+        statements: vec![statement],
+        body: vec![Piece::Rows(0)],
+        formats: Vec::new(),
+        not_found: false,
+        key: Vec::new(),
+        authorization: Authorization::Public,
+        file: file.path.to_owned(),
+    };
+    endpoint.formats = all_formats(&endpoint);
+    Some(endpoint)
+}
+
+/// The SQL of a file.
+struct SqlText {
+    text: String,
+    stands: Stands,
+}
+
+/// How a file's SQL stands in it.
+#[derive(Clone, Copy)]
+enum Stands {
+    /// As it is, from this offset.
+    Verbatim(usize),
+    /// With escapes, in a TOML string at this offset: then that is the place of everything in it.
+    Escaped(usize),
+}
+
+impl SqlText {
+    /// Where a place of the SQL is in the file.
+    fn offset(&self, within: usize) -> usize {
+        match self.stands {
+            Stands::Verbatim(start) => start + within,
+            Stands::Escaped(start) => start,
+        }
+    }
+
+    /// The pieces of a statement that begins at `start` of the SQL, as pieces of the file.
+    fn pieces(&self, start: usize, pieces: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        match self.stands {
+            Stands::Verbatim(_) => pieces.iter().map(|&(new, old)| (new, self.offset(start + old))).collect(),
+            // The second piece, which is never reached, keeps every place at the first.
+            Stands::Escaped(place) => vec![(0, place), (usize::MAX, place)],
+        }
+    }
+
+    fn statement(
+        &self,
+        file: File<'_>,
+        (name, cardinality): (String, Cardinality),
+        start: usize,
+        sql: Sql,
+        args: Vec<usize>,
+        params: &[Param],
+    ) -> Statement {
+        let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
+        let types = args.iter().map(|&arg| params[arg].kind).collect();
+        let query = source::Statement { sql: Arc::from(sql.text), types };
+        Statement { name, cardinality, query, args, origin }
+    }
+}
+
+fn sql_fault(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
+    file.fault(text.offset(start + error.offset), error.message, error.hint);
+}
+
+/// The TOML of a file, and its SQL.
+fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Option<SqlText>)> {
+    if file.path.extension().is_some_and(|extension| extension == "toml") {
+        let mut table = Table::parse(file, 0..file.text.len(), None)?;
+        let sql = table.require("sql", "an endpoint is made of SQL: write `sql = \"\"\"…\"\"\"`");
+        return Some((table, sql.and_then(|value| toml_sql(&value))));
+    }
+    const HINT: &str = "the first comment of an endpoint file is TOML: write other words with `--`";
+    let Some((toml, sql)) = front_matter(file.text) else {
+        file.fault(
+            0,
+            "the comment at the start of the file has no end",
+            Some("close it with `*/`".to_owned()),
+        );
+        return None;
+    };
+    let text = SqlText { text: file.text[sql..].to_owned(), stands: Stands::Verbatim(sql) };
+    Some((Table::parse(file, toml, Some(HINT))?, Some(text)))
+}
+
+fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
+    let text = value.string()?;
+    let stands = match value.source_text().find(&text) {
+        Some(at) => Stands::Verbatim(value.offset() + at),
+        None => Stands::Escaped(value.offset()),
+    };
+    Some(SqlText { text, stands })
+}
+
+/// Where the TOML in the first comment is, and where the SQL begins; `None` when the comment has no end. A file whose
+/// first thing is no `/* … */` is SQL alone.
+fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
+    let bare = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let start = text.len() - bare.len();
+    if !bare.starts_with("/*") {
+        return Some((start..start, start));
+    }
+    let toml = start + "/*".len();
+    let end = toml + text[toml..].find("*/")?;
+    Some((toml..end, end + "*/".len()))
+}
+
+/// The source that an endpoint names, or the only one.
+fn choose_source(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Option<(String, Dialect)> {
+    let names = || known.sources.iter().map(|(name, _)| name.as_str());
+    let Some(value) = value else {
+        return match known.sources {
+            [(name, dialect)] => dialect.map(|dialect| (name.clone(), dialect)),
+            // That there is none is a fault of the configuration file, and told there.
+            [] => None,
+            _ => {
+                let hint = format!("say which: `source = \"NAME\"`, one of {}", crate::fault::list(names()));
+                file.fault(0, "there are several sources, and this endpoint names none", Some(hint));
+                None
+            }
+        };
+    };
+    let name = value.string()?;
+    let Some((_, dialect)) = known.sources.iter().find(|(known, _)| *known == name) else {
+        let hint = suggest("the sources are", &name, names().collect::<Vec<_>>());
+        value.fault_with(format!("there is no source {}", shown(&name)), hint);
+        return None;
+    };
+    dialect.map(|dialect| (name, dialect))
+}
+
+fn endpoint_authorization(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Authorization {
+    match (value, &known.authorization) {
+        (Some(value), _) => authorization(&value, known.tokens).unwrap_or(Authorization::Public),
+        (None, Some(default)) => default.clone(),
+        (None, None) => {
+            let hint = "there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
+            file.fault(0, "this endpoint does not say who may call it", Some(hint.to_owned()));
+            Authorization::Public
+        }
+    }
+}
+
+/// `"public"`, or a list of token names.
+pub(crate) fn authorization(value: &Value<'_>, tokens: &[String]) -> Option<Authorization> {
+    const HINT: &str = "write \"public\", or a list of token names";
+    if value.is_string() {
+        let text = value.string()?;
+        if text != "public" {
+            value.fault_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT);
+            return None;
+        }
+        return Some(Authorization::Public);
+    }
+    let names = value.strings()?;
+    if names.is_empty() {
+        value.fault_with("`authorization` lets nobody in", HINT);
+    }
+    for (name, value) in &names {
+        if !tokens.contains(name) {
+            let hint = suggest("the tokens are", name, tokens.iter().map(String::as_str));
+            value.fault_with(format!("{} is not the name of a token", value.shown(name)), hint);
+        }
+    }
+    Some(Authorization::Tokens(names.into_iter().map(|(name, _)| name).collect()))
+}
+
+/// Reads the statements of a file.
+struct Statements<'a> {
+    file: File<'a>,
+    text: SqlText,
+    dialect: Dialect,
+    declared: &'a [Declared],
+}
+
+impl Statements<'_> {
+    /// The statements; `None` when there is a fault in any of them, because what remained would be faults that follow.
+    fn read(&self, result: Option<&(Option<Cardinality>, Value<'_>)>) -> Option<Vec<Statement>> {
+        let sections =
+            sql::sections(&self.text.text, self.dialect).map_err(|error| self.fault(0, error)).ok()?;
+        let named = self.check_names(&sections);
+        if let Some((_, value)) = result.filter(|_| sections.iter().any(|section| section.name.is_some())) {
+            let hint = "say it behind the name: `-- name: NAME :one`";
+            value.fault_with("`result` is for a statement without a name", hint);
+        }
+        let result = result.and_then(|(cardinality, _)| *cardinality).unwrap_or(Cardinality::Many);
+        let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
+        let mut statements = Vec::new();
+        let mut used = vec![false; params.len()];
+        for section in &sections {
+            if let Some((sql, args)) = self.parse(section) {
+                args.iter().for_each(|&arg| used[arg] = true);
+                let name = section.name.clone().unwrap_or_else(|| (ONLY.to_owned(), result));
+                statements.push(self.text.statement(
+                    self.file,
+                    name,
+                    section.range.start,
+                    sql,
+                    args,
+                    &params,
+                ));
+            }
+        }
+        if !named || statements.len() < sections.len() {
+            return None;
+        }
+        self.check_used(&used);
+        Some(statements)
+    }
+
+    fn fault(&self, start: usize, error: SqlError) {
+        sql_fault(self.file, &self.text, start, error);
+    }
+
+    /// Whether the statements can be told apart: each has a name of its own, or there is one without.
+    fn check_names(&self, sections: &[Section]) -> bool {
+        let mut well = true;
+        for (i, section) in sections.iter().enumerate() {
+            let first = sections[..i].iter().find(|other| other.name_text() == section.name_text());
+            match (section.name_text(), first) {
+                (Some(name), Some(first)) => self.named_twice(name, section, first),
+                (None, _) if sections.len() > 1 => self.unnamed(section),
+                _ => continue,
+            }
+            well = false;
+        }
+        well
+    }
+
+    fn named_twice(&self, name: &str, section: &Section, first: &Section) {
+        let (line, _) = place(self.file.text, self.text.offset(first.offset));
+        let hint = format!("the first is on line {line}: rename one of them");
+        let message = format!("two statements are named `{name}`");
+        self.file.fault(self.text.offset(section.offset), message, Some(hint));
+    }
+
+    fn unnamed(&self, section: &Section) {
+        let text = &self.text.text[section.range.clone()];
+        let start = section.range.start + (text.len() - text.trim_start().len());
+        let hint = "put a line `-- name: NAME :many`, `:one` or `:value` before it";
+        let message = "this statement has no name, but others in the file have";
+        self.file.fault(self.text.offset(start), message, Some(hint.to_owned()));
+    }
+
+    /// A section's statement, and for each of its parameters the index among those declared.
+    fn parse(&self, section: &Section) -> Option<(Sql, Vec<usize>)> {
+        let start = section.range.start;
+        let sql = Sql::parse(&self.text.text[section.range.clone()], self.dialect)
+            .map_err(|error| self.fault(start, error))
+            .ok()?;
+        let args: Vec<_> =
+            sql.names.iter().zip(&sql.places).filter_map(|(name, &at)| self.arg(name, start + at)).collect();
+        (args.len() == sql.names.len()).then_some((sql, args))
+    }
+
+    fn arg(&self, name: &str, at: usize) -> Option<usize> {
+        let index = self.declared.iter().position(|declared| declared.param.name == name);
+        if index.is_none() {
+            let names = self.declared.iter().map(|declared| declared.param.name.as_str());
+            let hint = match crate::fault::did_you_mean(name, names) {
+                Some(near) => format!("did you mean `:{near}`?"),
+                None => params::how_to_declare(name),
+            };
+            self.file.fault(
+                self.text.offset(at),
+                format!("the parameter `:{name}` is not declared"),
+                Some(hint),
+            );
+        }
+        index
+    }
+
+    fn check_used(&self, used: &[bool]) {
+        for (declared, _) in self.declared.iter().zip(used).filter(|(_, used)| !**used) {
+            let name = &declared.param.name;
+            let hint = format!("write `:{name}` where its value belongs, or remove it");
+            self.file.fault(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
+        }
+    }
+}
+
+/// `result = "…"`.
+fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
+    match value.string()?.as_str() {
+        "many" => Some(Cardinality::Many),
+        "one" => Some(Cardinality::One),
+        "value" => Some(Cardinality::Value),
+        other => {
+            value.fault_with(
+                format!("`result` cannot be {}", shown(other)),
+                "write \"many\", \"one\" or \"value\"",
+            );
+            None
+        }
+    }
+}
+
+/// The body of an endpoint that gives none: the rows of its only statement.
+fn default_body(file: File<'_>, statements: &[Statement]) -> Option<Vec<Piece>> {
+    if statements.len() == 1 {
+        return Some(vec![Piece::Rows(0)]);
+    }
+    let example: Vec<_> = statements.iter().map(|s| format!("{0} = \"${0}\"", s.name)).collect();
+    let hint = format!("say where they stand: `body = {{ {} }}`", example.join(", "));
+    file.fault(0, "`body` is missing, and there are several statements", Some(hint));
+    None
+}
+
+/// The body, with every statement in one place of it.
+fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statement]) -> Option<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for segment in body.segments {
+        pieces.push(match segment {
+            Segment::Literal(bytes) => Piece::Literal(Bytes::from(bytes)),
+            Segment::Placeholder(name) => {
+                let offset = value.find(|text| text.strip_prefix('$') == Some(&name));
+                Piece::Rows(placed(file, offset, &name, statements, &pieces)?)
+            }
+        });
+    }
+    check_placed(value, statements, &pieces);
+    Some(pieces)
+}
+
+/// The body cut at its placeholders. Its crate knows no places: they are looked for here.
+fn read_template(value: &Value<'_>) -> Option<Body> {
+    let json = value.json()?;
+    let Ok(body) = Body::new(&json) else {
+        let offset = value.find(is_no_placeholder);
+        let hint = "write `$name` for a statement's rows, or double the dollar if it is one".to_owned();
+        value.fault_at(offset, "this text begins with a dollar, and names no statement", hint);
+        return None;
+    };
+    Some(body)
+}
+
+/// Whether a text of a body begins with a dollar that is neither a placeholder's nor doubled.
+fn is_no_placeholder(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(|rest| !rest.starts_with('$') && !sql::is_name(rest))
+}
+
+/// The statement of a placeholder.
+fn placed(
+    file: File<'_>,
+    offset: usize,
+    name: &str,
+    statements: &[Statement],
+    before: &[Piece],
+) -> Option<usize> {
+    let Some(index) = statements.iter().position(|statement| statement.name == name) else {
+        let near = suggest("the statements are", name, statements.iter().map(|s| s.name.as_str()));
+        let hint = format!("{near} (the text itself is written `$${name}`)");
+        file.fault(offset, format!("no statement is named `{name}`"), Some(hint));
+        return None;
+    };
+    if before.iter().any(|piece| piece.statement() == Some(index)) {
+        let hint = "a statement runs once: give a second one a name of its own".to_owned();
+        file.fault(offset, format!("`${name}` stands twice in the body"), Some(hint));
+        return None;
+    }
+    Some(index)
+}
+
+fn check_placed(value: &Value<'_>, statements: &[Statement], pieces: &[Piece]) {
+    for (i, statement) in statements.iter().enumerate() {
+        if !pieces.iter().any(|piece| piece.statement() == Some(i)) {
+            let name = &statement.name;
+            let hint = format!("put `\"${name}\"` where its rows belong, or remove the statement");
+            value.fault_with(format!("the body has no place for the statement `{name}`"), hint);
+        }
+    }
+}
+
+/// The formats that a file lists, each once and with its place.
+fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
+    let Some(names) = value.strings() else { return Vec::new() };
+    if names.is_empty() {
+        value.fault_with("`formats` lists none", "leave it out to offer all");
+    }
+    let mut formats: Vec<(Format, Value<'a>)> = Vec::new();
+    for (name, item) in names {
+        match Format::from_name(&name) {
+            None => {
+                let hint = suggest("the formats are", &name, Format::ALL.map(Format::name));
+                item.fault_with(format!("there is no format {}", shown(&name)), hint);
+            }
+            Some(format) if formats.iter().any(|(listed, _)| *listed == format) => {
+                item.fault(format!("the format `{name}` is listed twice"));
+            }
+            Some(format) => formats.push((format, item)),
+        }
+    }
+    formats
+}
+
+/// The formats that were listed; one that cannot carry the endpoint is a fault.
+fn carried_formats(listed: &[(Format, Value<'_>)], endpoint: &Endpoint) -> Vec<Format> {
+    for (format, item) in listed.iter().filter(|(format, _)| !carries(*format, endpoint)) {
+        let message =
+            format!("`{}` holds the rows of one list, and this endpoint has several", format.name());
+        item.fault(message);
+    }
+    listed.iter().map(|(format, _)| *format).collect()
+}
+
+/// All formats that can carry an endpoint.
+fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
+    Format::ALL.into_iter().filter(|format| carries(*format, endpoint)).collect()
+}
+
+/// Whether a format can carry an endpoint: NDJSON holds the rows of one statement and nothing else.
+fn carries(format: Format, endpoint: &Endpoint) -> bool {
+    format != Format::Ndjson || endpoint.rows_statement().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fault::{Collector, Variables};
+
+    #[test]
+    fn front_matter_is_the_first_comment() {
+        for (text, toml, sql) in [
+            ("select 1", "", "select 1"),
+            ("/* a */ select 1", " a ", " select 1"),
+            ("\u{feff}\n /* a */select 1", " a ", "select 1"),
+            ("/**/select /* b */ 1", "", "select /* b */ 1"),
+            ("-- c\n/* a */ select 1", "", "-- c\n/* a */ select 1"),
+            ("/*/ a */ b", "/ a ", " b"),
+            ("", "", ""),
+        ] {
+            let (range, at) = front_matter(text).unwrap();
+            assert_eq!((&text[range], &text[at..]), (toml, sql), "{text}");
+        }
+        assert_eq!(front_matter("/*/"), None);
+        assert_eq!(front_matter(" /* a"), None);
+    }
+
+    fn read_text(path: &str, text: &str) {
+        let faults = Collector::default();
+        let file = File { path: Path::new(path), text, variables: Variables::Keep, faults: &faults };
+        let sources = [("main".to_owned(), Some(Dialect::Postgres))];
+        let known = Known { sources: &sources, tokens: &[], authorization: Some(Authorization::Public) };
+        let endpoint = read(file, Path::new(path), &known);
+        assert!(
+            faults.finish(()).is_err() || endpoint.is_some(),
+            "what is not read has left a fault: {text}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_can_be_read(
+            toml in "((body|sql|path|key|result|formats|\\[params\\]|a|b) ?= ?(\"[$a/{}]*\"|[0-9]{1,3}|\\[\"a\"\\]|\\{ ?a ?= ?\"\\$a\" ?\\})\n){0,5}[ä\"'=\\[\\]a-c\n]{0,6}",
+            sql in "(-- name: [a-c] :(one|many)\n)?[a-c:;'\"$/* \nä-]{0,12}(-- name: [a-c] :one\nselect :a;?)?",
+        ) {
+            read_text("a.sql", &format!("/*{toml}*/{sql}"));
+            read_text("a.sql", &sql);
+            read_text("a.toml", &toml);
+            read_text("a.toml", &format!("sql = '''{sql}'''\n{toml}"));
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! A reader of TOML that knows the place of everything: typed values by key, a fault at the place of what has
+//! the wrong type, and a fault for each key that nobody asked for.
+//!
+//! It stands in the place of a derived deserializer, which stops at the first fault and forgets places.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::SpanRelativeTo;
+use jiff::fmt::friendly::SpanParser;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{File, Variables, shown, suggest};
+
+/// A table whose keys are taken one by one.
+pub(crate) struct Table<'a> {
+    file: File<'a>,
+    base: usize,
+    offset: usize,
+    /// Its name in messages: `[source.shop]`, or "this file".
+    name: String,
+    entries: DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+/// A value with its place.
+pub(crate) struct Value<'a> {
+    file: File<'a>,
+    base: usize,
+    span: Range<usize>,
+    key: String,
+    raw: DeValue<'a>,
+    /// Whether [`Value::string`] took something from the environment: such a text is never shown.
+    secret: Cell<bool>,
+}
+
+impl<'a> Table<'a> {
+    /// Parses the part `range` of a file. `None`, with all syntax errors recorded, when it is not TOML: what could be
+    /// read of it would only give faults that follow from those.
+    pub(crate) fn parse(file: File<'a>, range: Range<usize>, hint: Option<&str>) -> Option<Self> {
+        let base = range.start;
+        let (table, errors) = DeTable::parse_recoverable(&file.text[range]);
+        for error in &errors {
+            let offset = base + error.span().map_or(0, |span| span.start);
+            file.fault(offset, error.message(), hint.map(str::to_owned));
+        }
+        let name = "this file".to_owned();
+        let (offset, entries) = (base, table.into_inner());
+        errors.is_empty().then_some(Self { file, base, offset, name, entries, known: Vec::new() })
+    }
+
+    /// Takes the value of a key; the key is then known.
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
+        self.known.push(key);
+        self.entries.remove(key).map(|value| self.value(key, value))
+    }
+
+    /// Takes the value of a key that must be there; a fault at the table's place when it is not.
+    pub(crate) fn require(&mut self, key: &'static str, hint: &str) -> Option<Value<'a>> {
+        let value = self.take(key);
+        if value.is_none() {
+            let message = format!("`{key}` is missing in {}", self.name);
+            self.file.fault(self.offset, message, Some(hint.to_owned()));
+        }
+        value
+    }
+
+    fn value(&self, key: &str, value: Spanned<DeValue<'a>>) -> Value<'a> {
+        Value {
+            file: self.file,
+            base: self.base,
+            span: value.span(),
+            key: key.to_owned(),
+            raw: value.into_inner(),
+            secret: Cell::new(false),
+        }
+    }
+
+    /// All keys with their values, for a table whose keys are names: `[source.NAME]`. The offset is the key's.
+    pub(crate) fn entries(mut self) -> Vec<(usize, String, Value<'a>)> {
+        let entries = std::mem::take(&mut self.entries);
+        let place = |key: &Spanned<_>| self.base + key.span().start;
+        entries
+            .into_iter()
+            .map(|(key, value)| (place(&key), key.get_ref().to_string(), self.value(key.get_ref(), value)))
+            .collect()
+    }
+
+    /// Ends the reading: each key that was not taken is a fault.
+    pub(crate) fn finish(self) {
+        for key in self.entries.keys() {
+            let message = format!("unknown key {} in {}", shown(key.get_ref()), self.name);
+            let hint = suggest("the keys here are", key.get_ref(), self.known.iter().copied());
+            self.file.fault(self.base + key.span().start, message, Some(hint));
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    /// The place of the value in its file, in bytes.
+    pub(crate) fn offset(&self) -> usize {
+        self.base + self.span.start
+    }
+
+    /// The value as it stands in the file.
+    pub(crate) fn source_text(&self) -> &'a str {
+        &self.file.text[self.base + self.span.start..self.base + self.span.end]
+    }
+
+    /// Records a fault at the value's place.
+    pub(crate) fn fault(&self, message: impl Into<String>) {
+        self.file.fault(self.offset(), message, None);
+    }
+
+    /// Records a fault at the value's place, with what to do about it.
+    pub(crate) fn fault_with(&self, message: impl Into<String>, hint: impl Into<String>) {
+        self.file.fault(self.offset(), message, Some(hint.into()));
+    }
+
+    /// Records a fault at a place within the value, that [`Value::find`] told.
+    pub(crate) fn fault_at(&self, offset: usize, message: impl Into<String>, hint: String) {
+        self.file.fault(offset, message, Some(hint));
+    }
+
+    /// `text`, which came from this value, as messages show it; "the value" when it came from the environment.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        if self.secret.get() { "the value".to_owned() } else { shown(text) }
+    }
+
+    fn wrong_type<T>(&self, expected: &str) -> Option<T> {
+        self.fault(format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw)));
+        None
+    }
+
+    /// A string, with `${NAME}` replaced where the file's policy says so.
+    pub(crate) fn string(&self) -> Option<String> {
+        let DeValue::String(text) = &self.raw else { return self.wrong_type("a string") };
+        match self.file.variables {
+            Variables::Keep => Some(text.to_string()),
+            Variables::Expand(environment) => match expand(text, environment) {
+                Ok(expanded) => {
+                    self.secret.set(expanded != **text);
+                    Some(expanded)
+                }
+                Err(Unexpandable { message, hint }) => {
+                    self.fault_with(message, hint);
+                    None
+                }
+            },
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        self.raw.as_bool().or_else(|| self.wrong_type("`true` or `false`"))
+    }
+
+    /// A whole number of at least `least`.
+    pub(crate) fn count(&self, least: usize) -> Option<usize> {
+        let Some(integer) = self.integer_text() else { return self.wrong_type("an integer") };
+        let count = integer.parse().ok().filter(|&count| count >= least);
+        if count.is_none() {
+            self.fault(format!("{} must be an integer of at least {least}", shown(&self.key)));
+        }
+        count
+    }
+
+    /// The decimal text of an integer.
+    fn integer_text(&self) -> Option<String> {
+        let integer = self.raw.as_integer()?;
+        match i128::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(value) => Some(value.to_string()),
+            Err(_) => Some(integer.as_str().to_owned()),
+        }
+    }
+
+    /// The text of a string, number, boolean or date, as a request would give it; `None` for lists and tables.
+    pub(crate) fn scalar_text(&self) -> Option<String> {
+        match &self.raw {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(_) => self.integer_text(),
+            DeValue::Float(float) => Some(float.as_str().to_owned()),
+            DeValue::Boolean(boolean) => Some(boolean.to_string()),
+            DeValue::Datetime(datetime) => Some(datetime.to_string()),
+            DeValue::Array(_) | DeValue::Table(_) => None,
+        }
+    }
+
+    /// A time span such as `"1h30m"`, more than nothing.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        let text = self.string()?;
+        let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
+        if duration.is_none() {
+            let message = format!("{} of {} is not a positive duration", self.shown(&text), shown(&self.key));
+            self.fault_with(message, "write a number with its unit, such as \"10m\", \"5s\" or \"1h30m\"");
+        }
+        duration
+    }
+
+    /// A number of bytes of at least one: an integer, or a string such as `"64KiB"`.
+    pub(crate) fn size(&self) -> Option<usize> {
+        if self.raw.is_integer() {
+            return self.count(1);
+        }
+        if !self.raw.is_str() {
+            return self.wrong_type("a size such as \"64KiB\"");
+        }
+        let text = self.string()?;
+        let size = parse_size(&text).filter(|&size| size > 0);
+        if size.is_none() {
+            let message = format!("{} of {} is not a size", self.shown(&text), shown(&self.key));
+            self.fault_with(message, "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
+        }
+        size
+    }
+
+    /// A list.
+    pub(crate) fn list(&self) -> Option<Vec<Value<'a>>> {
+        let Some(array) = self.raw.as_array() else { return self.wrong_type("a list") };
+        Some(array.iter().map(|item| self.item(item)).collect())
+    }
+
+    fn item(&self, item: &Spanned<DeValue<'a>>) -> Value<'a> {
+        Value {
+            file: self.file,
+            base: self.base,
+            span: item.span(),
+            key: self.key.clone(),
+            raw: item.get_ref().clone(),
+            secret: Cell::new(false),
+        }
+    }
+
+    /// A list of strings, each with its place; those that are not strings are faults and left out.
+    pub(crate) fn strings(&self) -> Option<Vec<(String, Value<'a>)>> {
+        let items = self.list()?;
+        Some(items.into_iter().filter_map(|item| item.string().map(|text| (text, item))).collect())
+    }
+
+    /// Whether the value is a string.
+    pub(crate) fn is_string(&self) -> bool {
+        self.raw.is_str()
+    }
+
+    /// A table, called `name` in messages.
+    pub(crate) fn table(&self, name: impl Into<String>) -> Option<Table<'a>> {
+        let Some(table) = self.raw.as_table() else { return self.wrong_type("a table") };
+        Some(Table {
+            file: self.file,
+            base: self.base,
+            offset: self.offset(),
+            name: name.into(),
+            entries: table.clone(),
+            known: Vec::new(),
+        })
+    }
+
+    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are faults.
+    pub(crate) fn json(&self) -> Option<serde_json::Value> {
+        match to_json(&self.raw) {
+            Ok(json) => Some(json),
+            Err(number) => {
+                self.fault(format!(
+                    "{} of {} cannot be written as a JSON number",
+                    shown(&number),
+                    shown(&self.key)
+                ));
+                None
+            }
+        }
+    }
+
+    /// The place of the first string within the value that is `wanted`; else the value's own.
+    pub(crate) fn find(&self, wanted: impl Fn(&str) -> bool) -> usize {
+        find(&self.raw, &self.span, &wanted).map_or(self.offset(), |start| self.base + start)
+    }
+}
+
+/// A TOML value's type, as messages name it.
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// # Errors
+/// The text of the number that JSON cannot hold.
+fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
+    use serde_json::Value as Json;
+    Ok(match value {
+        DeValue::String(text) => Json::String(text.to_string()),
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+            .map_err(|_| integer.as_str().to_owned())?
+            .into(),
+        DeValue::Float(float) => Json::Number(
+            (float.as_str().parse().ok())
+                .and_then(serde_json::Number::from_f64)
+                .ok_or_else(|| float.as_str().to_owned())?,
+        ),
+        DeValue::Boolean(boolean) => Json::Bool(*boolean),
+        DeValue::Datetime(datetime) => Json::String(datetime.to_string()),
+        DeValue::Array(items) => {
+            Json::Array(items.iter().map(|item| to_json(item.get_ref())).collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(entries) => Json::Object(
+            entries
+                .iter()
+                .map(|(key, value)| Ok((key.get_ref().to_string(), to_json(value.get_ref())?)))
+                .collect::<Result<_, String>>()?,
+        ),
+    })
+}
+
+fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool) -> Option<usize> {
+    let within = |value: &Spanned<DeValue<'_>>| find(value.get_ref(), &value.span(), wanted);
+    match value {
+        DeValue::String(text) => wanted(text).then_some(span.start),
+        DeValue::Array(items) => items.iter().find_map(within),
+        DeValue::Table(entries) => entries.iter().find_map(|(_, value)| within(value)),
+        _ => None,
+    }
+}
+
+/// A time span in jiff's friendly format; days are 24 hours, weeks seven of them. `None` when it is not one, or negative.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let span = SpanParser::new().parse_span(text.trim()).ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    duration.try_into().ok()
+}
+
+/// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` when it is not one, or beyond the address space.
+fn parse_size(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: usize = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// Why a `${…}` could not be replaced. It names the variable, never a value.
+#[derive(Debug)]
+struct Unexpandable {
+    message: String,
+    hint: String,
+}
+
+/// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in a shell. `$$` stays,
+/// and hides a brace behind it.
+fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        let (before, from) = rest.split_at(dollar);
+        out.push_str(before);
+        if let Some(inner) = from.strip_prefix("${") {
+            let end = inner.find('}').ok_or_else(|| unclosed(inner))?;
+            out.push_str(&variable(&inner[..end], environment)?);
+            rest = &inner[end + 1..];
+        } else {
+            let keep = if from.starts_with("$$") { 2 } else { 1 };
+            out.push_str(&from[..keep]);
+            rest = &from[keep..];
+        }
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn variable(inner: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    if !crate::sql::is_name(name) {
+        return Err(Unexpandable {
+            message: format!("{} is not the name of an environment variable", shown(name)),
+            hint: "write `${NAME}` or `${NAME:-default}`, or `$${` for the characters themselves".to_owned(),
+        });
+    }
+    match (environment(name), default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(Unexpandable {
+            message: format!("the environment variable `{name}` is not set"),
+            hint: format!("set it, or give a default: `${{{name}:-…}}`"),
+        }),
+    }
+}
+
+fn unclosed(inner: &str) -> Unexpandable {
+    let name: String = inner.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
+    Unexpandable {
+        message: format!("`${{{name}` has no closing brace"),
+        hint: format!("write `${{{name}}}`, or `$${{` for the characters themselves"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Collector;
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [
+            ("10m", Some(600.0)),
+            ("5s", Some(5.0)),
+            ("1h30m", Some(5400.0)),
+            ("250ms", Some(0.25)),
+            ("7d", Some(604_800.0)),
+            ("1 hour, 5 minutes", Some(3900.0)),
+            ("PT5S", None),
+            ("-5s", None),
+            ("5s ago", None),
+            ("5", None),
+            ("", None),
+            ("1 month", None),
+        ] {
+            assert_eq!(parse_duration(text).map(|duration| duration.as_secs_f64()), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("64KiB", Some(65_536)),
+            ("16MB", Some(16_000_000)),
+            ("1 gib", Some(1 << 30)),
+            ("4096", Some(4096)),
+            ("12b", Some(12)),
+            ("1.5MB", None),
+            ("-1", None),
+            ("MB", None),
+            ("5 parsecs", None),
+            ("99999999999999GiB", None),
+        ] {
+            assert_eq!(parse_size(text), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn variables() {
+        let environment = |name: &str| match name {
+            "A" => Some("x".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some("${A}".to_owned()),
+            _ => None,
+        };
+        for (text, expected) in [
+            ("plain", Ok("plain")),
+            ("${A}", Ok("x")),
+            ("a${A}b${A}", Ok("axbx")),
+            ("${EMPTY}", Ok("")),
+            ("${EMPTY:-d}", Ok("d")),
+            ("${B:-d:-e}", Ok("d:-e")),
+            ("${B:-}", Ok("")),
+            ("${NESTED}", Ok("${A}")),
+            ("$$", Ok("$$")),
+            ("$${A}", Ok("$${A}")),
+            ("$A $", Ok("$A $")),
+            ("${B}", Err("the environment variable `B` is not set")),
+            ("${1}", Err("`1` is not the name of an environment variable")),
+            ("${}", Err("`` is not the name of an environment variable")),
+            ("x${A", Err("`${A` has no closing brace")),
+        ] {
+            let expanded = expand(text, &environment).map_err(|error| error.message);
+            assert_eq!(expanded.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    /// What reading `text` with `read` complains about.
+    fn faults(text: &str, read: impl Fn(&mut Table<'_>)) -> String {
+        let faults = Collector::default();
+        let environment = |name: &str| (name == "SECRET").then(|| "hunter2".to_owned());
+        let file =
+            File { path: Path::new("f"), text, variables: Variables::Expand(&environment), faults: &faults };
+        if let Some(mut table) = Table::parse(file, 0..text.len(), None) {
+            read(&mut table);
+            table.finish();
+        }
+        faults.finish(()).map_or_else(|faults| faults.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn wrong_types_have_their_place() {
+        for (text, expected) in [
+            ("k = 1", "f:1:5: `k` must be a string, not an integer"),
+            ("\n  k = [1]", "f:2:7: `k` must be a string, not a list"),
+            (
+                "k = \"${NO}\"",
+                "f:1:5: the environment variable `NO` is not set\n    hint: set it, or give a default: `${NO:-…}`",
+            ),
+            ("kk = \"x\"", "f:1:1: unknown key `kk` in this file\n    hint: did you mean `k`?"),
+            (
+                "k = \"x\"\n[table.name]\nx = 1",
+                "f:2:2: unknown key `table` in this file\n    hint: the keys here are `k`",
+            ),
+        ] {
+            let read = |table: &mut Table<'_>| {
+                table.take("k").and_then(|value| value.string());
+            };
+            assert_eq!(faults(text, read), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_syntax_error_is_told() {
+        let report = faults("a = \nb = 1\nc = 'x\nd = ]\n", |_| ());
+        assert_eq!(report.lines().filter(|line| line.starts_with("f:")).count(), 3, "{report}");
+    }
+
+    #[test]
+    fn values_of_the_environment_are_never_shown() {
+        for text in ["k = \"${SECRET}\"", "k = \"1${SECRET}s\""] {
+            let report = faults(text, |table| {
+                table.take("k").and_then(|value| value.duration());
+            });
+            assert!(report.contains("the value of `k` is not a positive duration"), "{report}");
+            assert!(!report.contains("hunter2"), "{report}");
+        }
+    }
+
+    #[test]
+    fn json_of_toml() {
+        let text = "k = { a = 1, b = [true, 1.5, \"x\"], c = 2024-01-02, d = { e = 0x10 } }";
+        let report = faults(text, |table| {
+            let json = table.take("k").unwrap().json().unwrap();
+            assert_eq!(json.to_string(), r#"{"a":1,"b":[true,1.5,"x"],"c":"2024-01-02","d":{"e":16}}"#);
+        });
+        assert_eq!(report, "");
+        let report = faults("k = [nan]", |table| assert!(table.take("k").unwrap().json().is_none()));
+        assert_eq!(report, "f:1:5: `nan` of `k` cannot be written as a JSON number");
+    }
+}

@@ -1,0 +1,251 @@
+//! Which format a response has: by the path's suffix, else by `_format`, else by `Accept`, else the endpoint's first.
+
+use http::{HeaderValue, StatusCode};
+use rowstream_encode::Format;
+
+use crate::Error;
+use crate::fault::{list, shown};
+
+/// The format of a response, and whether caches must know that `Accept` chose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// The format.
+    pub format: Format,
+    /// Whether another `Accept` could have had another answer: the response then says `Vary: Accept`.
+    pub vary_accept: bool,
+}
+
+/// Chooses among `formats`, of which the first is the default. `control` is the value of `_format`, `accept` the lines
+/// of that header.
+///
+/// # Errors
+/// 406 that lists the endpoint's formats.
+pub fn choose<'a>(
+    suffix: Option<Format>,
+    control: Option<&str>,
+    accept: impl IntoIterator<Item = &'a HeaderValue>,
+    formats: &[Format],
+) -> Result<Choice, Error> {
+    let offered = |format: &Format| formats.contains(format);
+    match (suffix, control) {
+        (Some(format), _) => Some(format).filter(offered).map(fixed).ok_or_else(|| {
+            not_acceptable(&format!("this endpoint does not answer in {}", shown(format.name())), formats)
+        }),
+        (None, Some(name)) => Format::from_name(name).filter(offered).map(fixed).ok_or_else(|| {
+            not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats)
+        }),
+        (None, None) => accepted(accept, formats)
+            .map(|format| Choice { format, vary_accept: true })
+            .ok_or_else(|| not_acceptable("`Accept` names no format of this endpoint", formats)),
+    }
+}
+
+fn fixed(format: Format) -> Choice {
+    Choice { format, vary_accept: false }
+}
+
+fn not_acceptable(message: &str, formats: &[Format]) -> Error {
+    let names = list(formats.iter().map(|format| format.name()));
+    let types = list(formats.iter().map(|format| format.media_type()));
+    Error::new("not_acceptable", StatusCode::NOT_ACCEPTABLE, format!("{message}; its formats are {names}"))
+        .hint(format!("ask with `_format`, or by `Accept` with one of {types}"))
+}
+
+/// The best of `formats` for the header's lines. Of equal quality, the one that was named more exactly is better (many
+/// clients end their list with `*/*`), then the one that the endpoint names first. Without a range that can be read,
+/// the header says nothing, and the first is taken.
+fn accepted<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>, formats: &[Format]) -> Option<Format> {
+    let ranges: Vec<Range> = accept
+        .into_iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| split(line, ','))
+        .filter_map(Range::read)
+        .collect();
+    if ranges.is_empty() {
+        return formats.first().copied();
+    }
+    let rank = |&format: &Format| {
+        let (specificity, quality) =
+            ranges.iter().filter_map(|range| range.matches(format)).max_by_key(|m| m.0)?;
+        (quality > 0).then_some(((quality, specificity), format))
+    };
+    // `max_by_key` takes the last of equals, hence the reverse.
+    formats.iter().rev().filter_map(rank).max_by_key(|(rank, _)| *rank).map(|(_, format)| format)
+}
+
+/// How exactly a media range names a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Specificity {
+    /// `*/*`.
+    Any,
+    /// `application/*`.
+    Type,
+    /// `application/json`.
+    Exact,
+}
+
+/// One media range of `Accept` (RFC 9110, section 12.5.1), in lower case.
+#[derive(Debug)]
+struct Range {
+    media: String,
+    /// In thousandths.
+    quality: u16,
+}
+
+impl Range {
+    /// `None` for what is no media range; parameters other than `q` do not matter here.
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = split(text, ';');
+        let media = parts.next()?.trim().to_ascii_lowercase();
+        let (kind, subkind) = media.split_once('/')?;
+        if kind.is_empty() || subkind.is_empty() || (kind == "*" && subkind != "*") {
+            return None;
+        }
+        let mut quality = 1000;
+        for part in parts {
+            if let Some((name, value)) = part.split_once('=')
+                && name.trim().eq_ignore_ascii_case("q")
+            {
+                quality = read_quality(value.trim())?;
+            }
+        }
+        Some(Self { media, quality })
+    }
+
+    fn matches(&self, format: Format) -> Option<(Specificity, u16)> {
+        let media = format.media_type();
+        let kind = media.split('/').next().unwrap_or_default();
+        let specificity = match self.media.as_str() {
+            "*/*" => Specificity::Any,
+            range if range.strip_suffix("/*") == Some(kind) => Specificity::Type,
+            range if range == media || aliases(format).contains(&range) => Specificity::Exact,
+            _ => return None,
+        };
+        Some((specificity, self.quality))
+    }
+}
+
+/// Other media types under which clients ask for a format.
+fn aliases(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::Ndjson => &["application/ndjson", "application/jsonl"],
+        _ => &[],
+    }
+}
+
+/// `0`, `0.5`, `1.000`: at most three decimals, in thousandths.
+fn read_quality(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !matches!(whole, "0" | "1")
+        || fraction.len() > 3
+        || !fraction.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return None;
+    }
+    let quality = format!("{whole}{fraction:0<3}").parse().ok()?;
+    (quality <= 1000).then_some(quality)
+}
+
+/// Splits at `separator` outside of quoted strings.
+fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let mut escaped = false;
+    text.split(move |c: char| {
+        let skip = std::mem::take(&mut escaped);
+        match c {
+            '"' if !skip => quoted = !quoted,
+            '\\' if quoted && !skip => escaped = true,
+            _ => {}
+        }
+        c == separator && !quoted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format::{Json, Ndjson};
+    use super::*;
+
+    fn chosen(suffix: Option<Format>, control: Option<&str>, accept: &[&str]) -> Option<(Format, bool)> {
+        let lines: Vec<_> = accept.iter().map(|line| HeaderValue::from_str(line).unwrap()).collect();
+        let choice = choose(suffix, control, &lines, &[Json, Ndjson]).ok()?;
+        Some((choice.format, choice.vary_accept))
+    }
+
+    #[test]
+    fn accept() {
+        for (accept, expected) in [
+            ("", Some(Json)),
+            ("*/*", Some(Json)),
+            ("application/*", Some(Json)),
+            ("application/json", Some(Json)),
+            ("application/x-ndjson", Some(Ndjson)),
+            ("APPLICATION/X-NDJSON", Some(Ndjson)),
+            ("application/ndjson", Some(Ndjson)),
+            ("application/jsonl", Some(Ndjson)),
+            ("application/json, application/x-ndjson", Some(Json)),
+            ("application/x-ndjson, application/json", Some(Json)),
+            ("application/json;q=0.5, application/x-ndjson", Some(Ndjson)),
+            ("application/json ; q=0.5 ,application/x-ndjson;q=0.4", Some(Json)),
+            ("application/json;q=0.501, application/x-ndjson;q=0.502", Some(Ndjson)),
+            ("application/x-ndjson, */*", Some(Ndjson)),
+            ("application/x-ndjson, application/*", Some(Ndjson)),
+            ("application/json, text/plain, */*", Some(Json)),
+            ("*/*, application/json;q=0", Some(Ndjson)),
+            ("application/*;q=0, */*", None),
+            ("application/*;q=0.5, application/json;q=0.1", Some(Ndjson)),
+            ("text/html, application/xhtml+xml, */*;q=0.8", Some(Json)),
+            ("text/html", None),
+            ("application/json;q=0", None),
+            ("application/json;profile=\"a,b;q=0\"", Some(Json)),
+            ("application/json;profile=\"a\\\",b\";q=0, */*", Some(Ndjson)),
+            ("application/json;q=2, application/x-ndjson;q=0.1", Some(Ndjson)),
+            ("application/json;q=1.001", Some(Json)),
+            ("nonsense", Some(Json)),
+            ("*/json", Some(Json)),
+            (",,", Some(Json)),
+        ] {
+            assert_eq!(chosen(None, None, &[accept]), expected.map(|format| (format, true)), "{accept}");
+        }
+        assert_eq!(chosen(None, None, &[]), Some((Json, true)));
+        assert_eq!(chosen(None, None, &["text/html", "application/x-ndjson"]), Some((Ndjson, true)));
+    }
+
+    #[test]
+    fn suffix_comes_first_then_the_control_parameter() {
+        for (suffix, control, expected) in [
+            (Some(Ndjson), None, Some(Ndjson)),
+            (Some(Ndjson), Some("json"), Some(Ndjson)),
+            (None, Some("ndjson"), Some(Ndjson)),
+            (None, Some("csv"), None),
+            (None, Some(""), None),
+            (None, Some("JSON"), None),
+        ] {
+            let choice = chosen(suffix, control, &["application/json"]);
+            assert_eq!(choice, expected.map(|format| (format, false)), "{suffix:?} {control:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_offered_is_a_406() {
+        for (suffix, control, accept, message) in [
+            (Some(Ndjson), None, None, "this endpoint does not answer in `ndjson`; its formats are `json`"),
+            (None, Some("ndjson"), None, "`ndjson` is no format of this endpoint; its formats are `json`"),
+            (
+                None,
+                None,
+                Some("application/x-ndjson"),
+                "`Accept` names no format of this endpoint; its formats are `json`",
+            ),
+        ] {
+            let accept = accept.map(HeaderValue::from_static);
+            let error = choose(suffix, control, accept.as_ref(), &[Json]).unwrap_err();
+            assert_eq!((error.code(), error.status().as_u16()), ("not_acceptable", 406));
+            assert_eq!(error.message(), message);
+            assert_eq!(
+                error.hint_text(),
+                Some("ask with `_format`, or by `Accept` with one of `application/json`")
+            );
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! All parameters of one request.
+
+use http::HeaderMap;
+
+use super::{Param, ParamPlace, ParamValue, percent_decode};
+use crate::Error;
+use crate::fault::{did_you_mean, shown};
+
+/// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
+const CONTROLS: [&str; 1] = ["_format"];
+
+/// The typed values of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// The values, in the order of the endpoint's parameters.
+    pub values: Vec<ParamValue>,
+    /// `_format`, as it was given.
+    pub format: Option<String>,
+}
+
+/// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}` segments, `query` what
+/// follows the `?`, undecoded.
+///
+/// # Errors
+/// 400 that names every parameter that is unknown, repeated, missing or wrong.
+pub fn bind<N: AsRef<str>, V: AsRef<str>>(
+    params: &[Param],
+    path: &[(N, V)],
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Bound, Error> {
+    let mut given = Given::new(params);
+    for (name, value) in path {
+        given.path(name.as_ref(), value.as_ref());
+    }
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        given.query(pair);
+    }
+    given.headers(headers);
+    given.finish()
+}
+
+/// Why a text could not be read at all.
+type Unreadable = &'static str;
+
+const BAD_ENCODING: Unreadable = "its percent-encoding is not valid";
+
+/// What a request gives, before its types are looked at.
+struct Given<'a> {
+    params: &'a [Param],
+    texts: Vec<Vec<Result<String, Unreadable>>>,
+    format: Option<String>,
+    wrong: Vec<(String, String)>,
+}
+
+impl<'a> Given<'a> {
+    fn new(params: &'a [Param]) -> Self {
+        Self { params, texts: vec![Vec::new(); params.len()], format: None, wrong: Vec::new() }
+    }
+
+    fn path(&mut self, name: &str, value: &str) {
+        if let Some(index) = self.index(name, |place| *place == ParamPlace::Path) {
+            self.texts[index].push(Ok(value.to_owned()));
+        }
+    }
+
+    fn query(&mut self, pair: &str) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = query_decode(value).ok_or(BAD_ENCODING);
+        let Some(name) = query_decode(name) else { return self.wrong(name, BAD_ENCODING) };
+        if name.starts_with('_') {
+            return self.control(&name, value);
+        }
+        match self.index(&name, |place| *place == ParamPlace::Query) {
+            Some(index) => self.texts[index].push(value),
+            None => self.unknown(&name),
+        }
+    }
+
+    fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
+        match (name, value) {
+            ("_format", Ok(_)) if self.format.is_some() => self.wrong(name, "it is given more than once"),
+            ("_format", Ok(value)) => self.format = Some(value),
+            ("_format", Err(message)) => self.wrong(name, message),
+            _ => self.unknown(name),
+        }
+    }
+
+    fn headers(&mut self, headers: &HeaderMap) {
+        for (param, texts) in self.params.iter().zip(&mut self.texts) {
+            if let ParamPlace::Header(header) = &param.place {
+                let read = |value: &http::HeaderValue| {
+                    std::str::from_utf8(value.as_bytes())
+                        .map(str::to_owned)
+                        .map_err(|_| "the header is not UTF-8")
+                };
+                texts.extend(headers.get_all(header).iter().map(read));
+            }
+        }
+    }
+
+    fn index(&self, name: &str, place: impl Fn(&ParamPlace) -> bool) -> Option<usize> {
+        self.params.iter().position(|param| param.name == name && place(&param.place))
+    }
+
+    fn wrong(&mut self, name: &str, message: impl Into<String>) {
+        // The message shows names between backticks of its own.
+        let name = shown(name).trim_matches('`').to_owned();
+        self.wrong.push((name, message.into()));
+    }
+
+    fn unknown(&mut self, name: &str) {
+        let elsewhere = self.params.iter().find(|param| param.name == name).map(|param| &param.place);
+        let message = match elsewhere {
+            Some(ParamPlace::Path) => "it is a part of the path".to_owned(),
+            Some(ParamPlace::Header(header)) => format!("it is taken from the header `{header}`"),
+            _ => match did_you_mean(name, self.query_names()) {
+                Some(near) => format!("there is no such parameter; did you mean `{near}`?"),
+                None => "there is no such parameter".to_owned(),
+            },
+        };
+        self.wrong(name, message);
+    }
+
+    fn query_names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let declared = self.params.iter().filter(|param| param.place == ParamPlace::Query);
+        declared.map(|param| param.name.as_str()).chain(CONTROLS)
+    }
+
+    fn finish(mut self) -> Result<Bound, Error> {
+        let mut values = Vec::with_capacity(self.params.len());
+        for (param, texts) in self.params.iter().zip(std::mem::take(&mut self.texts)) {
+            match value(param, texts) {
+                Ok(value) => values.push(value),
+                Err(message) => self.wrong(&param.name, message),
+            }
+        }
+        match self.wrong.is_empty() {
+            true => Ok(Bound { values, format: self.format }),
+            false => Err(Error::invalid_parameters(self.wrong)),
+        }
+    }
+}
+
+/// The value of one parameter from all texts that were given for it.
+fn value(param: &Param, texts: Vec<Result<String, Unreadable>>) -> Result<ParamValue, String> {
+    if texts.is_empty() {
+        return param.default.clone().ok_or_else(|| "it is missing".to_owned());
+    }
+    if texts.len() > 1 && !param.list {
+        return Err("it is given more than once".to_owned());
+    }
+    let mut values = Vec::with_capacity(texts.len());
+    for text in texts {
+        match param.parse(&text?)? {
+            ParamValue::List(items) => values.extend(items),
+            value => return Ok(value),
+        }
+    }
+    Ok(ParamValue::List(values))
+}
+
+/// Decodes one name or value of a query, in which `+` is a blank.
+fn query_decode(text: &str) -> Option<String> {
+    percent_decode(&text.replace('+', " ")).map(std::borrow::Cow::into_owned)
+}

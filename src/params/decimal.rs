@@ -1,0 +1,133 @@
+//! Decimal numbers as text: checked and compared, never made a float, which would round them.
+
+use std::cmp::Ordering;
+
+/// Exponents beyond this are refused: a few characters would become megabytes of digits in the database.
+const GREATEST_EXPONENT: u32 = 9_999;
+
+/// Whether `text` is a decimal number: digits with at most one point, an optional sign and exponent.
+pub(super) fn is_decimal(text: &str) -> bool {
+    Decimal::read(text).is_some()
+}
+
+/// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is more than `99`). Texts that are none are equal.
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    match (Decimal::read(a), Decimal::read(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => Ordering::Equal,
+    }
+}
+
+/// A number as 0.DIGITS × 10^exponent, the digits without zeros at their ends; zero has none.
+#[derive(Debug, PartialEq, Eq)]
+struct Decimal {
+    negative: bool,
+    exponent: i64,
+    digits: Vec<u8>,
+}
+
+impl Decimal {
+    fn read(text: &str) -> Option<Self> {
+        let (negative, unsigned) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
+            Some(at) => (&unsigned[..at], read_exponent(&unsigned[at + 1..])?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+        digits.drain(..zeros);
+        digits.truncate(digits.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1));
+        let exponent = if digits.is_empty() { 0 } else { exponent + whole.len() as i64 - zeros as i64 };
+        Some(Self { negative: negative && !digits.is_empty(), exponent, digits })
+    }
+
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.sign(), other.sign()) {
+            (1, 1) => self.cmp_magnitude(other),
+            (-1, -1) => other.cmp_magnitude(self),
+            (a, b) => a.cmp(&b),
+        }
+    }
+
+    fn sign(&self) -> i8 {
+        match (self.digits.is_empty(), self.negative) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => -1,
+        }
+    }
+
+    /// Digits that begin with none of 0 compare like fractions: from the left, the shorter one first.
+    fn cmp_magnitude(&self, other: &Self) -> Ordering {
+        self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(&other.digits))
+    }
+}
+
+fn read_exponent(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let magnitude = digits.parse::<u32>().ok().filter(|&magnitude| magnitude <= GREATEST_EXPONENT)?;
+    let magnitude = i64::from(magnitude);
+    Some(if text.starts_with('-') { -magnitude } else { magnitude })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grammar() {
+        for text in ["0", "-0", "+1", "12.50", ".5", "5.", "1e3", "1E-3", "-1.5e+10", "00.10", "1e9999"] {
+            assert!(is_decimal(text), "{text}");
+        }
+        for text in [
+            "", "-", "+", ".", "e3", "1e", "1e+", "1e10000", "NaN", "inf", "1,5", "1 ", "0x10", "1_0",
+            "1.2.3", "--1", "1e1.5", "١",
+        ] {
+            assert!(!is_decimal(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn order() {
+        let ascending = [
+            "-1e10",
+            "-100",
+            "-99.5",
+            "-1",
+            "-0.001",
+            "0",
+            "1e-9999",
+            "0.001",
+            "0.0011",
+            "0.5",
+            "1",
+            "1.0001",
+            "9",
+            "10",
+            "99",
+            "1e2",
+            "100.000000000000000000001",
+            "123456789012345678901234567890",
+            "1e9999",
+        ];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{a} {b}");
+            }
+        }
+        for (a, b) in [("1", "1.0"), ("100", "1e2"), ("0", "-0.00"), ("0.5", ".50"), ("-1e1", "-10.")] {
+            assert_eq!(compare(a, b), Ordering::Equal, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
+
+use super::*;
+
+fn param(name: &str, kind: ParamType) -> Param {
+    Param::new(name, kind)
+}
+
+#[test]
+fn texts_become_values() {
+    use ParamType::*;
+    for (kind, text, expected) in [
+        (Integer, "0", Ok("0")),
+        (Integer, "-5", Ok("-5")),
+        (Integer, "+5", Ok("5")),
+        (Integer, "007", Ok("7")),
+        (Integer, "9223372036854775807", Ok("9223372036854775807")),
+        (Integer, "9223372036854775808", Err("`9223372036854775808` is beyond the integers of 64 bits")),
+        (Integer, "-9223372036854775808", Ok("-9223372036854775808")),
+        (Integer, "", Err("`` is not an integer")),
+        (Integer, " 1", Err("` 1` is not an integer")),
+        (Integer, "1.0", Err("`1.0` is not an integer")),
+        (Integer, "x\u{1b}[31m\n", Err("`x\\u{1b}[31m\\u{a}` is not an integer")),
+        (Number, "12.50", Ok("12.50")),
+        (Number, "1e3", Ok("1e3")),
+        (Number, "0.1000000000000000055511151231257827", Ok("0.1000000000000000055511151231257827")),
+        (Number, "NaN", Err("`NaN` is not a decimal number")),
+        (Number, "Infinity", Err("`Infinity` is not a decimal number")),
+        (Text, "", Ok("")),
+        (Text, "null", Ok("null")),
+        (Text, "ä,b", Ok("ä,b")),
+        (Text, "a\0b", Err("`a\\u{0}b` has a NUL character in it")),
+        (Boolean, "true", Ok("true")),
+        (Boolean, "0", Ok("false")),
+        (Boolean, "TRUE", Err("`TRUE` is neither `true` nor `false`")),
+        (Boolean, "", Err("`` is neither `true` nor `false`")),
+        (Date, "2024-02-29", Ok("2024-02-29")),
+        (Date, "2023-02-29", Err("`2023-02-29` is not a date (YYYY-MM-DD)")),
+        (Date, "20240229", Err("`20240229` is not a date (YYYY-MM-DD)")),
+        (Date, "2024-02-29T00:00:00", Err("`2024-02-29T00:00:00` is not a date (YYYY-MM-DD)")),
+        (Date, "-009999-01-01", Err("`-009999-01-01` is not a date (YYYY-MM-DD)")),
+        (Timestamp, "2024-05-06T07:08:09Z", Ok("2024-05-06T07:08:09Z")),
+        (Timestamp, "2024-05-06T07:08:09", Ok("2024-05-06T07:08:09Z")),
+        (Timestamp, "2024-05-06t07:08:09.123456z", Ok("2024-05-06T07:08:09.123456Z")),
+        (Timestamp, "2024-05-06T07:08:09+02:00", Ok("2024-05-06T05:08:09Z")),
+        (Timestamp, "2024-05-06T07:08:09.5-02:30", Ok("2024-05-06T09:38:09.5Z")),
+        (Duration, "PT0.1S", Ok("PT0.1S")),
+        (Duration, "P1Y2M3DT4H5M6S", Ok("P1Y2M3DT4H5M6S")),
+        (Duration, "P2W", Ok("P2W")),
+        (Duration, "P", Err("`P` is not an ISO 8601 duration (such as `PT1H30M`)")),
+        (Duration, "1h", Err("`1h` is not an ISO 8601 duration (such as `PT1H30M`)")),
+        (Duration, "-PT1S", Err("`-PT1S` is not an ISO 8601 duration (such as `PT1H30M`)")),
+        (Duration, "pt1s", Err("`pt1s` is not an ISO 8601 duration (such as `PT1H30M`)")),
+        (Uuid, "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", Ok("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
+        (Uuid, "a0eebc999c0b4ef8bb6d6bb9bd380a11", Ok("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
+        (Uuid, "a0eebc999c0b-4ef8bb6d6bb9bd380a11", Err("`a0eebc999c0b-4ef8bb6d6bb9bd380a11` is not a UUID")),
+        (
+            Uuid,
+            "{a0eebc999c0b4ef8bb6d6bb9bd380a11}",
+            Err("`{a0eebc999c0b4ef8bb6d6bb9bd380a11}` is not a UUID"),
+        ),
+        (
+            Uuid,
+            "ää0eebc9-9c0b-4ef8-bb6d-6bb9bd380a11",
+            Err("`ää0eebc9-9c0b-4ef8-bb6d-6bb9bd380a11` is not a UUID"),
+        ),
+        (Json, r#" {"b":1.10, "a":[]} "#, Ok(r#" {"b":1.10, "a":[]} "#)),
+        (Json, "{a:1}", Err("`{a:1}` is not JSON: key must be a string at line 1 column 2")),
+    ] {
+        let parsed = param("p", kind).parse(text).map(|value| value.postgres_text().unwrap());
+        assert_eq!(parsed.as_deref().map_err(String::as_str), expected, "{kind:?} {text}");
+    }
+}
+
+#[test]
+fn timestamps_that_are_none() {
+    for text in [
+        "",
+        "2024-05-06",
+        "2024-05-06 07:08:09Z",
+        "2024-05-06T07:08Z",
+        "2024-05-06T07:08:09.Z",
+        "2024-05-06T07:08:09+02",
+        "2024-05-06T07:08:09+02:00[Europe/Berlin]",
+        "2024-05-06T25:08:09Z",
+        "2024-13-06T07:08:09Z",
+        "2024-05-06T07:08:09+99:00",
+        "äääääääääääääääääääää",
+    ] {
+        let message = param("p", ParamType::Timestamp).parse(text).unwrap_err();
+        assert!(
+            message.ends_with("is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)"),
+            "{message}"
+        );
+    }
+    let message = param("p", ParamType::Timestamp).parse("2024-05-06T07:08:09.5 02:00").unwrap_err();
+    assert!(message.ends_with("; a `+` in a query is a blank: write `%2B`"), "{message}");
+}
+
+#[test]
+fn bounds_and_allowed_values() {
+    use ParamValue::{Integer, Number, Text};
+    let between = Param { min: Some(Integer(1)), max: Some(Integer(10)), ..param("p", ParamType::Integer) };
+    let number = Param {
+        min: Some(Number("-0.5".into())),
+        allowed: vec![Number("1".into()), Number("2.50".into())],
+        ..param("p", ParamType::Number)
+    };
+    let text = Param { allowed: vec![Text("a".into()), Text("b".into())], ..param("p", ParamType::Text) };
+    for (param, given, expected) in [
+        (&between, "1", None),
+        (&between, "10", None),
+        (&between, "0", Some("`0` is less than 1")),
+        (&between, "11", Some("`11` is more than 10")),
+        (&number, "1.0", None),
+        (&number, "25e-1", None),
+        (&number, "-0.51", Some("`-0.51` is less than -0.5")),
+        (&number, "3", Some("`3` is not one of `1`, `2.50`")),
+        (&text, "b", None),
+        (&text, "c", Some("`c` is not one of `a`, `b`")),
+    ] {
+        assert_eq!(param.parse(given).err().as_deref(), expected, "{given}");
+    }
+}
+
+#[test]
+fn array_literals() {
+    let text = |text: &str| ParamValue::Text(text.to_owned());
+    for (items, expected) in [
+        (vec![], "{}"),
+        (vec![text("a"), text("b")], r#"{"a","b"}"#),
+        (vec![text("")], r#"{""}"#),
+        (vec![text("NULL")], r#"{"NULL"}"#),
+        (vec![text(r#"a"b\c"#), text("{x,y}")], r#"{"a\"b\\c","{x,y}"}"#),
+        (vec![ParamValue::Integer(-1), ParamValue::Integer(2)], r#"{"-1","2"}"#),
+    ] {
+        assert_eq!(ParamValue::List(items).postgres_text().as_deref(), Some(expected));
+    }
+    assert_eq!(ParamValue::Null.postgres_text(), None);
+}
+
+/// An endpoint's parameters: one of each kind of place.
+fn declared() -> Vec<Param> {
+    vec![
+        Param { place: ParamPlace::Path, ..param("id", ParamType::Integer) },
+        Param { default: Some(ParamValue::Integer(0)), ..param("lastEventNo", ParamType::Integer) },
+        Param { default: Some(ParamValue::Null), ..param("name", ParamType::Text) },
+        Param { list: true, default: Some(ParamValue::Null), ..param("ids", ParamType::Integer) },
+        Param { list: true, default: Some(ParamValue::Null), ..param("tags", ParamType::Text) },
+        Param {
+            place: ParamPlace::Header(HeaderName::from_static("x-tenant")),
+            default: Some(ParamValue::Null),
+            ..param("tenant", ParamType::Text)
+        },
+    ]
+}
+
+/// The values as PostgreSQL reads them, or the message.
+fn bound(query: &str) -> Result<Vec<String>, String> {
+    let headers =
+        HeaderMap::from_iter([(HeaderName::from_static("x-tenant"), HeaderValue::from_static("t"))]);
+    match bind(&declared(), &[("id", "7")], Some(query), &headers) {
+        Ok(bound) => Ok(bound.values.iter().map(|v| v.postgres_text().unwrap_or("NULL".into())).collect()),
+        Err(error) => {
+            assert_eq!((error.code(), error.status().as_u16()), ("invalid_parameter", 400));
+            Err(error.message().to_owned())
+        }
+    }
+}
+
+#[test]
+fn requests_are_bound() {
+    for (query, expected) in [
+        ("", ["7", "0", "NULL", "NULL", "NULL", "t"]),
+        ("lastEventNo=5", ["7", "5", "NULL", "NULL", "NULL", "t"]),
+        ("&lastEventNo=5&&", ["7", "5", "NULL", "NULL", "NULL", "t"]),
+        ("lastEventNo=%2B5", ["7", "5", "NULL", "NULL", "NULL", "t"]),
+        ("name=a+b%26%C3%A4=c", ["7", "0", "a b&ä=c", "NULL", "NULL", "t"]),
+        ("name", ["7", "0", "", "NULL", "NULL", "t"]),
+        ("n%61me=x", ["7", "0", "x", "NULL", "NULL", "t"]),
+        ("ids=1,2&ids=3", ["7", "0", "NULL", r#"{"1","2","3"}"#, "NULL", "t"]),
+        ("tags=a,b&tags=c", ["7", "0", "NULL", "NULL", r#"{"a,b","c"}"#, "t"]),
+    ] {
+        assert_eq!(bound(query).unwrap(), expected, "{query}");
+    }
+}
+
+#[test]
+fn wrong_requests_name_every_parameter() {
+    for (query, expected) in [
+        ("lastEventNo=x", "parameter `lastEventNo`: `x` is not an integer"),
+        ("lastEventNo=1&lastEventNo=1", "parameter `lastEventNo`: it is given more than once"),
+        ("lastEventNr=1", "parameter `lastEventNr`: there is no such parameter; did you mean `lastEventNo`?"),
+        ("password=1", "parameter `password`: there is no such parameter"),
+        ("id=1", "parameter `id`: it is a part of the path"),
+        ("tenant=1", "parameter `tenant`: it is taken from the header `x-tenant`"),
+        ("name=%zz", "parameter `name`: its percent-encoding is not valid"),
+        ("name=%C3", "parameter `name`: its percent-encoding is not valid"),
+        ("name=a%", "parameter `name`: its percent-encoding is not valid"),
+        ("na%=a", "parameter `na%`: its percent-encoding is not valid"),
+        ("_formt=json", "parameter `_formt`: there is no such parameter; did you mean `_format`?"),
+        ("_after=1", "parameter `_after`: there is no such parameter"),
+        ("_format=json&_format=json", "parameter `_format`: it is given more than once"),
+        ("ids=1,,2", "parameter `ids`: `` is not an integer"),
+        ("x=1&ids=a", "parameter `x`: there is no such parameter; parameter `ids`: `a` is not an integer"),
+    ] {
+        assert_eq!(bound(query).unwrap_err(), expected, "{query}");
+    }
+}
+
+#[test]
+fn missing_and_headers() {
+    let required = [
+        param("a", ParamType::Integer),
+        Param { place: ParamPlace::Header(HeaderName::from_static("x-b")), ..param("b", ParamType::Integer) },
+    ];
+    let none: [(&str, &str); 0] = [];
+    let error = bind(&required, &none, None, &HeaderMap::new()).unwrap_err();
+    assert_eq!(error.message(), "parameter `a`: it is missing; parameter `b`: it is missing");
+    assert_eq!(error.parameters().len(), 2);
+    let mut headers = HeaderMap::new();
+    headers.append("x-b", HeaderValue::from_static("1"));
+    headers.append("x-b", HeaderValue::from_static("2"));
+    let error = bind(&required, &none, Some("a=1&_format=x"), &headers).unwrap_err();
+    assert_eq!(error.message(), "parameter `b`: it is given more than once");
+    headers.insert("x-b", HeaderValue::from_bytes(b"\xff").unwrap());
+    let error = bind(&required, &none, Some("a=1"), &headers).unwrap_err();
+    assert_eq!(error.message(), "parameter `b`: the header is not UTF-8");
+    headers.insert("x-b", HeaderValue::from_static("2"));
+    let bound = bind(&required, &none, Some("a=1&_format=x"), &headers).unwrap();
+    assert_eq!(bound.values, [ParamValue::Integer(1), ParamValue::Integer(2)]);
+    assert_eq!(bound.format.as_deref(), Some("x"));
+}
+
+#[test]
+fn many_unknown_names_are_cut() {
+    let query: Vec<_> = (0..500).map(|i| format!("{}{i}=1", "u".repeat(100))).collect();
+    let none: [(&str, &str); 0] = [];
+    let error = bind(&[], &none, Some(&query.join("&")), &HeaderMap::new()).unwrap_err();
+    assert!(
+        error.message().ends_with("; and 480 more") && error.message().len() < 4_000,
+        "{}",
+        error.message()
+    );
+    assert_eq!(error.parameters().len(), 500);
+}
+
+proptest! {
+    #[test]
+    fn any_text_can_be_parsed(text in any::<String>()) {
+        for kind in ParamType::ALL {
+            for list in [false, true] {
+                let _ = Param { list, ..param("p", kind) }.parse(&text);
+            }
+        }
+    }
+
+    #[test]
+    fn any_query_can_be_bound(query in "[a-z=&%+0-9_ä]{0,40}") {
+        let _ = bound(&query);
+    }
+
+    #[test]
+    fn encoded_text_comes_back(text in "[^\\x00]{0,20}") {
+        let encoded = percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC);
+        prop_assert_eq!(&bound(&format!("name={encoded}")).unwrap()[2], &text);
+    }
+}

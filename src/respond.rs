@@ -1,0 +1,374 @@
+//! One request to one response: route, authorize, negotiate, bind, admit, and hold the head until the first chunk.
+//!
+//! An error on this way is a problem document with its real status. After the head it can only be told by breaking off,
+//! which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last chunk) or resets the stream (HTTP/2).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use rowstream_encode::Format;
+
+use crate::Error;
+use crate::access_log::{Entry, LogFormat, Outcome};
+use crate::admission::{Admission, Permit};
+use crate::auth;
+use crate::body::RowStream;
+use crate::config::{Config, Cors};
+use crate::endpoint::Endpoint;
+use crate::negotiate;
+use crate::params::{self, ParamValue};
+use crate::route::{Match, Router};
+use crate::source::Source;
+
+/// What endpoints can be asked with.
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+/// The server's own paths.
+const OWN: &str = "/_rowstream/";
+/// RFC 9457.
+const PROBLEM: &str = "application/problem+json";
+
+/// Everything that answers requests: the endpoints, their sources, and the bounds.
+pub struct App {
+    config: Config,
+    router: Router,
+    sources: HashMap<String, Source>,
+    admission: Admission,
+    log: LogFormat,
+    ending: AtomicBool,
+}
+
+/// What a request asks for, once it is known to be well-formed and allowed.
+struct Query<'a> {
+    endpoint: &'a Endpoint,
+    format: Format,
+    vary_accept: bool,
+    values: Vec<ParamValue>,
+}
+
+impl App {
+    /// An app of checked configuration; opens no connection.
+    ///
+    /// # Errors
+    /// A source whose URL is not understood.
+    pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
+        let mut sources = HashMap::new();
+        for source in &config.sources {
+            sources.insert(source.name.clone(), Source::open(source)?);
+        }
+        let router = Router::new(&config.endpoints)
+            .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
+        let admission = Admission::new(config.limits.max_streams);
+        Ok(Self { config, router, sources, admission, log, ending: AtomicBool::new(false) })
+    }
+
+    /// What was configured.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The sources.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.sources.values()
+    }
+
+    /// Who may run a stream.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// From now on, a response that is dropped was ended by the server and not by its client.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers a request.
+    pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
+        let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
+        let mut record = Record { entry: Entry::new(self.log, &request), outcome: None, app: Arc::clone(&self) };
+        let mut response = match self.answer(&request, &mut record).await {
+            Ok(response) => response,
+            Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
+        };
+        record.entry.status = response.status();
+        if let Some(cors) = &self.config.cors {
+            cors_headers(cors, origin.as_ref(), response.headers_mut());
+        }
+        if method == Method::HEAD {
+            *response.body_mut() = Answer::Nothing;
+        }
+        response.map(|answer| ResponseBody::new(answer, record))
+    }
+
+    async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
+        let path = request.uri().path();
+        if let Some(own) = path.strip_prefix(OWN) {
+            return own_path(own);
+        }
+        let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
+        let endpoint = &self.config.endpoints[found.endpoint];
+        match *request.method() {
+            Method::GET | Method::HEAD => {}
+            Method::OPTIONS => return Ok(self.options(request.headers())),
+            _ => return Err(Error::new("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "endpoints are read with GET")),
+        }
+        auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
+        let query = read_query(endpoint, &found, request)?;
+        if request.method() == Method::HEAD {
+            return Ok(head(&query).map(|()| Answer::Nothing));
+        }
+        self.run(query, record).await
+    }
+
+    /// Runs the statements up to the first chunk.
+    async fn run(&self, query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
+        let permit = self.admission.admit()?;
+        let source = self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
+        let mut response = head(&query);
+        let mut stream = RowStream::open(query.endpoint, source, query.format, query.values).await?;
+        let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
+        record.note(&stream);
+        let first = first.transpose()?.unwrap_or_default();
+        if stream.is_done() {
+            response.headers_mut().insert(header::CONTENT_LENGTH, first.len().into());
+            return Ok(response.map(|()| Answer::Whole(first)));
+        }
+        Ok(response.map(|()| Answer::Stream(Box::new(Streaming { first: Some(first), stream, _permit: permit }))))
+    }
+
+    /// `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
+    fn options(&self, headers: &HeaderMap) -> Response<Answer> {
+        let mut response = Response::new(Answer::Nothing);
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let out = response.headers_mut();
+        out.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        if let (Some(cors), true) = (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)) {
+            out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW));
+            out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
+            if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+                out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+            }
+        }
+        response
+    }
+}
+
+/// Checks what the request asks for.
+fn read_query<'a, B>(endpoint: &'a Endpoint, found: &Match, request: &Request<B>) -> Result<Query<'a>, Error> {
+    let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let accept = request.headers().get_all(header::ACCEPT);
+    let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
+    Ok(Query { endpoint, format: choice.format, vary_accept: choice.vary_accept, values: bound.values })
+}
+
+/// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
+/// compressing, `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+fn head(query: &Query<'_>) -> Response<()> {
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(query.format.media_type()));
+    if query.vary_accept {
+        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
+    response
+}
+
+/// The server's own paths.
+fn own_path(path: &str) -> Result<Response<Answer>, Error> {
+    match path {
+        "live" | "ready" => {
+            let mut response = Response::new(Answer::Whole(Bytes::from_static(b"ok\n")));
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+            Ok(response)
+        }
+        _ => Err(no_endpoint(&format!("{OWN}{path}"))),
+    }
+}
+
+fn no_endpoint(path: &str) -> Error {
+    Error::new("no_endpoint", StatusCode::NOT_FOUND, format!("there is no endpoint {}", crate::fault::shown(path)))
+}
+
+/// A problem document (RFC 9457).
+fn problem(error: &Error) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(error.problem()));
+    *response.status_mut() = error.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(delay) = error.retry_delay() {
+        headers.insert(header::RETRY_AFTER, delay.as_secs().max(1).into());
+    }
+    match error.status() {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowstream\""));
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        }
+        StatusCode::NOT_ACCEPTABLE => {
+            headers.insert(header::VARY, HeaderValue::from_static("accept"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// Which pages of other origins may read the response. With a list of origins the answer differs by `Origin`, and caches must know.
+fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    let any = cors.origins.iter().any(|allowed| allowed == "*");
+    if any {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        return;
+    }
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    }
+}
+
+/// The body of an answer, before its head is known to be sent.
+enum Answer {
+    Nothing,
+    Whole(Bytes),
+    Stream(Box<Streaming>),
+}
+
+/// A stream in flight; its permit is held to the last byte.
+struct Streaming {
+    first: Option<Bytes>,
+    stream: RowStream,
+    _permit: Permit,
+}
+
+/// What the log will say of a request; says it when dropped, however the request ends.
+struct Record {
+    entry: Entry,
+    outcome: Option<Outcome>,
+    app: Arc<App>,
+}
+
+impl Record {
+    fn note(&mut self, stream: &RowStream) {
+        self.entry.rows = stream.rows();
+        self.entry.times = stream.times();
+    }
+
+    fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
+        self.outcome = Some(Outcome::Failed(error));
+        Answer::Whole(document)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let ended = match self.app.ending.load(Ordering::Relaxed) {
+            true => Outcome::Shutdown,
+            false => Outcome::Aborted,
+        };
+        self.entry.end(self.outcome.as_ref().unwrap_or(&ended));
+    }
+}
+
+/// The body of a response, polled by hyper.
+pub struct ResponseBody {
+    answer: Answer,
+    record: Record,
+}
+
+/// Breaks a response off; what failed is in the log.
+#[derive(Debug)]
+pub struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the result could not be completed")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
+impl ResponseBody {
+    fn new(answer: Answer, record: Record) -> Self {
+        let mut this = Self { answer, record };
+        // hyper does not poll a body that has ended before it began.
+        if this.is_end_stream() {
+            this.complete();
+        }
+        this
+    }
+
+    /// Everything was handed over, unless the answer was a failure already. Gives the permit back.
+    fn complete(&mut self) {
+        self.record.outcome.get_or_insert(Outcome::Complete);
+        self.answer = Answer::Nothing;
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        match &mut self.answer {
+            Answer::Nothing => Poll::Ready(None),
+            Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Answer::Stream(streaming) => match streaming.first.take() {
+                Some(first) => Poll::Ready(Some(Ok(first))),
+                None => {
+                    let polled = streaming.stream.poll_chunk(cx);
+                    self.record.note(&streaming.stream);
+                    polled
+                }
+            },
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match ready!(self.poll_chunk(cx)) {
+            Some(Ok(chunk)) => {
+                self.record.entry.bytes += chunk.len() as u64;
+                if self.is_end_stream() {
+                    self.complete();
+                }
+                Poll::Ready(Some(Ok(Frame::data(chunk))))
+            }
+            Some(Err(error)) => {
+                self.record.outcome = Some(Outcome::Failed(error));
+                self.answer = Answer::Nothing;
+                Poll::Ready(Some(Err(BrokenOff)))
+            }
+            None => {
+                self.complete();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.answer {
+            Answer::Nothing => true,
+            Answer::Whole(bytes) => bytes.is_empty(),
+            Answer::Stream(streaming) => streaming.first.is_none() && streaming.stream.is_done(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.answer {
+            Answer::Nothing => SizeHint::with_exact(0),
+            Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Answer::Stream(_) => SizeHint::default(),
+        }
+    }
+}

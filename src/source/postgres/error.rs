@@ -1,0 +1,119 @@
+//! `ErrorResponse` to [`Error`]: which SQLSTATE is whose fault.
+
+use fallible_iterator::FallibleIterator;
+use http::StatusCode;
+use postgres_protocol::message::backend::ErrorResponseBody;
+use std::time::Duration;
+
+use crate::Error;
+
+/// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message Fields").
+#[derive(Debug, Default, Clone)]
+pub(super) struct DatabaseError {
+    pub(super) sqlstate: String,
+    message: String,
+    hint: Option<String>,
+    /// Characters from the start of the statement, from 1.
+    position: Option<usize>,
+    /// The function of the server that reported it; unlike the message, never translated.
+    routine: String,
+}
+
+impl DatabaseError {
+    pub(super) fn new(body: &ErrorResponseBody) -> Self {
+        let mut this = Self::default();
+        let mut fields = body.fields();
+        // A field that cannot be read ends the list; what was read so far is still the best that is known.
+        while let Ok(Some(field)) = fields.next() {
+            let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => this.sqlstate = value(),
+                b'M' => this.message = value(),
+                b'H' => this.hint = Some(value()),
+                b'P' => this.position = value().parse().ok(),
+                b'R' => this.routine = value(),
+                _ => {}
+            }
+        }
+        this
+    }
+
+    /// Whether a prepared statement no longer holds: its result changed (a migration), or a pooler dropped it.
+    pub(super) fn is_stale_statement(&self) -> bool {
+        self.sqlstate == "26000" || self.routine == "RevalidateCachedQuery"
+    }
+
+    /// The error as a user is told it; `sql` is the statement's text, where it is known.
+    pub(super) fn into_error(self, sql: Option<&str>) -> Error {
+        let (code, status) = match self.is_stale_statement() {
+            true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+            false => classify(&self.sqlstate),
+        };
+        let mut error = Error::new(code, status, self.message).sqlstate(self.sqlstate);
+        if let Some(hint) = self.hint {
+            error = error.hint(hint);
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            error = error.retry_after(Duration::from_secs(1));
+        }
+        let offset = self.position.zip(sql).map(|(position, sql)| byte_offset(sql, position));
+        match offset {
+            Some(offset) => error.position(offset),
+            None => error,
+        }
+    }
+}
+
+/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A): the client's fault is a 4xx, a passing state of
+/// the database a 503, and what the endpoint's author must mend a 500.
+fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
+    let class = sqlstate.get(..2).unwrap_or_default();
+    match (class, sqlstate) {
+        (_, "57014") => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+        ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03") => {
+            ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE)
+        }
+        ("22", _) | (_, "P0001") => ("invalid_data", StatusCode::BAD_REQUEST),
+        ("23", _) => ("conflict", StatusCode::CONFLICT),
+        _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// The byte at which character `position` (from 1) of `sql` begins.
+fn byte_offset(sql: &str, position: usize) -> usize {
+    sql.char_indices().nth(position.saturating_sub(1)).map_or(sql.len(), |(offset, _)| offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqlstates_have_the_status_of_whose_fault_it_is() {
+        for (sqlstate, status) in [
+            ("22012", 400),
+            ("22P02", 400),
+            ("P0001", 400),
+            ("23505", 409),
+            ("42P01", 500),
+            ("42601", 500),
+            ("25006", 500),
+            ("57014", 504),
+            ("57P01", 503),
+            ("53300", 503),
+            ("40001", 503),
+            ("08006", 503),
+            ("", 500),
+            ("é", 500),
+        ] {
+            assert_eq!(classify(sqlstate).1, status, "{sqlstate}");
+        }
+    }
+
+    #[test]
+    fn positions_count_characters() {
+        assert_eq!(byte_offset("select é, x", 11), 11);
+        assert_eq!(byte_offset("select", 99), 6);
+        assert_eq!(byte_offset("select", 0), 0);
+    }
+}

@@ -1,0 +1,460 @@
+//! The state machine of one response on one connection.
+//!
+//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly one ReadyForQuery
+//! whatever fails (PostgreSQL manual, "Extended Query"). `in_flight` counts those still to come:
+//!
+//! ```text
+//!            prepare / execute                ReadyForQuery
+//!   idle ────────────────────────► in flight ───────────────► idle          in_flight: 0 → n → 0
+//!                                   │     │
+//!             connection or protocol│     │ drop
+//!                      fails        ▼     ▼
+//!                               broken   recycle: cancel, read on until ready, roll back
+//!                                   │     │             │
+//!                                closed   └── 2 s over ─┴──► back in the pool
+//! ```
+//!
+//! Invariants:
+//! 1. a connection goes back to the pool only idle, outside of a transaction, and with no cancel request under way;
+//! 2. a place is free again when its connection is back or closed, whatever is dropped when;
+//! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::backend::{Message, RowDescriptionBody};
+use postgres_protocol::message::frontend;
+use rowstream_encode::Column;
+use tokio::runtime::Handle;
+
+use super::Shared;
+use super::connect::Connection;
+use super::error::DatabaseError;
+use super::statement::{Prepared, TypeInfo, parameter_type, type_query};
+use super::value::{Row, text_field};
+use super::wire::Frame;
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pool::Place;
+use crate::source::{Snapshot, Statement};
+
+/// How long a connection may take to become ready again after its response was dropped; then it is closed.
+const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// One PostgreSQL connection, held by one response.
+pub struct Session {
+    shared: Arc<Shared>,
+    /// Taken only when the session is dropped.
+    held: Option<(Place<Connection>, Connection)>,
+    snapshot: Snapshot,
+    prepared: Vec<Arc<Prepared>>,
+    /// The statement whose rows come.
+    current: Option<Arc<Prepared>>,
+    /// ReadyForQuery messages still to come.
+    in_flight: u32,
+    /// Whether the current statement's CommandComplete has come.
+    complete: bool,
+    /// Whether the portal has more rows than were fetched.
+    suspended: bool,
+    in_transaction: bool,
+    /// Whether the connection can no longer be trusted.
+    broken: bool,
+    /// What failed in `execute`, which has nobody to tell it to.
+    failed: Option<Error>,
+    /// Arrays become JSON here, one at a time.
+    scratch: Vec<u8>,
+}
+
+impl Session {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        place: Place<Connection>,
+        connection: Connection,
+        snapshot: Snapshot,
+    ) -> Self {
+        // A portal outlives a Sync only inside a transaction.
+        let snapshot = if shared.fetch_rows > 0 { Snapshot::Transaction } else { snapshot };
+        Self {
+            shared,
+            held: Some((place, connection)),
+            snapshot,
+            prepared: Vec::new(),
+            current: None,
+            in_flight: 0,
+            complete: false,
+            suspended: false,
+            in_transaction: false,
+            broken: false,
+            failed: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
+    }
+
+    /// See [`super::super::Session::prepare`].
+    ///
+    /// # Errors
+    /// What the database says of the statement; a statement without a result; a lost connection.
+    pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        let prepared = match self.connection().statements.get(&statement.sql) {
+            Some(prepared) => prepared,
+            None => self.prepare_anew(statement).await?,
+        };
+        let columns = Arc::clone(&prepared.columns);
+        self.prepared.push(prepared);
+        Ok(columns)
+    }
+
+    async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
+        let (name, fields) = match self.describe(statement, &[]).await {
+            // 42P18, 42P08: the statement alone does not tell a parameter's type; then the declared one does.
+            Err(error) if matches!(error.sqlstate_text(), Some("42P18" | "42P08")) => {
+                let types: Vec<u32> = statement.types.iter().map(|&kind| parameter_type(kind)).collect();
+                self.describe(statement, &types).await?
+            }
+            described => described?,
+        };
+        let types = self.types_of(&fields).await?;
+        let columns = fields.iter().zip(&types);
+        let prepared = Arc::new(Prepared {
+            name,
+            sql: Arc::clone(&statement.sql),
+            columns: columns.map(|((name, _), info)| column(name, info)).collect(),
+            decoders: types.iter().map(|info| info.decoder).collect(),
+        });
+        let connection = self.connection();
+        connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
+        Ok(prepared)
+    }
+
+    /// Parses the statement on the server under a new name, and tells the name and type of each column.
+    async fn describe(&mut self, statement: &Statement, types: &[u32]) -> Result<(String, Vec<(String, u32)>), Error> {
+        let connection = self.connection();
+        let name = connection.statements.next_name();
+        let write = &mut connection.wire.write;
+        frontend::parse(&name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
+        frontend::describe(b'S', &name, write).map_err(unsendable)?;
+        frontend::sync(write);
+        self.in_flight += 1;
+        let mut described = None;
+        let mut failed = None;
+        while self.in_flight > 0 {
+            match self.message().await? {
+                Message::RowDescription(body) => described = Some(fields(&body)?),
+                Message::ErrorResponse(body) => {
+                    failed = Some(DatabaseError::new(&body).into_error(Some(&statement.sql)));
+                }
+                _ => {}
+            }
+        }
+        match (failed, described) {
+            (Some(error), _) => Err(error),
+            (None, Some(fields)) => Ok((name, fields)),
+            (None, None) => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+        }
+    }
+
+    /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
+    async fn types_of(&mut self, fields: &[(String, u32)]) -> Result<Vec<TypeInfo>, Error> {
+        let missing: Vec<u32> = {
+            let known = self.shared.known_types();
+            let unknown = |oid: &u32| TypeInfo::built_in(*oid).is_none() && !known.contains_key(oid);
+            fields.iter().map(|&(_, oid)| oid).filter(unknown).collect()
+        };
+        if !missing.is_empty() {
+            self.look_up(&missing).await?;
+        }
+        let known = self.shared.known_types();
+        let info = |oid: u32| TypeInfo::built_in(oid).or_else(|| known.get(&oid).cloned());
+        Ok(fields.iter().map(|&(_, oid)| info(oid).unwrap_or_else(TypeInfo::unknown)).collect())
+    }
+
+    async fn look_up(&mut self, oids: &[u32]) -> Result<(), Error> {
+        frontend::query(&type_query(oids), &mut self.connection().wire.write).map_err(unsendable)?;
+        self.in_flight += 1;
+        let mut failed = None;
+        while self.in_flight > 0 {
+            let frame = self.frame().await?;
+            match frame.tag {
+                b'D' => self.note_type(&frame)?,
+                b'E' => failed = Some(self.error_of(&frame)?.into_error(None)),
+                _ => self.note_ready(&frame)?,
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn note_type(&mut self, frame: &Frame) -> Result<(), Error> {
+        let row = self.connection().wire.body(frame).to_vec();
+        let number = |index| text_field(&row, index).and_then(|text| text.parse::<u32>().ok());
+        let (Some(oid), Some(name)) = (number(0), text_field(&row, 1)) else {
+            return Err(self.broken(Error::protocol("the database sent a catalog row that cannot be read")));
+        };
+        let delimiter = text_field(&row, 3).and_then(|text| text.bytes().next()).unwrap_or(b',');
+        self.shared.known_types().insert(oid, TypeInfo::described(name.to_owned(), number(2), delimiter));
+        Ok(())
+    }
+
+    /// See [`super::super::Session::execute`].
+    pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
+        if let Err(error) = self.write_execute(index, args) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn write_execute(&mut self, index: usize, args: &[&ParamValue]) -> Result<(), Error> {
+        let prepared = Arc::clone(&self.prepared[index]);
+        let fetch_rows = self.shared.fetch_rows;
+        let begin = self.snapshot == Snapshot::Transaction && !self.in_transaction;
+        let write = &mut self.connection().wire.write;
+        // Written apart, so that arguments that cannot be sent leave nothing half said.
+        let mut messages = BytesMut::new();
+        if begin {
+            frontend::query("begin isolation level repeatable read, read only", &mut messages).map_err(unsendable)?;
+        }
+        bind(&prepared, args, &mut messages)?;
+        frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
+        frontend::sync(&mut messages);
+        write.unsplit(messages);
+        self.in_flight += 1 + u32::from(begin);
+        self.in_transaction |= begin;
+        self.current = Some(prepared);
+        self.complete = false;
+        self.suspended = false;
+        Ok(())
+    }
+
+    /// See [`super::super::Session::poll_row`].
+    ///
+    /// # Errors
+    /// The statement failed, the connection was lost, or the server broke the protocol.
+    #[inline]
+    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
+                Ok(frame) => frame,
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            };
+            if frame.tag == b'D' {
+                return Poll::Ready(self.row(&frame).map(Some));
+            }
+            if self.control(&frame)? {
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
+        let (Some((_, connection)), Some(prepared)) = (&self.held, &self.current) else {
+            self.broken = true;
+            return Err(out_of_order());
+        };
+        let data = connection.wire.body(frame);
+        Ok(Row { data, decoders: &prepared.decoders, columns: &prepared.columns, scratch: &mut self.scratch })
+    }
+
+    /// Takes a message that is no row; true when the rows have ended.
+    fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
+        match frame.tag {
+            b'C' => self.complete = true,
+            b's' => self.suspended = true,
+            b'E' => return Err(self.statement_error(frame)?),
+            b'Z' => {
+                self.note_ready(frame)?;
+                return self.after_ready();
+            }
+            b'1' | b'2' | b'3' | b'N' | b'S' | b'A' => {}
+            _ => return Err(self.broken(out_of_order())),
+        }
+        Ok(false)
+    }
+
+    fn after_ready(&mut self) -> Result<bool, Error> {
+        if self.in_flight > 0 {
+            // That was the answer to `begin`.
+            self.complete = false;
+            return Ok(false);
+        }
+        match (self.complete, self.suspended) {
+            (true, _) => {
+                self.current = None;
+                Ok(true)
+            }
+            (false, true) => self.fetch_more().map(|()| false),
+            (false, false) => Err(self.broken(out_of_order())),
+        }
+    }
+
+    fn fetch_more(&mut self) -> Result<(), Error> {
+        let fetch_rows = self.shared.fetch_rows;
+        let write = &mut self.connection().wire.write;
+        frontend::execute("", fetch_rows, write).map_err(unsendable)?;
+        frontend::sync(write);
+        self.in_flight += 1;
+        self.suspended = false;
+        Ok(())
+    }
+
+    /// The error of the running statement; one that is no longer valid is forgotten, so that the next request prepares it anew.
+    fn statement_error(&mut self, frame: &Frame) -> Result<Error, Error> {
+        let error = self.error_of(frame)?;
+        let prepared = self.current.take();
+        if let Some(prepared) = prepared.filter(|_| error.is_stale_statement()) {
+            let connection = self.connection();
+            connection.statements.remove(&prepared.sql, &mut connection.wire.write);
+        }
+        Ok(error.into_error(None))
+    }
+
+    fn error_of(&mut self, frame: &Frame) -> Result<DatabaseError, Error> {
+        match self.parse(frame)? {
+            Message::ErrorResponse(body) => Ok(DatabaseError::new(&body)),
+            _ => Err(self.broken(out_of_order())),
+        }
+    }
+
+    async fn frame(&mut self) -> Result<Frame, Error> {
+        match self.connection().wire.frame().await {
+            Ok(frame) => Ok(frame),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    fn parse(&mut self, frame: &Frame) -> Result<Message, Error> {
+        match self.connection().wire.parse(frame) {
+            Ok(message) => Ok(message),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// The next message; ReadyForQuery is counted.
+    async fn message(&mut self) -> Result<Message, Error> {
+        let frame = self.frame().await?;
+        self.note_ready(&frame)?;
+        self.parse(&frame)
+    }
+
+    /// Counts a ReadyForQuery, and notes the transaction status that it tells.
+    fn note_ready(&mut self, frame: &Frame) -> Result<(), Error> {
+        if frame.tag == b'Z' {
+            let status = self.connection().wire.body(frame).first().copied();
+            let (Some(status), Some(in_flight)) = (status, self.in_flight.checked_sub(1)) else {
+                return Err(self.broken(out_of_order()));
+            };
+            self.connection().status = status;
+            self.in_flight = in_flight;
+        }
+        Ok(())
+    }
+
+    /// Marks the connection as one that must be closed.
+    #[cold]
+    fn broken(&mut self, error: Error) -> Error {
+        self.broken = true;
+        error
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some((place, connection)) = self.held.take() else { return };
+        if self.broken {
+            return;
+        }
+        if self.in_flight == 0 && connection.status == b'I' {
+            return place.give_back(connection);
+        }
+        // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(recycle(Arc::clone(&self.shared), place, connection, self.in_flight));
+        }
+    }
+}
+
+/// Brings a connection back to where its next user can begin, or closes it.
+async fn recycle(shared: Arc<Shared>, place: Place<Connection>, mut connection: Connection, in_flight: u32) {
+    let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight));
+    if let Ok(Ok(())) = ready.await {
+        place.give_back(connection);
+    }
+}
+
+/// Cancels what runs and reads on until the server is ready, outside of a transaction.
+///
+/// A cancel request travels on a connection of its own and could reach the backend late. Two things fence it: the server closes
+/// that connection only once the signal is sent, and behind it one more round trip must pass without an error.
+async fn settle(shared: &Shared, connection: &mut Connection, in_flight: u32) -> Result<(), Error> {
+    if in_flight > 0 {
+        shared.connector.cancel(connection).await?;
+    }
+    for _ in 0..in_flight {
+        connection.until_answered().await?;
+    }
+    for _ in 0..3 {
+        match connection.status {
+            b'I' => frontend::sync(&mut connection.wire.write),
+            _ => frontend::query("rollback", &mut connection.wire.write).map_err(unsendable)?,
+        }
+        if connection.until_answered().await? && connection.status == b'I' {
+            return Ok(());
+        }
+    }
+    Err(out_of_order())
+}
+
+impl Connection {
+    /// Reads on until the server is ready; whether no error came on the way.
+    ///
+    /// # Errors
+    /// The connection was lost.
+    async fn until_answered(&mut self) -> Result<bool, Error> {
+        self.status = 0;
+        let answered = self.until_ready().await;
+        match (self.status, answered) {
+            (0, Err(lost)) => Err(lost),
+            (_, answered) => Ok(answered.is_ok()),
+        }
+    }
+}
+
+fn bind(prepared: &Prepared, args: &[&ParamValue], write: &mut BytesMut) -> Result<(), Error> {
+    let result_formats = prepared.decoders.iter().map(|decoder| decoder.wire_format());
+    let argument = |arg: &ParamValue, buf: &mut BytesMut| match arg.postgres_text() {
+        Some(text) => {
+            buf.extend_from_slice(text.as_bytes());
+            Ok(IsNull::No)
+        }
+        None => Ok(IsNull::Yes),
+    };
+    frontend::bind("", &prepared.name, [], args.iter().copied(), argument, result_formats, write)
+        .map_err(|_| Error::endpoint("the arguments are too long for one message"))
+}
+
+fn fields(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, Error> {
+    let fields = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
+    fields.collect().map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
+}
+
+fn column(name: &str, info: &TypeInfo) -> Column {
+    Column { name: name.to_owned(), type_name: info.name.clone() }
+}
+
+fn out_of_order() -> Error {
+    Error::protocol("the database sent a message out of order")
+}
+
+fn unsendable(cause: std::io::Error) -> Error {
+    Error::endpoint("the statement cannot be sent: it is too long, or holds a NUL").cause(cause)
+}

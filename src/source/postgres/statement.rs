@@ -1,0 +1,192 @@
+//! Prepared statements: their cache on a connection, and the decoder chosen once for each column.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use postgres_types::{Kind, Type};
+use rowstream_encode::Column;
+
+use super::array::Element;
+use super::value::Decoder;
+use crate::params::ParamType;
+
+/// A statement that the server has prepared on one connection.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Its name on the server.
+    pub(super) name: String,
+    pub(super) sql: Arc<str>,
+    pub(super) columns: Arc<[Column]>,
+    /// One for each column.
+    pub(super) decoders: Box<[Decoder]>,
+}
+
+/// The prepared statements of one connection, by text; the least recently used one goes first.
+#[derive(Debug)]
+pub(super) struct StatementCache {
+    limit: usize,
+    entries: HashMap<Arc<str>, Entry>,
+    /// Counts look-ups, to tell the recent from the old.
+    clock: u64,
+    /// Counts statements, for names that never repeat on a connection.
+    named: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    prepared: Arc<Prepared>,
+    used: u64,
+}
+
+impl StatementCache {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0, named: 0 }
+    }
+
+    pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
+        self.clock += 1;
+        let entry = self.entries.get_mut(sql)?;
+        entry.used = self.clock;
+        Some(Arc::clone(&entry.prepared))
+    }
+
+    /// A name for the next statement.
+    pub(super) fn next_name(&mut self) -> String {
+        self.named += 1;
+        format!("s{}", self.named)
+    }
+
+    /// Keeps a statement; the one that has to go is closed on the server by a message appended to `write`.
+    pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
+        if self.entries.len() >= self.limit {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+            if let Some(sql) = oldest.map(|(sql, _)| Arc::clone(sql)) {
+                self.remove(&sql, write);
+            }
+        }
+        self.entries.insert(Arc::clone(&prepared.sql), Entry { prepared, used: self.clock });
+    }
+
+    /// Forgets a statement and closes it on the server.
+    pub(super) fn remove(&mut self, sql: &str, write: &mut BytesMut) {
+        if let Some(entry) = self.entries.remove(sql) {
+            frontend::close(b'S', &entry.prepared.name, write).expect("our names hold no NUL");
+        }
+    }
+}
+
+/// What is known of a type: its name, and how its values are read.
+#[derive(Debug, Clone)]
+pub(super) struct TypeInfo {
+    pub(super) name: String,
+    pub(super) decoder: Decoder,
+}
+
+impl TypeInfo {
+    /// A built-in type.
+    pub(super) fn built_in(oid: u32) -> Option<Self> {
+        let kind = Type::from_oid(oid)?;
+        let decoder = match kind.kind() {
+            Kind::Array(element) => Decoder::Array(Element::of(element.oid()), delimiter(element)),
+            _ => Decoder::of(oid),
+        };
+        Some(Self { name: kind.name().trim_start_matches('_').to_owned() + suffix(kind.kind()), decoder })
+    }
+
+    /// A type that was dropped between the statement's description and the look-up.
+    pub(super) fn unknown() -> Self {
+        Self { name: "unknown".into(), decoder: Decoder::Text }
+    }
+
+    /// A type that the catalog describes: an array when it has an element, else read by its text.
+    pub(super) fn described(name: String, element: Option<u32>, delimiter: u8) -> Self {
+        let decoder = match element {
+            Some(oid) => Decoder::Array(Element::of(oid), delimiter),
+            None => Decoder::Text,
+        };
+        Self { name, decoder }
+    }
+}
+
+/// `box` alone separates array elements by a semicolon, as its own text holds commas.
+fn delimiter(element: &Type) -> u8 {
+    match *element {
+        Type::BOX => b';',
+        _ => b',',
+    }
+}
+
+fn suffix(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Array(_) => "[]",
+        _ => "",
+    }
+}
+
+/// The catalog query for types that are not built in: OID, name, the OID of an array's element (of its base type where
+/// that is a domain), and the delimiter of its elements.
+pub(super) fn type_query(oids: &[u32]) -> String {
+    let oids = oids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "select t.oid, format_type(t.oid, null), (
+           with recursive base(oid, next) as (
+             select e.oid, e.typbasetype from pg_catalog.pg_type e where e.oid = t.typelem and t.typcategory = 'A'
+             union all
+             select b.oid, b.typbasetype from base join pg_catalog.pg_type b on b.oid = base.next)
+           select oid from base where next = 0), t.typdelim
+         from pg_catalog.pg_type t where t.oid in ({oids})"
+    )
+}
+
+/// The type that stands for a parameter's declared one where the server cannot infer it from the statement.
+pub(super) fn parameter_type(kind: ParamType) -> u32 {
+    let kind = match kind {
+        ParamType::Integer => Type::INT8,
+        ParamType::Number => Type::NUMERIC,
+        ParamType::Text => Type::TEXT,
+        ParamType::Boolean => Type::BOOL,
+        ParamType::Date => Type::DATE,
+        ParamType::Timestamp => Type::TIMESTAMPTZ,
+        ParamType::Duration => Type::INTERVAL,
+        ParamType::Uuid => Type::UUID,
+        ParamType::Json => Type::JSONB,
+    };
+    kind.oid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(cache: &mut StatementCache, sql: &str) -> Arc<Prepared> {
+        let name = cache.next_name();
+        Arc::new(Prepared { name, sql: sql.into(), columns: Arc::new([]), decoders: Box::new([]) })
+    }
+
+    #[test]
+    fn the_least_recently_used_statement_is_closed_first() {
+        let mut cache = StatementCache::new(2);
+        let mut write = BytesMut::new();
+        for sql in ["a", "b"] {
+            let statement = prepared(&mut cache, sql);
+            cache.insert(statement, &mut write);
+        }
+        assert!(write.is_empty());
+        assert!(cache.get("a").is_some());
+        let statement = prepared(&mut cache, "c");
+        cache.insert(statement, &mut write);
+        assert!(cache.get("b").is_none() && cache.get("a").is_some() && cache.get("c").is_some());
+        assert_eq!(&write[..], b"C\0\0\0\x08Ss2\0");
+    }
+
+    #[test]
+    fn arrays_of_built_in_types_know_their_element() {
+        let info = TypeInfo::built_in(Type::INT4_ARRAY.oid()).unwrap();
+        assert_eq!((info.name.as_str(), info.decoder), ("int4[]", Decoder::Array(Element::Number, b',')));
+        let info = TypeInfo::built_in(Type::BOX_ARRAY.oid()).unwrap();
+        assert_eq!((info.name.as_str(), info.decoder), ("box[]", Decoder::Array(Element::Text, b';')));
+        assert!(TypeInfo::built_in(999_999).is_none());
+    }
+}

@@ -1,0 +1,296 @@
+//! Field bytes to [`Value`]s, in place.
+//!
+//! The wire format is chosen per column: binary where it is cheaper for the server (integers, floats, dates and times,
+//! uuid, bytea), text for the rest. PostgreSQL counts days and microseconds from 2000-01-01, we from 1970-01-01.
+
+use postgres_types::Type;
+use rowstream_encode::{Column, RowEncoder, Value};
+
+use super::array::{self, Element};
+use crate::Error;
+
+/// Days from 1970-01-01 to 2000-01-01.
+const EPOCH_DAYS: i32 = 10_957;
+/// The same in microseconds.
+const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+/// How the values of a column are read: chosen once per statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoder {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    Number,
+    Text,
+    Json,
+    Bytes,
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+    Uuid,
+    /// By the elements' kind and delimiter.
+    Array(Element, u8),
+}
+
+impl Decoder {
+    /// The decoder of a type that is no array.
+    pub(super) fn of(oid: u32) -> Self {
+        match Type::from_oid(oid) {
+            Some(Type::BOOL) => Self::Bool,
+            Some(Type::INT2) => Self::Int2,
+            Some(Type::INT4) => Self::Int4,
+            Some(Type::INT8) => Self::Int8,
+            Some(Type::FLOAT4) => Self::Float4,
+            Some(Type::FLOAT8) => Self::Float8,
+            Some(Type::NUMERIC) => Self::Number,
+            Some(Type::JSON | Type::JSONB) => Self::Json,
+            Some(Type::BYTEA) => Self::Bytes,
+            Some(Type::DATE) => Self::Date,
+            Some(Type::TIME) => Self::Time,
+            Some(Type::TIMESTAMP) => Self::Timestamp,
+            Some(Type::TIMESTAMPTZ) => Self::TimestampTz,
+            Some(Type::UUID) => Self::Uuid,
+            _ => Self::Text,
+        }
+    }
+
+    /// The wire format to ask for: 0 text, 1 binary.
+    pub(super) fn wire_format(self) -> i16 {
+        match self {
+            Self::Bool | Self::Number | Self::Text | Self::Json | Self::Array(..) => 0,
+            _ => 1,
+        }
+    }
+
+    /// Reads one field that is not NULL; arrays become JSON in `scratch`.
+    #[inline]
+    fn read<'a>(self, field: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadField> {
+        Ok(match self {
+            Self::Int8 => Value::Int(i64::from_be_bytes(fixed(field)?)),
+            Self::Int4 => Value::Int(i32::from_be_bytes(fixed(field)?).into()),
+            Self::Int2 => Value::Int(i16::from_be_bytes(fixed(field)?).into()),
+            Self::Text => Value::Text(text(field)?),
+            Self::TimestampTz => Value::TimestampTz(micros_from_2000(i64::from_be_bytes(fixed(field)?))?),
+            Self::Timestamp => Value::Timestamp(micros_from_2000(i64::from_be_bytes(fixed(field)?))?),
+            Self::Date => Value::Date(days_from_2000(i32::from_be_bytes(fixed(field)?))?),
+            Self::Time => Value::Time(time_of_day(i64::from_be_bytes(fixed(field)?))?),
+            Self::Bool => Value::Bool(boolean(field)?),
+            Self::Float4 => Value::Float4(f32::from_be_bytes(fixed(field)?)),
+            Self::Float8 => Value::Float(f64::from_be_bytes(fixed(field)?)),
+            Self::Number => number(text(field)?)?,
+            Self::Json => Value::Json(text(field)?),
+            Self::Bytes => Value::Bytes(field),
+            Self::Uuid => Value::Uuid(fixed(field)?),
+            Self::Array(element, delimiter) => {
+                scratch.clear();
+                array::write_json(text(field)?, element, delimiter, scratch)?;
+                Value::Json(text(scratch)?)
+            }
+        })
+    }
+}
+
+/// A field that is not what its type says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadField {
+    /// Its length, or its text, cannot be of that type.
+    Malformed,
+    /// Text that is not UTF-8.
+    NotUtf8,
+}
+
+fn fixed<const N: usize>(field: &[u8]) -> Result<[u8; N], BadField> {
+    field.try_into().map_err(|_| BadField::Malformed)
+}
+
+fn text(field: &[u8]) -> Result<&str, BadField> {
+    std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
+}
+
+pub(super) fn boolean(field: &[u8]) -> Result<bool, BadField> {
+    match field {
+        b"t" => Ok(true),
+        b"f" => Ok(false),
+        _ => Err(BadField::Malformed),
+    }
+}
+
+/// A numeric or float in text form. NaN and the infinities have no JSON number and become text, as in `to_jsonb`.
+pub(super) fn number(text: &str) -> Result<Value<'_>, BadField> {
+    match text {
+        "NaN" | "Infinity" | "-Infinity" => Ok(Value::Text(text)),
+        _ if is_json_number(text.as_bytes()) => Ok(Value::Number(text)),
+        _ => Err(BadField::Malformed),
+    }
+}
+
+/// The grammar of RFC 8259, section 6.
+fn is_json_number(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let (integer, rest) = split_digits(text);
+    let (fraction_ok, rest) = match rest.strip_prefix(b".") {
+        Some(rest) => {
+            let (fraction, rest) = split_digits(rest);
+            (!fraction.is_empty(), rest)
+        }
+        None => (true, rest),
+    };
+    let exponent_ok = match rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
+        Some(rest) => {
+            let rest = rest.strip_prefix(b"+").or_else(|| rest.strip_prefix(b"-")).unwrap_or(rest);
+            let (exponent, rest) = split_digits(rest);
+            !exponent.is_empty() && rest.is_empty()
+        }
+        None => rest.is_empty(),
+    };
+    !integer.is_empty() && (integer.len() == 1 || integer[0] != b'0') && fraction_ok && exponent_ok
+}
+
+fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    text.split_at(digits)
+}
+
+fn micros_from_2000(micros: i64) -> Result<i64, BadField> {
+    match micros {
+        i64::MAX | i64::MIN => Ok(micros),
+        _ => micros.checked_add(EPOCH_MICROS).ok_or(BadField::Malformed),
+    }
+}
+
+fn days_from_2000(days: i32) -> Result<i32, BadField> {
+    match days {
+        i32::MAX | i32::MIN => Ok(days),
+        _ => days.checked_add(EPOCH_DAYS).ok_or(BadField::Malformed),
+    }
+}
+
+fn time_of_day(micros: i64) -> Result<i64, BadField> {
+    match micros {
+        0..=86_400_000_000 => Ok(micros),
+        _ => Err(BadField::Malformed),
+    }
+}
+
+/// A DataRow in the connection's read buffer (PostgreSQL manual, "Message Formats"): a count of fields, then for each
+/// its length, -1 for NULL, and its bytes.
+pub struct Row<'a> {
+    pub(super) data: &'a [u8],
+    pub(super) decoders: &'a [Decoder],
+    pub(super) columns: &'a [Column],
+    pub(super) scratch: &'a mut Vec<u8>,
+}
+
+impl Row<'_> {
+    /// See [`super::super::Row::encode`].
+    ///
+    /// # Errors
+    /// A field is not what its type says, or the row's counts and lengths do not add up.
+    #[inline]
+    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (count, mut rest) = self.data.split_first_chunk::<2>().ok_or_else(malformed_row)?;
+        if usize::from(u16::from_be_bytes(*count)) != self.decoders.len() {
+            return Err(malformed_row());
+        }
+        encoder.begin_row(out);
+        for (index, decoder) in self.decoders.iter().enumerate() {
+            let field;
+            (field, rest) = split_field(rest).ok_or_else(malformed_row)?;
+            let value = match field {
+                Some(field) => decoder.read(field, self.scratch).map_err(|bad| bad_field(bad, self.columns, index))?,
+                None => Value::Null,
+            };
+            encoder.value(value, out);
+        }
+        encoder.end_row(out);
+        if rest.is_empty() { Ok(()) } else { Err(malformed_row()) }
+    }
+}
+
+/// The next field (`None`: NULL) and what stands behind it; `None` when its length cannot be.
+#[inline]
+fn split_field(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    match i32::from_be_bytes(*length) {
+        -1 => Some((None, rest)),
+        length => rest.split_at_checked(usize::try_from(length).ok()?).map(|(field, rest)| (Some(field), rest)),
+    }
+}
+
+/// The fields of a DataRow as text, for the few queries of our own (`None`: NULL, or no such field).
+pub(super) fn text_field(data: &[u8], index: usize) -> Option<&str> {
+    let mut rest = data.get(2..)?;
+    for _ in 0..index {
+        (_, rest) = split_field(rest)?;
+    }
+    std::str::from_utf8(split_field(rest)?.0?).ok()
+}
+
+#[cold]
+fn malformed_row() -> Error {
+    Error::protocol("the database sent a row whose counts and lengths do not add up")
+}
+
+#[cold]
+fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
+    let Column { name, type_name } = &columns[index];
+    match bad {
+        BadField::NotUtf8 => Error::bad_value(format!("column `{name}` holds text that is not UTF-8")),
+        BadField::Malformed => {
+            Error::protocol(format!("the database sent a value for column `{name}` that is no {type_name}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_numbers_pass_as_numbers() {
+        for good in ["0", "-0", "12.50", "1e+20", "1E-5", "123456789012345678901234567890.5", "0.0"] {
+            assert_eq!(number(good), Ok(Value::Number(good)), "{good}");
+        }
+        for bad in ["", "-", "01", "1.", ".5", "1e", "+1", "1,2", "0x10", "1 ", "nan"] {
+            assert_eq!(number(bad), Err(BadField::Malformed), "{bad}");
+        }
+        assert_eq!(number("NaN"), Ok(Value::Text("NaN")));
+    }
+
+    #[test]
+    fn infinities_keep_their_sign_and_the_ends_do_not_overflow() {
+        assert_eq!(micros_from_2000(i64::MAX), Ok(i64::MAX));
+        assert_eq!(micros_from_2000(i64::MAX - 1), Err(BadField::Malformed));
+        assert_eq!(days_from_2000(i32::MIN), Ok(i32::MIN));
+        assert_eq!(days_from_2000(i32::MAX - 1), Err(BadField::Malformed));
+        assert_eq!(days_from_2000(0), Ok(10_957));
+    }
+
+    #[test]
+    fn no_altered_row_is_read_beyond_its_end() {
+        let columns = [Column { name: "a".into(), type_name: "int4".into() }, Column { name: "b".into(), type_name: "text".into() }];
+        let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 2][..], b"hi"].concat();
+        let encode = |data: &[u8]| {
+            let (mut out, mut scratch) = (Vec::new(), Vec::new());
+            let decoders = [Decoder::Int4, Decoder::Text];
+            let row = Row { data, decoders: &decoders, columns: &columns, scratch: &mut scratch };
+            row.encode(&mut RowEncoder::new(rowstream_encode::Shape::Lines, &columns), &mut out).map(|()| out)
+        };
+        assert_eq!(encode(&row).unwrap(), b"{\"a\":7,\"b\":\"hi\"}\n");
+        for cut in 0..row.len() {
+            assert!(encode(&row[..cut]).is_err(), "cut at {cut}");
+        }
+        for at in 0..row.len() {
+            for byte in [0x00, 0x7f, 0x80, 0xff] {
+                let mut altered = row.clone();
+                altered[at] = byte;
+                let _ = encode(&altered);
+            }
+        }
+        assert!(encode(&[&row[..], b"x"].concat()).is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! The framing of messages: one read buffer, reused, and one write buffer.
+//!
+//! The read buffer holds `[start, end)`: bytes that came and are not consumed. Invariants:
+//!
+//! 1. a [`Frame`] stays readable by [`Wire::body`] until the next poll;
+//! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond the limit;
+//! 3. reading begins only when what was written has been flushed.
+
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, BytesMut};
+use postgres_protocol::message::backend::Message;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::socket::Socket;
+use crate::Error;
+
+/// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the wall time.
+const BUFFER: usize = 32 * 1024;
+
+/// Tag and length: what stands before each message's body.
+const HEADER: usize = 5;
+
+/// Buffers and socket of one connection.
+pub(super) struct Wire {
+    socket: Socket,
+    read: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// What is to be sent; messages are appended by `postgres_protocol::message::frontend`.
+    pub(super) write: BytesMut,
+    /// The longest message taken, in bytes.
+    limit: usize,
+}
+
+/// A whole message in the read buffer.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    /// The message's tag (`D` for DataRow).
+    pub(super) tag: u8,
+    message: Range<usize>,
+}
+
+impl Wire {
+    pub(super) fn new(socket: Socket, limit: usize) -> Self {
+        Self { socket, read: vec![0; BUFFER].into_boxed_slice(), start: 0, end: 0, write: BytesMut::new(), limit }
+    }
+
+    /// The next message, consumed; its body can be read until the next poll.
+    ///
+    /// # Errors
+    /// The connection failed or ended, or the message is longer than the limit.
+    #[inline]
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Frame, Error>> {
+        loop {
+            if let Some(length) = self.message_length()? {
+                let message = self.start..self.start + length;
+                if message.end <= self.end {
+                    self.start = message.end;
+                    return Poll::Ready(Ok(Frame { tag: self.read[message.start], message }));
+                }
+            }
+            ready!(self.poll_fill(cx))?;
+        }
+    }
+
+    /// The next message, for the parts that run once per statement.
+    pub(super) async fn frame(&mut self) -> Result<Frame, Error> {
+        poll_fn(|cx| self.poll_frame(cx)).await
+    }
+
+    /// The body of the frame that was polled last.
+    #[inline]
+    pub(super) fn body(&self, frame: &Frame) -> &[u8] {
+        &self.read[frame.message.start + HEADER..frame.message.end]
+    }
+
+    /// The frame that was polled last, parsed; for everything that is no DataRow.
+    pub(super) fn parse(&self, frame: &Frame) -> Result<Message, Error> {
+        let mut copy = BytesMut::from(&self.read[frame.message.clone()]);
+        match Message::parse(&mut copy) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(Error::protocol("the database sent half a message as a whole one")),
+            Err(cause) => Err(Error::protocol("the database sent a message that cannot be read").cause(cause)),
+        }
+    }
+
+    /// The length, tag included, of the message at `start`; `None` while its header is not there.
+    #[inline]
+    fn message_length(&self) -> Result<Option<usize>, Error> {
+        let Some(&[tag, a, b, c, d]) = self.read[self.start..self.end].first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes([a, b, c, d]) as usize + 1;
+        if length < HEADER {
+            return Err(Error::protocol("the database sent a message that is shorter than its own length"));
+        }
+        if length > self.limit {
+            return Err(self.too_long(tag, length));
+        }
+        Ok(Some(length))
+    }
+
+    #[cold]
+    fn too_long(&self, tag: u8, length: usize) -> Error {
+        match tag {
+            b'D' => Error::row_too_large(length as u64, self.limit),
+            _ => Error::protocol(format!("the database sent a message of {length} bytes")),
+        }
+    }
+
+    /// Sends what is to be sent, then reads at least one byte.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        ready!(self.poll_flush(cx))?;
+        self.make_room();
+        let mut space = ReadBuf::new(&mut self.read[self.end..]);
+        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut space)).map_err(lost)?;
+        match space.filled().len() {
+            0 => Poll::Ready(Err(lost(io::ErrorKind::UnexpectedEof.into()))),
+            n => {
+                self.end += n;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Moves what is left to the front, and grows the buffer when one message fills it, or shrinks it again.
+    fn make_room(&mut self) {
+        let held = self.end - self.start;
+        if held == self.read.len() {
+            self.resize((held * 2).min(self.limit.max(BUFFER)));
+        } else if self.read.len() > BUFFER && held < BUFFER / 2 {
+            self.resize(BUFFER);
+        } else if self.start > 0 {
+            self.read.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, held);
+        }
+    }
+
+    fn resize(&mut self, size: usize) {
+        let mut larger = vec![0; size].into_boxed_slice();
+        let held = &self.read[self.start..self.end];
+        larger[..held.len()].copy_from_slice(held);
+        (self.start, self.end) = (0, held.len());
+        self.read = larger;
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.write.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while !self.write.is_empty() {
+            let sent = ready!(Pin::new(&mut self.socket).poll_write(cx, &self.write)).map_err(lost)?;
+            self.write.advance(sent);
+        }
+        Pin::new(&mut self.socket).poll_flush(cx).map_err(lost)
+    }
+
+    /// Sends what is to be sent, and waits for nothing.
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// Whether an idle connection is still open: nothing but notices may have come meanwhile.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match self.poll_frame(&mut cx) {
+                Poll::Pending => return self.start == self.end,
+                Poll::Ready(Ok(frame)) if matches!(frame.tag, b'N' | b'S' | b'A') => {}
+                Poll::Ready(_) => return false,
+            }
+        }
+    }
+
+    /// Waits until the server has closed its side, reading nothing of worth.
+    pub(super) async fn until_closed(&mut self) {
+        while poll_fn(|cx| self.poll_fill(cx)).await.is_ok() {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+}
+
+/// The connection failed or ended where more was to come.
+fn lost(cause: io::Error) -> Error {
+    Error::source_unavailable("the connection to the database was lost").cause(cause)
+}

@@ -1,0 +1,327 @@
+//! The tokens of SQL, as far as they decide whether a character is SQL or text.
+
+use super::{Dialect, SqlError};
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Blanks and line ends.
+    Blank,
+    /// `-- …`, without its line end.
+    LineComment,
+    /// `/* … */`.
+    BlockComment,
+    /// A string or a quoted identifier.
+    Quoted,
+    /// An identifier, keyword or number.
+    Word,
+    /// `:name`.
+    Parameter,
+    /// `$1`, `?`, `@x`: a parameter as the database writes it.
+    Placeholder,
+    /// `;`.
+    Semicolon,
+    /// An operator or a part of one, a bracket, a comma.
+    Other,
+}
+
+/// A token and its place, in bytes. Tokens follow each other without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// Cuts a text into tokens.
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    dialect: Dialect,
+    at: usize,
+    /// Open `[` of PostgreSQL, in which a colon can be a slice's.
+    brackets: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(text: &'a str, dialect: Dialect) -> Self {
+        Self { text, dialect, at: 0, brackets: 0 }
+    }
+
+    /// The next token; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Token>, SqlError> {
+        let start = self.at;
+        let Some(first) = self.peek(0) else { return Ok(None) };
+        let kind = self.token(first)?;
+        Ok(Some(Token { kind, start, end: self.at }))
+    }
+
+    fn token(&mut self, first: u8) -> Result<Kind, SqlError> {
+        let second = self.peek(1);
+        match (first, self.dialect) {
+            (b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, _) => Ok(self.blanks()),
+            (b'-', _) if second == Some(b'-') => Ok(self.line_comment()),
+            (b'/', _) if second == Some(b'*') => self.block_comment(),
+            (b'\'', _) => self.quoted(b'\'', "string"),
+            (b'"', _) => self.quoted(b'"', "identifier"),
+            (b'`', Dialect::Sqlite) => self.quoted(b'`', "identifier"),
+            (b'[', Dialect::Sqlite) => self.bracketed(),
+            (b'$', Dialect::Postgres) => self.dollar(),
+            (b'$' | b'@' | b'?', Dialect::Sqlite) => Ok(self.variable(first)),
+            (b':', _) => self.colon(),
+            (b';', _) => Ok(self.single(Kind::Semicolon)),
+            (0, _) => Err(SqlError::new(self.at, "a NUL character in a statement", Some("remove it"))),
+            _ if continues_word(first) => self.word(first),
+            _ => Ok(self.other(first)),
+        }
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Goes on while `wanted` holds. The bytes refused are ASCII, so this ends between characters.
+    fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
+        while self.peek(0).is_some_and(&wanted) {
+            self.at += 1;
+        }
+    }
+
+    fn single(&mut self, kind: Kind) -> Kind {
+        self.at += 1;
+        kind
+    }
+
+    fn other(&mut self, byte: u8) -> Kind {
+        match byte {
+            b'[' => self.brackets += 1,
+            b']' => self.brackets = self.brackets.saturating_sub(1),
+            _ => {}
+        }
+        self.single(Kind::Other)
+    }
+
+    fn blanks(&mut self) -> Kind {
+        self.skip_while(is_blank);
+        Kind::Blank
+    }
+
+    /// PostgreSQL ends a line comment at a carriage return, too; SQLite does not.
+    fn line_comment(&mut self) -> Kind {
+        let carriage_return = self.dialect == Dialect::Postgres;
+        self.skip_while(|byte| byte != b'\n' && !(carriage_return && byte == b'\r'));
+        Kind::LineComment
+    }
+
+    fn block_comment(&mut self) -> Result<Kind, SqlError> {
+        let start = self.at;
+        let mut depth = 0;
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (Some(b'/'), Some(b'*')) if depth == 0 || self.dialect == Dialect::Postgres => {
+                    depth += 1;
+                    self.at += 2;
+                }
+                (Some(b'*'), Some(b'/')) => {
+                    depth -= 1;
+                    self.at += 2;
+                    if depth == 0 {
+                        return Ok(Kind::BlockComment);
+                    }
+                }
+                (Some(_), _) => self.at += 1,
+                (None, _) => {
+                    return Err(SqlError::new(start, "this comment has no end", Some("close it with `*/`")));
+                }
+            }
+        }
+    }
+
+    /// A quote in which the quote itself is doubled.
+    fn quoted(&mut self, quote: u8, what: &str) -> Result<Kind, SqlError> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            self.skip_while(|byte| byte != quote);
+            if self.peek(0).is_none() {
+                return Err(unterminated(start, what, quote));
+            }
+            self.at += 1;
+            if self.peek(0) != Some(quote) {
+                return Ok(Kind::Quoted);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// SQLite's `[…]`, in which nothing can be escaped.
+    fn bracketed(&mut self) -> Result<Kind, SqlError> {
+        let start = self.at;
+        self.skip_while(|byte| byte != b']');
+        if self.peek(0).is_none() {
+            return Err(unterminated(start, "identifier", b']'));
+        }
+        Ok(self.single(Kind::Quoted))
+    }
+
+    /// PostgreSQL's `E'…'`, from its quote, with what it is continued by on further lines: the continuation has
+    /// backslashes, too.
+    fn escaped(&mut self) -> Result<Kind, SqlError> {
+        loop {
+            self.escaped_part()?;
+            let Some(next) = continuation(self.rest()) else { return Ok(Kind::Quoted) };
+            self.at += next;
+        }
+    }
+
+    fn escaped_part(&mut self) -> Result<(), SqlError> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (Some(b'\\'), Some(_)) | (Some(b'\''), Some(b'\'')) => self.at += 2,
+                (Some(b'\''), _) => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                (Some(_), _) => self.at += 1,
+                (None, _) => return Err(unterminated(start, "string", b'\'')),
+            }
+        }
+    }
+
+    /// PostgreSQL's `$1`, `$tag$…$tag$`, or a lone dollar, which the database will refuse.
+    fn dollar(&mut self) -> Result<Kind, SqlError> {
+        if self.peek(1).is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+            self.skip_while(|byte| byte.is_ascii_digit());
+            return Ok(Kind::Placeholder);
+        }
+        let Some(tag) = dollar_tag(self.rest()) else { return Ok(self.single(Kind::Other)) };
+        let start = self.at;
+        let body = start + tag.len();
+        let Some(end) = self.text[body..].find(tag) else {
+            let hint = format!("close it with `{tag}`");
+            return Err(SqlError::new(start, "this dollar-quoted string has no end", Some(&hint)));
+        };
+        self.at = body + end + tag.len();
+        Ok(Kind::Quoted)
+    }
+
+    /// SQLite's `?`, `?1`, `@x`, `$x`.
+    fn variable(&mut self, sigil: u8) -> Kind {
+        let named = self.peek(1).is_some_and(continues_word);
+        self.at += 1;
+        self.skip_while(continues_word);
+        if named || sigil == b'?' { Kind::Placeholder } else { Kind::Other }
+    }
+
+    /// `::`, `:=`, the colon of a slice, or a parameter.
+    fn colon(&mut self) -> Result<Kind, SqlError> {
+        match self.peek(1) {
+            Some(b':' | b'=') => {
+                self.at += 2;
+                Ok(Kind::Other)
+            }
+            _ if self.brackets > 0 && self.follows_value() => Ok(self.single(Kind::Other)),
+            Some(byte) if begins_name(byte) => self.parameter(),
+            Some(byte) if !byte.is_ascii() => Err(bad_name(self.at)),
+            Some(byte) if byte.is_ascii_digit() && self.dialect == Dialect::Sqlite => Ok(self.variable(b'?')),
+            _ => Ok(self.single(Kind::Other)),
+        }
+    }
+
+    /// Whether the character before can end a value: then a colon in brackets is a slice's (`a[1:n]`).
+    fn follows_value(&self) -> bool {
+        let before = self.at.checked_sub(1).map(|at| self.text.as_bytes()[at]);
+        before.is_some_and(|byte| continues_word(byte) || matches!(byte, b')' | b']' | b'\'' | b'"'))
+    }
+
+    fn parameter(&mut self) -> Result<Kind, SqlError> {
+        let start = self.at;
+        self.at += 1;
+        self.skip_while(continues_name);
+        // `:naïve` would be the parameter `na` before a word that nobody wrote.
+        match self.peek(0) {
+            Some(byte) if byte == b'$' || !byte.is_ascii() => Err(bad_name(start)),
+            _ => Ok(Kind::Parameter),
+        }
+    }
+
+    fn word(&mut self, first: u8) -> Result<Kind, SqlError> {
+        let start = self.at;
+        // A number ends before a dollar; an identifier may have one in it.
+        let number = first.is_ascii_digit();
+        self.skip_while(|byte| continues_word(byte) && !(number && byte == b'$'));
+        let word = &self.text[start..self.at];
+        if self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e") && self.peek(0) == Some(b'\'')
+        {
+            return self.escaped();
+        }
+        Ok(Kind::Word)
+    }
+}
+
+fn unterminated(start: usize, what: &str, quote: u8) -> SqlError {
+    let hint = format!("close it with `{}`", char::from(quote));
+    SqlError::new(start, format!("this quoted {what} has no end"), Some(&hint))
+}
+
+fn bad_name(offset: usize) -> SqlError {
+    SqlError::new(
+        offset,
+        "the name of this parameter cannot be read",
+        Some("names are ASCII letters, digits and underscores"),
+    )
+}
+
+/// `$tag$` or `$$` at the start of `text`. A tag is an identifier without dollars.
+fn dollar_tag(text: &str) -> Option<&str> {
+    let inner = &text[1..];
+    let end = inner.find(|c: char| c.is_ascii() && !continues_name(c as u8))?;
+    let begins = inner.as_bytes().first().is_some_and(|byte| !byte.is_ascii_digit());
+    (begins && inner[end..].starts_with('$')).then(|| &text[..end + 2])
+}
+
+/// How far it is to the quote that continues a string: SQL joins strings between which there is a line end and nothing
+/// but blanks and line comments.
+fn continuation(text: &str) -> Option<usize> {
+    let mut line_end = false;
+    let mut at = 0;
+    loop {
+        let rest = &text.as_bytes()[at..];
+        at += match rest {
+            [b'\'', ..] => return line_end.then_some(at),
+            [b'-', b'-', ..] => rest.iter().position(|byte| is_line_end(*byte))?,
+            [byte, ..] if is_blank(*byte) => {
+                line_end |= is_line_end(*byte);
+                1
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+pub(super) fn begins_name(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+pub(super) fn continues_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// What an identifier may have in it: all beyond ASCII counts, in both dialects.
+fn continues_word(byte: u8) -> bool {
+    continues_name(byte) || byte == b'$' || !byte.is_ascii()
+}

@@ -1,0 +1,124 @@
+//! The private PostgreSQL: a database for each test, and the users that log in in different ways.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio_postgres::NoTls;
+
+use super::given;
+
+/// A user of the private PostgreSQL. `cargo xtask` makes them; a test of this support logs in as each.
+pub struct Login {
+    pub user: &'static str,
+    pub password: &'static str,
+}
+
+/// The users, named by how they log in.
+pub mod logins {
+    use super::Login;
+
+    /// By SCRAM-SHA-256, with a password that a URL must escape.
+    pub const SCRAM: Login = Login { user: "scram_user", password: "pä ss/w@rd:%" };
+    pub const MD5: Login = Login { user: "md5_user", password: "md5" };
+    /// The server asks for the password itself.
+    pub const CLEARTEXT: Login = Login { user: "password_user", password: "plain" };
+    /// By SCRAM-SHA-256, and only over TLS.
+    pub const TLS_ONLY: Login = Login { user: "tls_user", password: "tls" };
+    /// Refused whatever it says.
+    pub const REFUSED: Login = Login { user: "nobody_user", password: "nobody" };
+}
+
+/// The URL of the superuser, over TCP without TLS, to the database `postgres`.
+pub fn pg_url() -> String {
+    given("ROWSTREAM_TEST_PG")
+}
+
+/// The port, which also names the Unix socket.
+pub fn pg_port() -> u16 {
+    let config: tokio_postgres::Config = pg_url().parse().expect("ROWSTREAM_TEST_PG is a URL");
+    config.get_ports()[0]
+}
+
+/// The folder of the Unix socket, where the superuser is trusted too.
+pub fn pg_socket() -> PathBuf {
+    given("ROWSTREAM_TEST_PG_SOCKET").into()
+}
+
+/// The CA certificate with which `localhost` verifies and `127.0.0.1` does not.
+pub fn pg_ca() -> PathBuf {
+    given("ROWSTREAM_TEST_PG_CA").into()
+}
+
+/// The folder of PostgreSQL's programs.
+pub fn pg_bin() -> PathBuf {
+    given("ROWSTREAM_TEST_PG_BIN").into()
+}
+
+/// A database of one test's own, dropped with it, so that tests run at the same time.
+pub struct TestDb {
+    name: String,
+}
+
+impl TestDb {
+    pub async fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Test programs run one after the other or at once; the process makes the number unique.
+        let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        execute(&pg_url(), &format!("create database {name}")).await;
+        Self { name }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The superuser's URL of this database, over TCP without TLS.
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", pg_port(), self.name)
+    }
+
+    /// The URL of another user, as `localhost`; `query` is what stands behind the `?`.
+    pub fn url_of(&self, login: &Login, query: &str) -> String {
+        let password = utf8_percent_encode(login.password, NON_ALPHANUMERIC);
+        format!("postgres://{}:{password}@localhost:{}/{}?{query}", login.user, pg_port(), self.name)
+    }
+
+    /// Runs statements, divided by `;`, over a connection of their own. A fault is a panic with the SQL.
+    pub async fn execute(&self, sql: &str) {
+        execute(&self.url(), sql).await;
+    }
+
+    /// A connection of the superuser, open until it is dropped.
+    pub async fn client(&self) -> tokio_postgres::Client {
+        connect(&self.url()).await
+    }
+}
+
+impl Drop for TestDb {
+    /// `Drop` cannot await, and the test's runtime may be gone: a thread with a runtime of its own does it. What is left
+    /// after a fault goes with the whole instance.
+    fn drop(&mut self) {
+        let sql = format!("drop database {} with (force)", self.name);
+        let drop_it = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(execute(&pg_url(), &sql));
+        };
+        if std::thread::spawn(drop_it).join().is_err() {
+            eprintln!("the database {} is left behind", self.name);
+        }
+    }
+}
+
+async fn execute(url: &str, sql: &str) {
+    let client = connect(url).await;
+    client.batch_execute(sql).await.unwrap_or_else(|fault| panic!("{fault:?}\nin: {sql}"));
+}
+
+async fn connect(url: &str) -> tokio_postgres::Client {
+    let connected = tokio_postgres::connect(url, NoTls).await;
+    let (client, connection) = connected.unwrap_or_else(|fault| panic!("cannot connect to {url}: {fault:?}"));
+    // A connection that the test itself has cut is no fault here: the client's next call says so.
+    tokio::spawn(async { drop(connection.await) });
+    client
+}

@@ -1,0 +1,37 @@
+//! What the integration tests share: databases, a running server, HTTP clients, and faults between them.
+//!
+//! `cargo xtask test` starts a private PostgreSQL and tells of it, and of the release binary, in the environment:
+//!
+//! | variable | what it is |
+//! |---|---|
+//! | `ROWSTREAM_TEST_PG` | a URL of its superuser over TCP without TLS: `postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable` |
+//! | `ROWSTREAM_TEST_PG_SOCKET` | the folder of its Unix socket; the port is that of the URL |
+//! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
+//! | `ROWSTREAM_TEST_PG_BIN` | the folder of PostgreSQL's programs, for `psql` and `pgbench` |
+//! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
+//!
+//! To run tests without it, start `cargo xtask pg` in another terminal and set what it prints.
+//!
+//! It is no mock of anything: the database, the server and the sockets are real.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program is a crate of its own and uses a part of this"
+)]
+#![allow(unused_imports, reason = "the same holds for what is exported here")]
+
+mod clients;
+mod db;
+mod proxy;
+mod server;
+
+pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
+pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
+pub use proxy::{Cut, Faults, Pieces, TcpProxy};
+pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, rowstream};
+
+/// A variable that `cargo xtask test` sets.
+fn given(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
+}

@@ -1,0 +1,232 @@
+//! A TCP proxy on loopback that treats each direction as badly as a test asks.
+//!
+//! ```text
+//! client ──► to_target: Faults ──► target
+//!        ◄── to_client: Faults ◄──
+//! ```
+//!
+//! It knows nothing of what the bytes mean. Bytes are counted when they have been written.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What happens to one direction. Counts are of each connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    pub pieces: Option<Pieces>,
+    /// Cuts both directions once so many bytes have passed in this one.
+    pub cut: Option<(u64, Cut)>,
+    /// Passes so many bytes, then nothing until [`TcpProxy::resume`].
+    pub stall_after: Option<u64>,
+}
+
+/// Writes of at most `bytes` each. The receiver's kernel joins what lies unread: with a pause, each piece is read alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces {
+    pub bytes: usize,
+    pub pause: Duration,
+}
+
+/// How a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// An orderly close (FIN), as of a process that ended.
+    Close,
+    /// A reset (RST), as of a machine or a firewall that lost the connection. What the other end has not received yet is lost.
+    Reset,
+}
+
+/// A running proxy. Dropping it closes its port and its connections.
+pub struct TcpProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    target: SocketAddr,
+    to_target: Direction,
+    to_client: Direction,
+    connections: AtomicU64,
+}
+
+struct Direction {
+    faults: Faults,
+    passed: AtomicU64,
+    /// Whether bytes pass; a stall closes it.
+    open: watch::Sender<bool>,
+}
+
+impl Direction {
+    fn new(faults: Faults) -> Self {
+        Self { faults, passed: AtomicU64::new(0), open: watch::Sender::new(true) }
+    }
+
+    async fn wait_until_open(&self) {
+        // The sender lives as long as we do, so there is no error.
+        drop(self.open.subscribe().wait_for(|open| *open).await);
+    }
+}
+
+impl TcpProxy {
+    /// Without faults: a proxy that counts, and that can stall.
+    pub async fn transparent(target: SocketAddr) -> Self {
+        Self::start(target, Faults::default(), Faults::default()).await
+    }
+
+    /// With faults on the way to the client, which is where rows and responses travel.
+    pub async fn to_client(target: SocketAddr, faults: Faults) -> Self {
+        Self::start(target, Faults::default(), faults).await
+    }
+
+    pub async fn start(target: SocketAddr, to_target: Faults, to_client: Faults) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let (to_target, to_client) = (Direction::new(to_target), Direction::new(to_client));
+        let shared = Arc::new(Shared { target, to_target, to_client, connections: AtomicU64::new(0) });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self { address, shared, accepting }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// From now on nothing passes, in either direction.
+    pub fn stall(&self) {
+        self.set_open(false);
+    }
+
+    /// Bytes pass again, also those that `stall_after` held.
+    pub fn resume(&self) {
+        self.set_open(true);
+    }
+
+    fn set_open(&self, open: bool) {
+        self.shared.to_target.open.send_replace(open);
+        self.shared.to_client.open.send_replace(open);
+    }
+
+    /// How many connections were made, whatever became of them.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes_to_target(&self) -> u64 {
+        self.shared.to_target.passed.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes_to_client(&self) -> u64 {
+        self.shared.to_client.passed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for TcpProxy {
+    /// The connections belong to the task that accepts them, and go with it.
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::clone(&shared);
+        connections.spawn(async move { drop(carry(client, &shared).await) });
+    }
+}
+
+/// Carries one connection to its end: both directions have ended, or one cuts both.
+async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
+    let Ok(mut target) = TcpStream::connect(shared.target).await else {
+        return reset(client);
+    };
+    client.set_nodelay(true)?;
+    target.set_nodelay(true)?;
+    let (from_client, to_client) = client.split();
+    let (from_target, to_target) = target.split();
+    let ended = tokio::try_join!(
+        pump(from_client, to_target, &shared.to_target),
+        pump(from_target, to_client, &shared.to_client),
+    );
+    match ended {
+        Ok(_) => Ok(()),
+        Err(Cut::Reset) => reset(client).and(reset(target)),
+        Err(Cut::Close) => tokio::try_join!(close(client), close(target)).map(drop),
+    }
+}
+
+/// Passes bytes on until this side ends (then so does the other, and the answer may still come), or a cut. A fault of either
+/// socket is passed on as a reset.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    direction: &Direction,
+) -> Result<(), Cut> {
+    let reset = |_| Cut::Reset;
+    let mut buffer = vec![0; 16 * 1024];
+    let mut passed = 0;
+    loop {
+        hold(direction, passed).await?;
+        let most = may_pass(&direction.faults, passed).min(buffer.len());
+        let read = from.read(&mut buffer[..most]).await.map_err(reset)?;
+        // A stall that began while we waited for these bytes holds them too.
+        direction.wait_until_open().await;
+        if read == 0 {
+            return to.shutdown().await.map_err(reset);
+        }
+        to.write_all(&buffer[..read]).await.map_err(reset)?;
+        passed += read as u64;
+        direction.passed.fetch_add(read as u64, Ordering::Relaxed);
+        if let Some(pieces) = direction.faults.pieces {
+            tokio::time::sleep(pieces.pause).await;
+        }
+    }
+}
+
+/// Stalls or cuts where the count says so. Reads never pass a mark, so each is met exactly.
+async fn hold(direction: &Direction, passed: u64) -> Result<(), Cut> {
+    if direction.faults.stall_after == Some(passed) {
+        direction.open.send_replace(false);
+        direction.wait_until_open().await;
+    }
+    match direction.faults.cut {
+        Some((after, cut)) if after == passed => Err(cut),
+        _ => Ok(()),
+    }
+}
+
+/// How many bytes may pass before the next mark.
+fn may_pass(faults: &Faults, passed: u64) -> usize {
+    let marks = [faults.cut.map(|(after, _)| after), faults.stall_after];
+    let to_mark =
+        marks.into_iter().flatten().filter_map(|mark| mark.checked_sub(passed)).filter(|bytes| *bytes > 0);
+    let piece = faults.pieces.map_or(usize::MAX, |pieces| pieces.bytes.max(1));
+    to_mark.min().map_or(piece, |bytes| piece.min(usize::try_from(bytes).unwrap_or(usize::MAX)))
+}
+
+/// A socket that does not linger is reset by its close.
+fn reset(socket: TcpStream) -> io::Result<()> {
+    socket.set_zero_linger()?;
+    drop(socket);
+    Ok(())
+}
+
+/// Ends our side and reads what still comes: a close with unread bytes would be a reset.
+async fn close(mut socket: TcpStream) -> io::Result<()> {
+    socket.shutdown().await?;
+    tokio::io::copy(&mut socket, &mut tokio::io::sink()).await.map(drop)
+}

@@ -1,0 +1,272 @@
+//! The server as its users have it: a process, its configuration files, and what it says.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::given;
+
+/// How long a server may take to listen, on a machine that compiles at the same time.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What it says on standard error once it listens, before its address.
+const LISTENING: &str = "listening on http://";
+
+/// How a server is started.
+pub struct Launch {
+    folder: Folder,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+enum Folder {
+    /// Made for this server, and removed with it.
+    Own(tempfile::TempDir),
+    Given(PathBuf),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(folder) => folder.path(),
+            Self::Given(path) => path,
+        }
+    }
+}
+
+impl Launch {
+    /// With these files: paths below the folder of `rowstream.toml`, and texts.
+    pub fn files(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in files {
+            write(&folder.path().join(name), text);
+        }
+        Self::new(Folder::Own(folder))
+    }
+
+    /// With the files of a folder that is there, such as an example's.
+    pub fn folder(folder: impl Into<PathBuf>) -> Self {
+        Self::new(Folder::Given(folder.into()))
+    }
+
+    fn new(folder: Folder) -> Self {
+        let program = env!("CARGO_BIN_EXE_rowstream").into();
+        Self { folder, program, arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    /// The release build, for claims about memory and speed.
+    pub fn release(self) -> Self {
+        self.program(given("ROWSTREAM_TEST_RELEASE_BIN"))
+    }
+
+    /// Another program in its place.
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = program.into();
+        self
+    }
+
+    /// One more argument, behind `serve CONFIG --listen ADDRESS`.
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// One more variable of its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts it, and waits until it listens. If it does not, the test fails with what it said.
+    pub async fn start(self) -> Server {
+        self.try_start().await.unwrap_or_else(|exit| panic!("no server: {:?}\n{}", exit.status, exit.stderr))
+    }
+
+    /// Starts it, and waits until it listens or ends.
+    pub async fn try_start(self) -> Result<Server, Exit> {
+        let mut child = self.command().spawn().expect("the program can be started");
+        let stderr = child.stderr.take().expect("it is piped");
+        let (lines, reading) = collect(stderr);
+        let mut server =
+            Server { child, lines, reading: Some(reading), address: String::new(), folder: self.folder };
+        server.wait_until_listening().await?;
+        Ok(server)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", "127.0.0.1:0"]);
+        command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A program that ended, and what it said.
+#[derive(Debug)]
+pub struct Exit {
+    /// `None` if it had to be killed.
+    pub status: Option<ExitStatus>,
+    pub stderr: String,
+}
+
+/// A server that listens. Dropping it kills it.
+pub struct Server {
+    child: Child,
+    lines: Lines,
+    reading: Option<std::thread::JoinHandle<()>>,
+    address: String,
+    folder: Folder,
+}
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+impl Server {
+    /// The server of this build with these files.
+    pub async fn start(files: &[(&str, &str)]) -> Self {
+        Launch::files(files).start().await
+    }
+
+    /// The URL of a path, which begins with a slash.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// `HOST:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The folder of `rowstream.toml`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said on standard error until now.
+    pub fn stderr(&self) -> String {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+
+    /// Waits until it has said something with these words. If it does not, the test fails with what it said.
+    pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
+        let said = poll(within, || self.stderr().contains(words).then_some(())).await;
+        assert!(said.is_some(), "the server did not say {words:?}, but:\n{}", self.stderr());
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        // The standard library has no signals but SIGKILL; every shell has.
+        let status =
+            Command::new("sh").args(["-c", r#"kill -s TERM "$0""#, &self.pid().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", self.stderr());
+    }
+
+    /// Waits for its end; `None` if it still runs.
+    pub async fn wait_exit(&mut self, within: Duration) -> Option<ExitStatus> {
+        let status = poll(within, || self.child.try_wait().expect("it is our child")).await;
+        if status.is_some() {
+            self.finish_reading();
+        }
+        status
+    }
+
+    async fn wait_until_listening(&mut self) -> Result<(), Exit> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while Instant::now() < deadline {
+            // In this order: a server that ended has said all before we look.
+            let ended = self.wait_exit(Duration::ZERO).await;
+            if let Some(address) = self.find_address() {
+                self.address = address;
+                return Ok(());
+            }
+            if ended.is_some() {
+                return Err(Exit { status: ended, stderr: self.stderr() });
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Err(Exit { status: None, stderr: self.stderr() })
+    }
+
+    fn find_address(&self) -> Option<String> {
+        let said = self.stderr();
+        let (_, rest) = said.split_once(LISTENING)?;
+        // The line may be JSON, or go on.
+        let ends = |c: char| !c.is_ascii_alphanumeric() && !".:[]".contains(c);
+        Some(rest.split(ends).next().unwrap_or_default().to_owned())
+    }
+
+    /// What a program said just before its end may still be in the pipe.
+    fn finish_reading(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            drop(reading.join());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        // libtest shows this only if the test failed.
+        if std::thread::panicking() {
+            println!("the server said:\n{}", self.stderr());
+        }
+    }
+}
+
+/// Runs another command of this build to its end: `check`, `query`, …
+pub async fn rowstream(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    command.args(arguments).stdin(Stdio::null());
+    let ran = tokio::task::spawn_blocking(move || command.output()).await;
+    ran.expect("no panic").expect("the program can be started")
+}
+
+/// The most memory that a process has had in use (`VmHWM`).
+pub fn peak_memory_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it has memory");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("proc(5)");
+    kib * 1024
+}
+
+/// How many descriptors a process has open: a test of leaks compares two counts.
+pub fn open_descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is there").count()
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+    std::fs::write(path, text).expect("a file");
+}
+
+/// Reads the lines as they come, so that the pipe never fills; the thread ends with the program.
+fn collect(stderr: ChildStderr) -> (Lines, std::thread::JoinHandle<()>) {
+    let lines = Lines::default();
+    let into = Arc::clone(&lines);
+    let reading = std::thread::spawn(move || {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            into.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    });
+    (lines, reading)
+}
+
+async fn poll<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        let found = look();
+        if found.is_some() || Instant::now() >= deadline {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

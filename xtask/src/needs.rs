@@ -1,0 +1,149 @@
+//! The programs that the tests use, where they are, and how a fresh machine gets them.
+//!
+//! A C compiler is not in the table although SQLite is compiled from source: Rust itself needs one to link, so without it
+//! this program would not run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::Result;
+
+struct Tool {
+    program: &'static str,
+    /// Debian's package of it.
+    package: &'static str,
+    why: &'static str,
+}
+
+/// A new need of the tests is a line here.
+const TOOLS: &[Tool] = &[
+    Tool { program: "postgres", package: "postgresql", why: "the tests run against a real PostgreSQL" },
+    Tool { program: "openssl", package: "openssl", why: "certificates for it, so that TLS is tested" },
+    Tool {
+        program: "setpriv",
+        package: "util-linux",
+        why: "runs it unprivileged, and ends it when the tests end",
+    },
+    Tool { program: "nginx", package: "nginx-light", why: "what a proxy makes of a cut response" },
+    Tool { program: "curl", package: "curl", why: "what the commonest client makes of a response" },
+    Tool { program: "jq", package: "jq", why: "a second opinion on our JSON" },
+    Tool { program: "chromium", package: "chromium", why: "the console and the pages, in a real browser" },
+    Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
+];
+
+/// Makes sure that every program of the table is there: as root on Debian by installing it, else by saying what to install.
+pub(crate) fn require() -> Result<()> {
+    if !missing().is_empty() && is_root() && find("apt-get").is_some() {
+        install(&packages(&missing()))?;
+    }
+    let missing = missing();
+    if missing.is_empty() { Ok(()) } else { Err(what_to_install(&missing)) }
+}
+
+fn missing() -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
+}
+
+fn packages(tools: &[&Tool]) -> Vec<&'static str> {
+    tools.iter().map(|tool| tool.package).collect()
+}
+
+fn what_to_install(missing: &[&Tool]) -> String {
+    let reasons: String =
+        missing.iter().map(|tool| format!("  {:<12} {}\n", tool.program, tool.why)).collect();
+    let packages = packages(missing).join(" ");
+    format!(
+        "The tests need programs that are not here:\n{reasons}Install them with\n  sudo apt-get install {packages}"
+    )
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    println!("installing {}", packages.join(" "));
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    // The tests run instances of their own; run level 1 is how Debian's packages are asked not to start their services.
+    command.args(["--quiet"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+    run(&mut command)
+}
+
+/// Runs a command that has to succeed.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
+}
+
+/// Where a program is, if it is on this machine.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    search_path().into_iter().map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// `PATH` as the tests get it. The servers' folders are in root's `PATH` only, so they are added behind.
+pub(crate) fn path() -> std::ffi::OsString {
+    let folders = inherited_path().chain(system_folders());
+    env::join_paths(folders).unwrap_or_default()
+}
+
+fn search_path() -> Vec<PathBuf> {
+    postgres_folders().into_iter().chain(inherited_path()).chain(system_folders()).collect()
+}
+
+fn inherited_path() -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).collect::<Vec<_>>().into_iter()
+}
+
+fn system_folders() -> impl Iterator<Item = PathBuf> {
+    ["/usr/sbin", "/sbin"].into_iter().map(PathBuf::from)
+}
+
+/// Debian's folders of PostgreSQL's own programs, newest version first: they are not in `PATH`.
+fn postgres_folders() -> Vec<PathBuf> {
+    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    versions.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// The folder of PostgreSQL's programs. A link in `PATH` is followed: what lies beside it need not be PostgreSQL's.
+pub(crate) fn postgres_bin() -> Result<PathBuf> {
+    let server = find("postgres").and_then(|path| path.canonicalize().ok());
+    server
+        .as_deref()
+        .and_then(Path::parent)
+        .map(Path::to_path_buf)
+        .ok_or_else(|| "there is no PostgreSQL".into())
+}
+
+/// Whether this process is root's; its folder in `/proc` belongs to the effective user.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_program_is_named_with_its_package() {
+        let told = what_to_install(&TOOLS.iter().collect::<Vec<_>>());
+        for tool in TOOLS {
+            assert!(told.contains(tool.program) && told.contains(tool.package), "{told}");
+        }
+    }
+
+    #[test]
+    fn programs_are_found() {
+        assert!(find("sh").is_some());
+        assert_eq!(find("no-such-program"), None);
+    }
+}

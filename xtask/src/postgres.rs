@@ -1,0 +1,456 @@
+//! A private PostgreSQL for one run of the tests: its own folder, port, socket, users and certificates.
+//!
+//! It never touches an instance of the system's. What holds, however a run ends:
+//!
+//! 1. The server does not outlive the run: the kernel interrupts it when its parent dies (`setpriv --pdeathsig`), so even
+//!    `kill -9` leaves no orphan.
+//! 2. A run holds the lock of its folder while it lives. A folder whose lock is free belongs to a run that was killed: the
+//!    next start ends what may still run there and removes it.
+//! 3. Runs do not share anything, so several may go on at once.
+//!
+//! ```text
+//! BASE/lock            held while a run looks for left-overs and makes its own folder
+//! BASE/run-PID/lock    held while the run lives
+//!              data/   the cluster      s/  the Unix socket      tls/  ca.crt, server.crt, server.key
+//!              log     what the server says
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Result, needs};
+
+/// The address of a Unix socket has 108 bytes, the last of which is zero; PostgreSQL adds a name such as this one.
+const SOCKET_PATH_MAX: usize = 107;
+const SOCKET_NAME: &str = "s/.s.PGSQL.65535";
+
+/// Enough for a machine that compiles on all its cores at the same time.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Nothing here has to survive a crash. Fixed time zone and messages, so that tests do not depend on the machine.
+const SETTINGS: &str = "
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+max_connections = 300
+listen_addresses = 'localhost'
+ssl = on
+ssl_ca_file = '../tls/ca.crt'
+ssl_cert_file = '../tls/server.crt'
+ssl_key_file = '../tls/server.key'
+timezone = 'UTC'
+log_timezone = 'UTC'
+lc_messages = 'C'
+";
+
+/// Who may come in, and how. `tls_user` without TLS meets no line, which is a refusal of its own.
+const HBA: &str = "
+# TYPE     DATABASE  USER           ADDRESS    METHOD
+local      all       postgres                  trust
+host       all       postgres       samehost   trust
+local      all       nobody_user               reject
+host       all       nobody_user    all        reject
+local      all       scram_user                scram-sha-256
+host       all       scram_user     all        scram-sha-256
+local      all       md5_user                  md5
+host       all       md5_user       all        md5
+local      all       password_user             password
+host       all       password_user  all        password
+hostssl    all       tls_user       all        scram-sha-256
+";
+
+/// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must escape, and a letter that is
+/// two bytes.
+const ROLES: &str = "
+set password_encryption = 'scram-sha-256';
+create role scram_user login password 'pä ss/w@rd:%';
+create role password_user login password 'plain';
+create role tls_user login password 'tls';
+create role nobody_user login password 'nobody';
+set password_encryption = 'md5';
+create role md5_user login password 'md5';
+";
+
+/// Our own, because the defaults of OpenSSL's configuration differ between systems. The name is `localhost` alone, so that
+/// `verify-full` over 127.0.0.1 has to fail.
+const OPENSSL_CONFIG: &str = "
+[req]
+distinguished_name = name
+prompt = no
+[name]
+CN = Rowstream tests
+[ca]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign
+subjectKeyIdentifier = hash
+[server]
+basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = serverAuth
+subjectAltName = DNS:localhost
+";
+
+/// A CA, then a key and a certificate signed by it.
+const MAKE_CERTIFICATES: &str = "
+set -e
+new_key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+openssl req -config openssl.cnf -x509 -extensions ca -days 30 $new_key -keyout ca.key -out ca.crt
+openssl req -config openssl.cnf -new -subj /CN=localhost $new_key -keyout server.key -out server.csr
+openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 \
+    -extfile openssl.cnf -extensions server -out server.crt
+chmod 600 server.key
+";
+
+/// A running server. Dropping it stops it and removes its folder.
+pub(crate) struct Postgres {
+    server: Child,
+    port: u16,
+    bin: PathBuf,
+    folder: Folder,
+}
+
+impl Postgres {
+    /// Makes a new cluster below `target`, or below a temporary folder where the server's user cannot go there.
+    pub(crate) fn start(target: &Path) -> Result<Self> {
+        let bin = needs::postgres_bin()?;
+        let owner = Owner::current()?;
+        let folder = Folder::new(target, &owner)?;
+        make_certificates(&owner, &folder.path.join("tls"))?;
+        make_cluster(&owner, &bin, &folder.path)?;
+        let port = free_port()?;
+        let server = spawn(&owner, &bin, &folder.path, port)?;
+        let mut postgres = Self { server, port, bin, folder };
+        postgres.wait_until_ready()?;
+        postgres.psql(ROLES)?;
+        Ok(postgres)
+    }
+
+    /// What `tests/support` reads; it says what each is.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", self.port);
+        let path = |path: PathBuf| path.display().to_string();
+        [
+            ("ROWSTREAM_TEST_PG", url),
+            ("ROWSTREAM_TEST_PG_SOCKET", path(self.folder.path.join("s"))),
+            ("ROWSTREAM_TEST_PG_CA", path(self.folder.path.join("tls/ca.crt"))),
+            ("ROWSTREAM_TEST_PG_BIN", path(self.bin.clone())),
+        ]
+    }
+
+    /// Waits until somebody else stops it.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        let status = self.server.wait().map_err(|fault| format!("lost PostgreSQL: {fault}"))?;
+        if status.success() { Ok(()) } else { Err(format!("PostgreSQL ended: {status}\n{}", self.log())) }
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self.is_ready() {
+            let ended = self.server.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                return Err(format!("PostgreSQL does not start:\n{}", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.client("pg_isready").arg("--quiet").status().is_ok_and(|status| status.success())
+    }
+
+    fn psql(&self, sql: &str) -> Result<()> {
+        let mut command = self.client("psql");
+        command.args([
+            "--no-psqlrc",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "--username=postgres",
+            "--dbname=postgres",
+        ]);
+        needs::run(command.arg("--command").arg(sql).env("PGCLIENTENCODING", "UTF8"))
+    }
+
+    /// One of PostgreSQL's client programs, pointed at this server.
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command.arg("--host").arg(self.folder.path.join("s")).arg("--port").arg(self.port.to_string());
+        command
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path.join("log")).unwrap_or_default()
+    }
+
+    /// Whether the server has ended before the time-out.
+    fn ends_within(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        poll_until(deadline, || !matches!(self.server.try_wait(), Ok(None)))
+    }
+}
+
+impl Drop for Postgres {
+    /// Fast shutdown ends the sessions; it waits for nobody but a backend that is stuck, and that one is killed.
+    fn drop(&mut self) {
+        signal(self.server.id(), "INT");
+        if !self.ends_within(STOP_TIMEOUT) {
+            eprintln!("PostgreSQL does not stop, so it is killed");
+            signal(self.server.id(), "QUIT");
+            if !self.ends_within(STOP_TIMEOUT) {
+                let _ = self.server.kill();
+                let _ = self.server.wait();
+            }
+        }
+    }
+}
+
+/// Who the server runs as. PostgreSQL refuses root, so root's servers are the package's user's.
+struct Owner(Option<&'static str>);
+
+impl Owner {
+    fn current() -> Result<Self> {
+        if !needs::is_root() {
+            return Ok(Self(None));
+        }
+        let known = Command::new("id").arg("postgres").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        match known {
+            Ok(status) if status.success() => Ok(Self(Some("postgres"))),
+            _ => {
+                Err("PostgreSQL refuses to run as root, and there is no user `postgres` to run it as".into())
+            }
+        }
+    }
+
+    /// A command that runs as the owner, in `folder`, and is interrupted when we die.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        if let Some(user) = self.0 {
+            command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--init-groups"]);
+        }
+        command.args(["--pdeathsig", "INT", "--"]).arg(program).current_dir(folder);
+        command
+    }
+
+    fn own(&self, path: &Path) -> Result<()> {
+        match self.0 {
+            // Not through a link: the temporary folders are everybody's.
+            Some(user) => needs::run(Command::new("chown").args(["--no-dereference", user]).arg(path)),
+            None => Ok(()),
+        }
+    }
+
+    fn can_write(&self, folder: &Path) -> bool {
+        let mut command = self.command("test", Path::new("/"));
+        command.arg("-w").arg(folder).status().is_ok_and(|status| status.success())
+    }
+}
+
+/// The folder of one run, removed at its end.
+struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    fn new(target: &Path, owner: &Owner) -> Result<Self> {
+        let mut faults = String::new();
+        for base in bases(target) {
+            match Self::below(&base, owner) {
+                Ok(folder) => return Ok(folder),
+                Err(fault) => faults += &format!("\n  {}: {fault}", base.display()),
+            }
+        }
+        Err(format!("there is no folder for PostgreSQL:{faults}"))
+    }
+
+    fn below(base: &Path, owner: &Owner) -> Result<Self> {
+        let path = base.join(format!("run-{}", std::process::id()));
+        if path.join(SOCKET_NAME).as_os_str().len() > SOCKET_PATH_MAX {
+            return Err("its name is too long for a Unix socket".into());
+        }
+        fs::create_dir_all(base).map_err(|fault| fault.to_string())?;
+        let _alone = lock(&base.join("lock"))?;
+        remove_leftovers(base);
+        fs::create_dir(&path).map_err(|fault| fault.to_string())?;
+        let folder = Self { _lock: lock(&path.join("lock"))?, path };
+        owner.own(&folder.path)?;
+        if !owner.can_write(&folder.path) {
+            return Err("the user of PostgreSQL cannot write there".into());
+        }
+        for name in ["s", "tls"] {
+            let inner = folder.path.join(name);
+            fs::create_dir(&inner).map_err(|fault| fault.to_string())?;
+            owner.own(&inner)?;
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(fault) = fs::remove_dir_all(&self.path) {
+            eprintln!("cannot remove {}: {fault}", self.path.display());
+        }
+    }
+}
+
+/// Where a folder may be, best first. Home folders, and so `target`, are often closed to other users.
+fn bases(target: &Path) -> [PathBuf; 3] {
+    let mut hasher = DefaultHasher::new();
+    target.hash(&mut hasher);
+    let name = format!("rowstream-test-pg-{:016x}", hasher.finish());
+    [target.join("test-pg"), Path::new("/var/tmp").join(&name), Path::new("/tmp").join(&name)]
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let cannot = |fault| format!("cannot lock {}: {fault}", path.display());
+    let file = File::create(path).map_err(cannot)?;
+    file.lock().map_err(cannot)?;
+    Ok(file)
+}
+
+/// Removes the folders of runs that were killed, and ends their servers if the kernel has not yet.
+fn remove_leftovers(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let folder = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with("run-") || is_locked(&folder) {
+            continue;
+        }
+        stop_leftover(&folder);
+        if let Err(fault) = fs::remove_dir_all(&folder) {
+            eprintln!("cannot remove {}: {fault}", folder.display());
+        }
+    }
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let file = File::open(folder.join("lock"));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+fn stop_leftover(folder: &Path) {
+    let written = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap_or_default();
+    let Some(pid) = written.lines().next().and_then(|line| line.parse().ok()) else { return };
+    if !runs_in(pid, folder) {
+        return;
+    }
+    for name in ["QUIT", "KILL"] {
+        signal(pid, name);
+        if poll_until(Instant::now() + STOP_TIMEOUT, || !runs_in(pid, folder)) {
+            return;
+        }
+    }
+}
+
+/// Whether the process is there and is a server of that folder: process numbers are used again.
+fn runs_in(pid: u32, folder: &Path) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&arguments).contains(&*folder.to_string_lossy())
+}
+
+fn poll_until(deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
+    while !done() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// The standard library has no signals but SIGKILL; every shell has.
+fn signal(pid: u32, name: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"kill -s "$0" "$1" 2> /dev/null"#, name, &pid.to_string()]);
+    let _ = command.status();
+}
+
+fn make_certificates(owner: &Owner, folder: &Path) -> Result<()> {
+    write(&folder.join("openssl.cnf"), OPENSSL_CONFIG)?;
+    quietly(owner.command("sh", folder).args(["-c", MAKE_CERTIFICATES]))
+}
+
+fn make_cluster(owner: &Owner, bin: &Path, folder: &Path) -> Result<()> {
+    let mut command = owner.command(bin.join("initdb"), folder);
+    command.args(["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"]);
+    quietly(command.args(["--encoding=UTF8", "--locale=C"]))?;
+    append(&folder.join("data/postgresql.conf"), SETTINGS)?;
+    write(&folder.join("data/pg_hba.conf"), HBA)
+}
+
+/// Asks the kernel for a port that nobody uses; somebody could take it before the server does, but the kernel hands them out
+/// in turn.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    Ok(address.map_err(|fault| format!("there is no free port: {fault}"))?.port())
+}
+
+fn spawn(owner: &Owner, bin: &Path, folder: &Path, port: u16) -> Result<Child> {
+    let cannot = |fault| format!("cannot start PostgreSQL: {fault}");
+    let log = File::create(folder.join("log")).map_err(cannot)?;
+    let mut command = owner.command(bin.join("postgres"), folder);
+    command
+        .arg("-D")
+        .arg(folder.join("data"))
+        .arg("-k")
+        .arg(folder.join("s"))
+        .args(["-p", &port.to_string()]);
+    command.stdin(Stdio::null()).stdout(log.try_clone().map_err(cannot)?).stderr(log);
+    command.spawn().map_err(cannot)
+}
+
+/// Runs a command whose output is of interest only if it fails.
+fn quietly(command: &mut Command) -> Result<()> {
+    let output = command.output().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?} failed: {}\n{said}", output.status))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|fault| format!("cannot write {}: {fault}", path.display()))
+}
+
+fn append(path: &Path, text: &str) -> Result<()> {
+    let file = fs::OpenOptions::new().append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|fault| format!("cannot write {}: {fault}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_tells_the_living_from_the_dead() {
+        let folder = std::env::temp_dir().join(format!("rowstream-xtask-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let held = lock(&folder.join("lock")).unwrap();
+        assert!(is_locked(&folder));
+        drop(held);
+        assert!(!is_locked(&folder));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_process_of_another_folder_is_left_alone() {
+        assert!(!runs_in(std::process::id(), Path::new("/no/such/folder")));
+    }
+
+    #[test]
+    fn a_long_target_is_no_base() {
+        let long = PathBuf::from("/tmp").join("x".repeat(100));
+        let refused = Folder::below(&long, &Owner(None)).err().unwrap();
+        assert!(refused.contains("too long"), "{refused}");
+        assert!(!long.exists());
+    }
+}

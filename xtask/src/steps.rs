@@ -1,0 +1,100 @@
+//! The steps of a run: each is run whatever became of those before, and the summary tells all of them.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed,
+    /// Not run, and why.
+    Skipped(&'static str),
+}
+
+impl Outcome {
+    /// Runs a command, its output passed through; one that cannot be started has failed.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self::of_result(crate::needs::run(command))
+    }
+
+    pub(crate) fn of_result(result: crate::Result<()>) -> Self {
+        match result {
+            Ok(()) => Self::Passed,
+            Err(message) => {
+                eprintln!("{message}");
+                Self::Failed
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Passed => f.write_str("passed"),
+            Self::Failed => f.write_str("FAILED"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+        }
+    }
+}
+
+struct Step {
+    name: &'static str,
+    outcome: Outcome,
+    took: Duration,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>7.1} s  {}: {}", self.took.as_secs_f64(), self.name, self.outcome)
+    }
+}
+
+/// The steps that have run.
+#[derive(Default)]
+pub(crate) struct Steps(Vec<Step>);
+
+impl Steps {
+    pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> Outcome) {
+        println!("\n==> {name}");
+        let start = Instant::now();
+        let outcome = work();
+        let step = Step { name, outcome, took: start.elapsed() };
+        println!("{step}");
+        self.0.push(step);
+    }
+
+    pub(crate) fn all_passed(&self) -> bool {
+        self.0.iter().all(|step| step.outcome != Outcome::Failed)
+    }
+
+    pub(crate) fn print_summary(&self) {
+        println!("\nSummary");
+        for step in &self.0 {
+            println!("{step}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_and_stops_nothing() {
+        let mut steps = Steps::default();
+        steps.run("first", || Outcome::of(&mut Command::new("false")));
+        steps.run("second", || Outcome::of(&mut Command::new("true")));
+        steps.run("third", || Outcome::Skipped("for no reason"));
+        assert_eq!(steps.0.len(), 3);
+        assert!(!steps.all_passed());
+    }
+
+    #[test]
+    fn a_skipped_step_is_no_failure() {
+        let mut steps = Steps::default();
+        steps.run("only", || Outcome::Skipped("for no reason"));
+        assert!(steps.all_passed());
+    }
+}

