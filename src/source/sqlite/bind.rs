@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(value(&ParamValue::Number("9223372036854775807".into())), Value::Integer(i64::MAX));
         assert_eq!(
             value(&ParamValue::Number("9223372036854775808".into())),
-            Value::Real(9.223372036854775807e18)
+            Value::Real(9_223_372_036_854_775_808.0)
         );
         assert_eq!(value(&ParamValue::Number("-12.50".into())), Value::Real(-12.5));
         assert_eq!(value(&ParamValue::Date(jiff::civil::date(2024, 2, 29))), text("2024-02-29"));

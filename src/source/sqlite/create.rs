@@ -18,7 +18,7 @@ use crate::config::SourceConfig;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
-    pragma cache_size = -65536; pragma temp_store = memory";
+    pragma cache_size = -8192; pragma temp_store = memory";
 
 /// Runs the scripts of `create` when the source is a SQLite file that does not exist. Whether it did. Tells what it does
 /// on stderr: a bar on a terminal, a line per script elsewhere.
@@ -31,10 +31,7 @@ pub fn create_missing(config: &SourceConfig) -> Result<bool, Error> {
         return Ok(false);
     }
     let partial = beside(&file, ".partial");
-    let _lock = match lock(&partial, &file)? {
-        Some(lock) => lock,
-        None => return Ok(false),
-    };
+    let Some(_lock) = lock(&partial, &file)? else { return Ok(false) };
     fill(config, &partial)?;
     put_in_place(&partial, &file).map_err(|error| failed(&file, error))?;
     Ok(true)

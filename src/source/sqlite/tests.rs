@@ -61,7 +61,7 @@ async fn a_panic_of_the_worker_is_an_error_and_frees_the_place() {
     while poll_fn(|cx| session.poll_row(cx).map(|row| row.unwrap().is_some())).await {}
     session.phase = Phase::Streaming;
     session.link().send(Command::Panic);
-    let error = poll_fn(|cx| session.poll_row(cx).map(|row| row.err())).await.unwrap();
+    let error = poll_fn(|cx| session.poll_row(cx).map(Result::err)).await.unwrap();
     assert_eq!(error.code(), "internal");
     drop(session);
     assert_eq!(source.usage(), crate::pool::Usage { used: 0, idle: 0, waiting: 0 });
