@@ -1,6 +1,6 @@
 //! `rowstream demo`: the worked examples in one folder, with one source and nothing to set up.
 //!
-//! This file writes the folder and says what to try; filling the database and serving are `serve`'s.
+//! This file writes the folder and says what to try; filling the database and serving are as for any configuration.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use http::StatusCode;
 
 use super::Failure;
-use super::serve::{self, ListenArgs};
+use super::serve::{ListenArgs, serve};
 use crate::Error;
 use crate::config::Config;
 
-/// Writes a SQLite database, a configuration and endpoints into a folder, and serves them.
+/// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder; what exists in it is left alone.
+    /// The folder to write to; what exists there is used as it is.
     #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
     dir: PathBuf,
     #[command(flatten)]
@@ -24,9 +24,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let config = write(&args.dir)?;
-    eprintln!("the demo is in {}", args.dir.display());
-    serve::serve(Config::load(&config)?, args.listen, |url| eprint!("\n{}\n", banner(url)))
+    let config = Config::load(&write(&args.dir)?)?;
+    serve(config, args.listen, |url| eprintln!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

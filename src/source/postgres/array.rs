@@ -6,7 +6,7 @@
 use postgres_types::Type;
 use rowstream_encode::{Value, write_value};
 
-use super::value::{BadField, boolean, number};
+use super::text::{BadField, boolean, number};
 
 /// How the text of an element becomes JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,9 @@ impl Element {
     pub(super) fn of(oid: u32) -> Self {
         match Type::from_oid(oid) {
             Some(Type::BOOL) => Self::Bool,
-            Some(Type::INT2 | Type::INT4 | Type::INT8 | Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC) => Self::Number,
+            Some(Type::INT2 | Type::INT4 | Type::INT8 | Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC) => {
+                Self::Number
+            }
             Some(Type::JSON | Type::JSONB) => Self::Json,
             Some(Type::TIMESTAMP) => Self::Timestamp,
             Some(Type::TIMESTAMPTZ) => Self::TimestampTz,
@@ -63,11 +65,29 @@ fn rfc3339(text: &str) -> String {
 }
 
 /// Appends the array literal `text` as a JSON array.
-pub(super) fn write_json(text: &str, element: Element, delimiter: u8, out: &mut Vec<u8>) -> Result<(), BadField> {
+pub(super) fn write_json(
+    text: &str,
+    element: Element,
+    delimiter: u8,
+    out: &mut Vec<u8>,
+) -> Result<(), BadField> {
     let start = text.find('{').ok_or(BadField::Malformed)?;
     let mut literal = Literal { text, at: start, element, delimiter, unescaped: String::new() };
     literal.array(out)?;
     if literal.at == text.len() { Ok(()) } else { Err(BadField::Malformed) }
+}
+
+/// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to `to_jsonb` but not in their text.
+pub(super) fn write_vector(text: &str, element: Element, out: &mut Vec<u8>) -> Result<(), BadField> {
+    out.push(b'[');
+    for (index, text) in text.split_ascii_whitespace().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        element.write(text, out)?;
+    }
+    out.push(b']');
+    Ok(())
 }
 
 /// A cursor over an array literal.
@@ -136,7 +156,10 @@ impl Literal<'_> {
 
     fn bare(&mut self, out: &mut Vec<u8>) -> Result<(), BadField> {
         let rest = &self.text[self.at..];
-        let end = rest.bytes().position(|byte| byte == self.delimiter || byte == b'}').ok_or(BadField::Malformed)?;
+        let end = rest
+            .bytes()
+            .position(|byte| byte == self.delimiter || byte == b'}')
+            .ok_or(BadField::Malformed)?;
         self.at += end;
         match &rest[..end] {
             "NULL" => write_value(Value::Null, out),
@@ -165,10 +188,17 @@ mod tests {
             ("[2:3]={7,8}", Element::Number, "[7,8]"),
             ("[0:0][-1:0]={{7,8}}", Element::Number, "[[7,8]]"),
             ("{t,f}", Element::Bool, "[true,false]"),
-            (r#"{a,"b c","NULL","","x\"y\\z","{",","}"#, Element::Text, r#"["a","b c","NULL","","x\"y\\z","{",","]"#),
+            (
+                r#"{a,"b c","NULL","","x\"y\\z","{",","}"#,
+                Element::Text,
+                r#"["a","b c","NULL","","x\"y\\z","{",","]"#,
+            ),
             (r#"{"{\"a\": 1}",NULL}"#, Element::Json, r#"[{"a": 1},null]"#),
-            (r#"{"2024-01-01 00:00:00+00","0044-03-15 00:00:00+00 BC",infinity}"#, Element::TimestampTz,
-             r#"["2024-01-01T00:00:00Z","0044-03-15T00:00:00Z BC","infinity"]"#),
+            (
+                r#"{"2024-01-01 00:00:00+00","0044-03-15 00:00:00+00 BC",infinity}"#,
+                Element::TimestampTz,
+                r#"["2024-01-01T00:00:00Z","0044-03-15T00:00:00Z BC","infinity"]"#,
+            ),
             (r#"{"2024-01-01 00:00:00.5"}"#, Element::Timestamp, r#"["2024-01-01T00:00:00.5"]"#),
             ("{{},{}}", Element::Text, "[[],[]]"),
             ("{é,日本}", Element::Text, r#"["é","日本"]"#),
@@ -179,7 +209,21 @@ mod tests {
 
     #[test]
     fn what_is_no_literal_is_malformed() {
-        for text in ["", "1,2", "{", "{1", "{1}}", "{\"a", "{\"a\\", "{1}x", "}", "{abc}", "{1,,2}", "{\"1\"\"2\"}", "{{1}2}"] {
+        for text in [
+            "",
+            "1,2",
+            "{",
+            "{1",
+            "{1}}",
+            "{\"a",
+            "{\"a\\",
+            "{1}x",
+            "}",
+            "{abc}",
+            "{1,,2}",
+            "{\"1\"\"2\"}",
+            "{{1}2}",
+        ] {
             assert_eq!(json(text, Element::Number), Err(BadField::Malformed), "{text}");
         }
     }

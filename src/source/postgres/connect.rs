@@ -26,7 +26,7 @@ use super::statement::StatementCache;
 use super::url::{Host, SslMode, Target};
 use super::wire::Wire;
 use crate::Error;
-use crate::config::SourceConfig;
+use crate::source::SourceConfig;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
@@ -75,7 +75,10 @@ impl Connector {
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             _ => Some(tls_connector(&target).map_err(|cause| {
-                Error::endpoint(format!("source `{}`: the root certificates cannot be read: {cause}", config.name))
+                Error::endpoint(format!(
+                    "source `{}`: the root certificates cannot be read: {cause}",
+                    config.name
+                ))
             })?),
         };
         let statement_cache = config.statement_cache;
@@ -157,15 +160,21 @@ impl Connector {
             match next(wire).await? {
                 Message::AuthenticationOk => return Ok(()),
                 Message::AuthenticationCleartextPassword => {
-                    frontend::password_message(self.password()?.as_bytes(), &mut wire.write).map_err(unreachable)?;
+                    frontend::password_message(self.password()?.as_bytes(), &mut wire.write)
+                        .map_err(unreachable)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
-                    let hash = md5_hash(self.target.user.as_bytes(), self.password()?.as_bytes(), body.salt());
+                    let hash =
+                        md5_hash(self.target.user.as_bytes(), self.password()?.as_bytes(), body.salt());
                     frontend::password_message(hash.as_bytes(), &mut wire.write).map_err(unreachable)?;
                 }
                 Message::AuthenticationSasl(body) => self.scram(wire, &body).await?,
                 Message::NoticeResponse(_) => {}
-                _ => return Err(Error::protocol("the database asks for an authentication that is not supported")),
+                _ => {
+                    return Err(Error::protocol(
+                        "the database asks for an authentication that is not supported",
+                    ));
+                }
             }
         }
     }
@@ -192,10 +201,9 @@ impl Connector {
     }
 
     fn password(&self) -> Result<&str, Error> {
-        self.target
-            .password
-            .as_deref()
-            .ok_or_else(|| Error::source_unavailable("the database asks for a password, and the URL has none"))
+        self.target.password.as_deref().ok_or_else(|| {
+            Error::source_unavailable("the database asks for a password, and the URL has none")
+        })
     }
 
     /// Asks the server to cancel what `connection` runs, and waits until the server has passed that on (it then
@@ -304,10 +312,13 @@ fn out_of_order() -> Error {
 
 fn tls_connector(target: &Target) -> Result<TlsConnector, Box<dyn std::error::Error>> {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let config = match (target.ssl_mode, &target.ssl_root_cert) {
         (SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
-        (_, Some(path)) if target.ssl_mode != SslMode::Prefer => builder.with_root_certificates(roots_of(path)?),
+        (_, Some(path)) if target.ssl_mode != SslMode::Prefer => {
+            builder.with_root_certificates(roots_of(path)?)
+        }
         _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
     };
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))

@@ -135,10 +135,14 @@ impl Session {
     }
 
     /// Parses the statement on the server under a new name, and tells the name and type of each column.
-    async fn describe(&mut self, statement: &Statement, types: &[u32]) -> Result<(String, Vec<(String, u32)>), Error> {
+    async fn describe(
+        &mut self,
+        statement: &Statement,
+        types: &[u32],
+    ) -> Result<(String, Vec<(String, u32)>), Error> {
         let connection = self.connection();
-        let name = connection.statements.next_name();
         let write = &mut connection.wire.write;
+        let name = connection.statements.next_name(write);
         frontend::parse(&name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
         frontend::describe(b'S', &name, write).map_err(unsendable)?;
         frontend::sync(write);
@@ -218,7 +222,8 @@ impl Session {
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         if begin {
-            frontend::query("begin isolation level repeatable read, read only", &mut messages).map_err(unsendable)?;
+            frontend::query("begin isolation level repeatable read, read only", &mut messages)
+                .map_err(unsendable)?;
         }
         bind(&prepared, args, &mut messages)?;
         frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
@@ -444,7 +449,9 @@ fn bind(prepared: &Prepared, args: &[&ParamValue], write: &mut BytesMut) -> Resu
 
 fn fields(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, Error> {
     let fields = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
-    fields.collect().map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
+    fields
+        .collect()
+        .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
 }
 
 fn column(name: &str, info: &TypeInfo) -> Column {

@@ -32,6 +32,9 @@ pub(super) struct StatementCache {
     clock: u64,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
+    /// The name that was given out last, until its statement is kept: the server may hold a statement of that name which
+    /// failed after it was parsed, or whose request went away.
+    unclaimed: Option<String>,
 }
 
 #[derive(Debug)]
@@ -42,7 +45,7 @@ struct Entry {
 
 impl StatementCache {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0, named: 0 }
+        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0, named: 0, unclaimed: None }
     }
 
     pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
@@ -52,19 +55,25 @@ impl StatementCache {
         Some(Arc::clone(&entry.prepared))
     }
 
-    /// A name for the next statement.
-    pub(super) fn next_name(&mut self) -> String {
+    /// A name for the next statement. The one before is closed if nobody kept it, which is no error for one that never was.
+    pub(super) fn next_name(&mut self, write: &mut BytesMut) -> String {
         self.named += 1;
-        format!("s{}", self.named)
+        let name = format!("s{}", self.named);
+        if let Some(unclaimed) = self.unclaimed.replace(name.clone()) {
+            close(&unclaimed, write);
+        }
+        name
     }
 
-    /// Keeps a statement; the one that has to go is closed on the server by a message appended to `write`.
+    /// Keeps a statement; those that have to go are closed on the server by messages appended to `write`. A statement that a
+    /// session still holds does not go: it may be yet to run. So a response of many statements exceeds the limit for its time.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
-        if self.entries.len() >= self.limit {
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
-            if let Some(sql) = oldest.map(|(sql, _)| Arc::clone(sql)) {
-                self.remove(&sql, write);
-            }
+        self.unclaimed.take_if(|name| *name == prepared.name);
+        while self.entries.len() >= self.limit {
+            let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
+            let Some((sql, _)) = free.min_by_key(|(_, entry)| entry.used) else { break };
+            let sql = Arc::clone(sql);
+            self.remove(&sql, write);
         }
         self.entries.insert(Arc::clone(&prepared.sql), Entry { prepared, used: self.clock });
     }
@@ -72,9 +81,13 @@ impl StatementCache {
     /// Forgets a statement and closes it on the server.
     pub(super) fn remove(&mut self, sql: &str, write: &mut BytesMut) {
         if let Some(entry) = self.entries.remove(sql) {
-            frontend::close(b'S', &entry.prepared.name, write).expect("our names hold no NUL");
+            close(&entry.prepared.name, write);
         }
     }
+}
+
+fn close(name: &str, write: &mut BytesMut) {
+    frontend::close(b'S', name, write).expect("our names hold no NUL");
 }
 
 /// What is known of a type: its name, and how its values are read.
@@ -89,6 +102,9 @@ impl TypeInfo {
     pub(super) fn built_in(oid: u32) -> Option<Self> {
         let kind = Type::from_oid(oid)?;
         let decoder = match kind.kind() {
+            Kind::Array(element) if matches!(kind, Type::INT2_VECTOR | Type::OID_VECTOR) => {
+                Decoder::Vector(Element::of(element.oid()))
+            }
             Kind::Array(element) => Decoder::Array(Element::of(element.oid()), delimiter(element)),
             _ => Decoder::of(oid),
         };
@@ -161,7 +177,7 @@ mod tests {
     use super::*;
 
     fn prepared(cache: &mut StatementCache, sql: &str) -> Arc<Prepared> {
-        let name = cache.next_name();
+        let name = cache.next_name(&mut BytesMut::new());
         Arc::new(Prepared { name, sql: sql.into(), columns: Arc::new([]), decoders: Box::new([]) })
     }
 
@@ -179,6 +195,31 @@ mod tests {
         cache.insert(statement, &mut write);
         assert!(cache.get("b").is_none() && cache.get("a").is_some() && cache.get("c").is_some());
         assert_eq!(&write[..], b"C\0\0\0\x08Ss2\0");
+    }
+
+    #[test]
+    fn a_statement_in_use_stays_beyond_the_limit() {
+        let mut cache = StatementCache::new(1);
+        let mut write = BytesMut::new();
+        let held = prepared(&mut cache, "a");
+        cache.insert(Arc::clone(&held), &mut write);
+        let statement = prepared(&mut cache, "b");
+        cache.insert(statement, &mut write);
+        assert!(write.is_empty() && cache.get("a").is_some() && cache.get("b").is_some());
+        drop(held);
+        let statement = prepared(&mut cache, "c");
+        cache.insert(statement, &mut write);
+        assert!(cache.get("a").is_none() && cache.get("b").is_none() && cache.get("c").is_some());
+    }
+
+    #[test]
+    fn a_name_that_nobody_kept_is_closed() {
+        let mut cache = StatementCache::new(1);
+        let mut write = BytesMut::new();
+        assert_eq!(cache.next_name(&mut write), "s1");
+        assert!(write.is_empty());
+        assert_eq!(cache.next_name(&mut write), "s2");
+        assert_eq!(&write[..], b"C\0\0\0\x08Ss1\0");
     }
 
     #[test]

@@ -204,7 +204,9 @@ mod tests {
 
     #[test]
     fn a_url_has_all_its_parts() {
-        let t = target("postgres://ann:p%40ss%2Fw%3Ard@db.example:6432/shop?sslmode=verify-full&sslrootcert=/ca.pem");
+        let t = target(
+            "postgres://ann:p%40ss%2Fw%3Ard@db.example:6432/shop?sslmode=verify-full&sslrootcert=/ca.pem",
+        );
         assert_eq!(t.host, Host::Tcp("db.example".into()));
         assert_eq!((t.port, t.user.as_str(), t.database.as_str()), (6432, "ann", "shop"));
         assert_eq!(t.password.as_deref(), Some("p@ss/w:rd"));

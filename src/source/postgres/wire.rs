@@ -47,7 +47,14 @@ pub(super) struct Frame {
 
 impl Wire {
     pub(super) fn new(socket: Socket, limit: usize) -> Self {
-        Self { socket, read: vec![0; BUFFER].into_boxed_slice(), start: 0, end: 0, write: BytesMut::new(), limit }
+        Self {
+            socket,
+            read: vec![0; BUFFER].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            write: BytesMut::new(),
+            limit,
+        }
     }
 
     /// The next message, consumed; its body can be read until the next poll.
@@ -85,7 +92,9 @@ impl Wire {
         match Message::parse(&mut copy) {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(Error::protocol("the database sent half a message as a whole one")),
-            Err(cause) => Err(Error::protocol("the database sent a message that cannot be read").cause(cause)),
+            Err(cause) => {
+                Err(Error::protocol("the database sent a message that cannot be read").cause(cause))
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::{fault, worker};
 use crate::Error;
-use crate::config::SourceConfig;
+use crate::source::SourceConfig;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;

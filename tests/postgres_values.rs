@@ -1,0 +1,860 @@
+//! Every PostgreSQL type, a line per value; the oracle is PostgreSQL's own `row_to_json`.
+//!
+//! What is compared is text, byte for byte, with two differences that are meant: an instant ends in `Z` instead of
+//! `+00:00` (RFC 3339 knows both, and `Z` is what the others write), and the line breaks inside of a `json` value
+//! are blanks, because in NDJSON a line break ends the row. Floats may differ in text, never in value: at some powers of two
+//! PostgreSQL's shortest digits are not the shortest (it keeps to an interval that excludes its ends).
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::future::poll_fn;
+
+use rowstream::body::RowStream;
+use rowstream::config::Config;
+use rowstream::source::Source;
+use rowstream_encode::Format;
+use support::TestDb;
+
+/// The rows of `sql` as NDJSON.
+async fn lines(source: &Source, url: &str, sql: &str) -> Result<String, rowstream::Error> {
+    let config = Config::single(url, sql).unwrap_or_else(|faults| panic!("{sql}: {faults:?}"));
+    let mut stream = RowStream::open(&config.endpoints[0], source, Format::Ndjson, Vec::new()).await?;
+    let mut out = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        out.extend_from_slice(&chunk?);
+    }
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn source(url: &str) -> Source {
+    let mut config = Config::single(url, "select 1").unwrap().sources.remove(0);
+    config.pool.max = 1;
+    Source::open(&config).unwrap()
+}
+
+/// The oracle's line with the two differences that are meant.
+fn meant(oracle: &str) -> String {
+    oracle.replace("+00:00\"", "Z\"").replace("+00:00 BC\"", "Z BC\"").replace(['\n', '\r'], " ")
+}
+
+/// Whether two texts differ in nothing but the digits of equal floats.
+fn same_but_for_digits(ours: &str, oracle: &str) -> bool {
+    let delimiters = ['{', '}', '[', ']', ',', ':'];
+    let (mut ours, mut oracle) = (ours.split(delimiters), oracle.split(delimiters));
+    loop {
+        match (ours.next(), oracle.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if a == b || same_float(a, b) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether two texts are one float: a `float8`, or, where nine digits are enough, a `float4`.
+fn same_float(a: &str, b: &str) -> bool {
+    let short =
+        |text: &str| text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count() <= 9;
+    let same = |a: Option<u64>, b: Option<u64>| a.is_some() && a == b;
+    let float8 = |text: &str| text.parse::<f64>().ok().map(f64::to_bits);
+    let float4 =
+        |text: &str| text.parse::<f32>().ok().filter(|_| short(text)).map(|float| float.to_bits().into());
+    same(float8(a), float8(b)) || same(float4(a), float4(b))
+}
+
+/// A database after `setup`, and our source on it.
+struct Oracle {
+    db: TestDb,
+    client: tokio_postgres::Client,
+    source: Source,
+}
+
+impl Oracle {
+    async fn new(setup: &str) -> Self {
+        let db = TestDb::new().await;
+        db.execute(setup).await;
+        let client = db.client().await;
+        client.batch_execute("set timezone = 'UTC'").await.unwrap();
+        let source = source(&db.url());
+        Self { db, client, source }
+    }
+
+    async fn ours(&self, sql: &str) -> Result<String, rowstream::Error> {
+        lines(&self.source, &self.db.url(), sql).await
+    }
+
+    async fn theirs(&self, sql: &str) -> String {
+        let sql = format!("select row_to_json(t)::text from ({sql}) t");
+        let row = self.client.query_one(&sql, &[]).await.unwrap_or_else(|fault| panic!("{sql}: {fault:?}"));
+        row.get::<_, String>(0)
+    }
+
+    /// Compares each expression, and tells all that differ at once.
+    async fn agree(&self, expressions: &[&str], same: impl Fn(&str, &str) -> bool) {
+        self.compare(expressions.iter().map(|text| ((*text).to_owned(), (*text).to_owned())), same).await;
+    }
+
+    /// The same for types that become their text.
+    async fn agree_by_text(&self, expressions: &[&str]) {
+        let pairs = expressions.iter().map(|text| ((*text).to_owned(), format!("({text})::text")));
+        self.compare(pairs, |ours, oracle| ours == oracle).await;
+    }
+
+    async fn compare(
+        &self,
+        pairs: impl Iterator<Item = (String, String)>,
+        same: impl Fn(&str, &str) -> bool,
+    ) {
+        let mut differing = String::new();
+        for (ours, oracle) in pairs {
+            let expected = meant(&self.theirs(&format!("select {oracle} as v")).await) + "\n";
+            match self.ours(&format!("select {ours} as v")).await {
+                Ok(line) if same(&line, &expected) => {}
+                Ok(line) => write!(differing, "\n{ours}\n    ours: {line}  oracle: {expected}").unwrap(),
+                Err(error) => {
+                    write!(differing, "\n{ours}\n    error: {error:?}\n  oracle: {expected}").unwrap()
+                }
+            }
+        }
+        assert!(differing.is_empty(), "{differing}");
+    }
+}
+
+fn exactly(ours: &str, oracle: &str) -> bool {
+    ours == oracle
+}
+
+#[tokio::test]
+async fn booleans_and_integers() {
+    let expressions = [
+        "true",
+        "false",
+        "null::bool",
+        "0::int2",
+        "(-32768)::int2",
+        "32767::int2",
+        "null::int2",
+        "0::int4",
+        "(-2147483648)::int4",
+        "2147483647::int4",
+        "0::int8",
+        "(-9223372036854775808)::int8",
+        "9223372036854775807::int8",
+        "null::int8",
+        "0::oid",
+        "4294967295::oid",
+        "array[true, false, null]",
+        "array[0, -32768, 32767, null]::int2[]",
+        "array[0, -2147483648, 2147483647, null]::int4[]",
+        "array[0, -9223372036854775808, 9223372036854775807, null]::int8[]",
+        "array[0, 4294967295]::oid[]",
+        "'1 -2 3'::int2vector",
+        "'1 2 4294967295'::oidvector",
+        "''::int2vector",
+        "(select indkey from pg_index where indrelid = 'pg_class'::regclass order by 1 limit 1)",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn floats() {
+    let mut expressions = Vec::new();
+    let values = [
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "0.1",
+        "1e15",
+        "1e14",
+        "123456789012345680",
+        "1e16",
+        "1e-4",
+        "1e-5",
+        "1e20",
+        "1e21",
+        "1e22",
+        "1e23",
+        "9007199254740993",
+        "0.30000000000000004",
+        "1.5e300",
+        "5e-324",
+        "2.2250738585072014e-308",
+        "1.7976931348623157e308",
+        "-1.7976931348623157e308",
+        "9.5367431640625e-07",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+    ];
+    expressions.extend(values.map(|value| format!("'{value}'::float8")));
+    let values = [
+        "0",
+        "-0",
+        "1",
+        "0.1",
+        "0.3",
+        "1e5",
+        "1e6",
+        "1e15",
+        "123456.7",
+        "16777216",
+        "1e-4",
+        "1e-5",
+        "3.4028235e38",
+        "1e-45",
+        "1.1754944e-38",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+    ];
+    expressions.extend(values.map(|value| format!("'{value}'::float4")));
+    // Powers of two, where the neighbours lie at different distances.
+    expressions.extend((-1074..=1023).step_by(13).map(|n| format!("(2::float8 ^ {n})")));
+    expressions.extend((-149..=127).step_by(5).map(|n| format!("(2::float8 ^ {n})::float4")));
+    expressions.extend(
+        [
+            "array['NaN', '-Infinity', '-0', 1e15, 1e-5, 0.1, null]::float8[]",
+            "array['NaN', 'Infinity', 0.1, 1e20, null]::float4[]",
+        ]
+        .map(str::to_owned),
+    );
+    let expressions: Vec<&str> = expressions.iter().map(String::as_str).collect();
+    Oracle::new("").await.agree(&expressions, same_but_for_digits).await;
+}
+
+#[tokio::test]
+async fn numerics_keep_every_digit() {
+    let expressions = [
+        "0::numeric",
+        "0.00::numeric",
+        "-0.0::numeric",
+        "12.50::numeric(10, 2)",
+        "123456789012345678901234567890::numeric",
+        "-123456789012345678901234567890.123456789012345678901234567890::numeric",
+        "-1e-20::numeric",
+        "1e40::numeric",
+        "'NaN'::numeric",
+        "'Infinity'::numeric",
+        "'-Infinity'::numeric",
+        "null::numeric",
+        "1500::numeric(4, -2)",
+        "array[0.00, -1e-20, 123456789012345678901234567890, 'NaN', '-Infinity', null]::numeric[]",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn texts() {
+    let expressions = [
+        "''",
+        "'plain'",
+        r#"'quotes " '' and \ backslash \n \u0041'"#,
+        r"E'\x01\x02\b\t\n\x0b\f\r\x1b\x1f\x20\x7e\x7f'",
+        "'é 日本 𝄞 😀'",
+        "chr(128) || chr(159) || chr(8232) || chr(65533) || chr(1114111)",
+        "'</script><!-- / &'",
+        "repeat('\"\\', 3000)",
+        "repeat('ab', 40000)",
+        "null::text",
+        "'short'::varchar(10)",
+        "'ab'::char(5)",
+        "''::char(3)",
+        "'x'::\"char\"",
+        "''::\"char\"",
+        "'a name'::name",
+        r#"array['', 'NULL', null, 'null', 'a b', ' lead', 'trail ', '{', '}', ',', ';', '"', '\', '\\', E'\n\t\x01', '😀']"#,
+        "array['ab', null]::varchar(5)[]",
+        "array['ab', null]::char(5)[]",
+        "array['x', '{', null]::\"char\"[]",
+        "array['pg_class', 'a b']::name[]",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn every_character_of_the_first_planes() {
+    let oracle = Oracle::new("").await;
+    // 1 ..= 0x2fff in pieces, so that a failure names a piece.
+    let pieces: Vec<String> = (0..48)
+        .map(|piece| {
+            let (from, to) = ((piece * 256).max(1), piece * 256 + 255);
+            format!("(select string_agg(chr(n), '' order by n) from generate_series({from}, {to}) n)")
+        })
+        .collect();
+    let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+    oracle.agree(&pieces, exactly).await;
+}
+
+#[tokio::test]
+async fn bytes() {
+    let expressions = [
+        "''::bytea",
+        r"'\x00'::bytea",
+        r"'\xdeadbeef'::bytea",
+        "(select string_agg(set_byte('\\x00'::bytea, 0, n), '' order by n) from generate_series(0, 255) n)",
+        "null::bytea",
+        r"array['\x', '\x00ff', null]::bytea[]",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn dates_and_times() {
+    let expressions = [
+        "date '2024-02-29'",
+        "date '1970-01-01'",
+        "date '1969-12-31'",
+        "date '2000-01-01'",
+        "date '1900-02-28'",
+        "date '0001-01-01'",
+        "date '0001-12-31 BC'",
+        "date '0005-02-29 BC'",
+        "date '4713-11-24 BC'",
+        "date '9999-12-31'",
+        "date '10000-01-01'",
+        "date '5874897-12-31'",
+        "date 'infinity'",
+        "date '-infinity'",
+        "null::date",
+        "array['2024-02-29', '0044-03-15 BC', '10000-01-01', 'infinity', '-infinity', null]::date[]",
+        "time '00:00'",
+        "time '24:00'",
+        "time '23:59:59.999999'",
+        "time '12:34:56.1'",
+        "time '12:34:56.000001'",
+        "null::time",
+        "array['24:00', '00:00:00.5', null]::time[]",
+        "timetz '12:34:56.5+02'",
+        "timetz '24:00-05:30'",
+        "array['12:00+02', null]::timetz[]",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn timestamps() {
+    let texts = [
+        "2024-02-29 12:00:00",
+        "1970-01-01 00:00:00",
+        "1969-12-31 23:59:59.999999",
+        "2000-01-01 00:00:00",
+        "1999-12-31 23:59:59.9",
+        "2024-01-01 00:00:00.1",
+        "2024-01-01 00:00:00.12",
+        "2024-01-01 00:00:00.123",
+        "2024-01-01 00:00:00.1234",
+        "2024-01-01 00:00:00.12345",
+        "2024-01-01 00:00:00.123456",
+        "2024-01-01 00:00:00.000001",
+        "0001-01-01 00:00:00",
+        "0001-12-31 23:59:59.999999 BC",
+        "0044-03-15 12:00:00 BC",
+        "4713-11-24 00:00:00 BC",
+        "9999-12-31 23:59:59.999999",
+        "10000-01-01 00:00:00",
+        "294276-12-31 23:59:59.999999",
+        "infinity",
+        "-infinity",
+    ];
+    let mut expressions = Vec::new();
+    for kind in ["timestamp", "timestamptz"] {
+        expressions.extend(texts.map(|text| format!("'{text}'::{kind}")));
+        let list = texts.map(|text| format!("'{text}'")).join(", ");
+        expressions.push(format!("array[{list}, null]::{kind}[]"));
+        expressions.push(format!("null::{kind}"));
+    }
+    expressions.push("timestamptz '2024-06-01 12:00:00+05:30'".to_owned());
+    expressions.push("'2024-01-01 00:00:00.5'::timestamp(0)".to_owned());
+    let expressions: Vec<&str> = expressions.iter().map(String::as_str).collect();
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+/// Sessions have their own settings, whatever the database, the user or the URL would have them be.
+#[tokio::test]
+async fn the_servers_defaults_change_no_value() {
+    let oracle = Oracle::new("").await;
+    for setting in [
+        "timezone = 'Asia/Kolkata'",
+        "datestyle = 'German, DMY'",
+        "intervalstyle = 'iso_8601'",
+        "extra_float_digits = -15",
+        "bytea_output = 'escape'",
+        "client_encoding = 'LATIN1'",
+    ] {
+        oracle.db.execute(&format!("alter database {} set {setting}", oracle.db.name())).await;
+    }
+    let oracle = Oracle { source: source(&oracle.db.url()), ..oracle };
+    let expressions = [
+        "timestamptz '2024-06-01 12:00:00+05:30'",
+        "array[timestamptz '2024-06-01 12:00:00+05:30']",
+        "array[timestamp '2024-06-01 12:00:00']",
+        "array[date '2024-06-01']",
+        "interval '1 day -2:03:04.5'",
+        "array[0.1::float8, 1e-5]",
+        "'\\x00ff'::bytea",
+        "array['\\x00ff'::bytea]",
+        "'é😀'",
+    ];
+    oracle.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn intervals_and_uuids() {
+    let expressions = [
+        "interval '0'",
+        "interval '1 year 2 months 3 days 04:05:06.789'",
+        "interval '-1 year -2 months +3 days -04:05:06.000001'",
+        "interval '100:00:00'",
+        "interval '1 day -00:00:01'",
+        "interval '-178000000 years'",
+        "array['1 day', '-00:00:00.5', null]::interval[]",
+        "'00000000-0000-0000-0000-000000000000'::uuid",
+        "'FFFFFFFF-ffff-ffff-ffff-ffffffffffff'::uuid",
+        "'0123456789abcdef0123456789abcdef'::uuid",
+        "array['01234567-89ab-cdef-0123-456789abcdef', null]::uuid[]",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+#[tokio::test]
+async fn json_stays_as_it_is_and_a_line_stays_a_line() {
+    let oracle = Oracle::new("").await;
+    let expressions = [
+        "'{}'::json",
+        "'null'::json",
+        "null::json",
+        r#"'{"b": 1, "a" :  [1.0, 1e400, "x\u0000\n"], "b": 2}'::json"#,
+        "E'{\\n  \"a\": 1,\\r\\n\\t\"b\": [\\n]\\n}'::json",
+        "E'\\n\\n1\\n'::json",
+        "'null'::jsonb",
+        "null::jsonb",
+        r#"'{"b": 1.00, "a": [1e5, "x\n", null, true], "": {}}'::jsonb"#,
+        r#"'"😀 \" \\ \/ \t"'::jsonb"#,
+        r#"array['{"a": "x,y}"}', 'null', '"NULL"', '[1, {"b": "\\\""}]', null]::jsonb[]"#,
+        "array[E'{\\n\"a\":\\n1}', '\"a\\\"b\"', null]::json[]",
+    ];
+    oracle.agree(&expressions, exactly).await;
+    let line = oracle.ours("select E'{\\n\"a\"\\r\\n:1}'::json as v").await.unwrap();
+    assert_eq!(line.matches(['\n', '\r']).count(), 1, "{line:?}");
+}
+
+#[tokio::test]
+async fn arrays_have_any_shape() {
+    let expressions = [
+        "'{}'::int[]",
+        "'{}'::text[]",
+        "'{NULL}'::text[]",
+        "'{\"NULL\"}'::text[]",
+        "'{{1,2},{3,4}}'::int[]",
+        "'{{{1},{2}},{{3},{NULL}}}'::int[]",
+        "'{{{{{{1}}}}}}'::int[]",
+        "'[2:3]={7,8}'::int[]",
+        "'[0:0][-1:0]={{7,8}}'::int[]",
+        "'[-2:-1]={a,\"]={\"}'::text[]",
+        "'{{a,\"b c\"},{\"\",NULL}}'::text[]",
+        "array[box '((0,0),(1,1))', box '((2,2),(3,3))']",
+        "array[point '(1,2)', null]",
+        "array[int4range(1, 5), int4range(null, 3), 'empty', null]",
+        "array[inet '10.0.0.1/8', null]",
+        "array[b'101', b'000']",
+        "array[interval '1 day', null]",
+        "array_fill(7, array[3, 2], array[-1, 5])",
+        "(select array_agg(n) from generate_series(1, 20000) n)",
+    ];
+    Oracle::new("").await.agree(&expressions, exactly).await;
+}
+
+const TYPES: &str = "
+    create type mood as enum ('sad', 'so so', 'ha\"ppy', 'NULL', '{,}');
+    create domain positive as int check (value > 0);
+    create domain label as text;
+    create domain short_label as label check (length(value) < 20);
+    create domain flag as bool;
+    create domain amount as numeric(20, 2);
+    create domain document as jsonb;
+    create domain moment as timestamptz;
+    create domain moods as mood;
+    create domain numbers as int[];
+    create type pair as (a int, b text);
+    create table moody (m mood, p positive, l short_label, ms mood[], ps positive[], ls short_label[]);
+";
+
+#[tokio::test]
+async fn enums_and_domains() {
+    let expressions = [
+        "'so so'::mood",
+        "'ha\"ppy'::mood",
+        "null::mood",
+        "7::positive",
+        "null::positive",
+        "'la\"bel'::label",
+        "'short'::short_label",
+        "true::flag",
+        "12.50::amount",
+        "'{\"a\": 1}'::document",
+        "'2024-01-01 12:00+02'::moment",
+        "'sad'::moods",
+        "'{1,2,NULL}'::numbers",
+        "array['sad', 'so so', 'ha\"ppy', 'NULL', '{,}', null]::mood[]",
+        "array[1, 2, null]::positive[]",
+        "array['a', 'NULL', null, ' ']::label[]",
+        "array['a', 'b c']::short_label[]",
+        "array[true, null]::flag[]",
+        "array[0.00, 123456789012345678.91]::amount[]",
+        "array['{\"a\": \"}\"}', null]::document[]",
+        "array['2024-01-01 12:00+02', '0044-03-15 BC', 'infinity']::moment[]",
+        "array['sad', 'so so']::moods[]",
+        "'{{sad,NULL},{\"so so\",sad}}'::mood[]",
+        "'{{1},{2}}'::positive[]",
+    ];
+    Oracle::new(TYPES).await.agree(&expressions, exactly).await;
+}
+
+/// The types of a table's columns, in one row.
+#[tokio::test]
+async fn a_row_of_user_types() {
+    let oracle = Oracle::new(TYPES).await;
+    let insert = "insert into moody values ('sad', 1, 'x', '{sad,NULL}', '{1,2}', '{\"a b\"}'), (default)";
+    oracle
+        .db
+        .execute(&insert.replace("(default)", "(default, default, default, default, default, default)"))
+        .await;
+    let ours = oracle.ours("select * from moody order by m nulls last").await.unwrap();
+    let theirs = oracle
+        .theirs("select string_agg(row_to_json(t)::text, E'\\n' order by m nulls last) as v from moody t")
+        .await;
+    let theirs: serde_json::Value = serde_json::from_str(&theirs).unwrap();
+    assert_eq!(ours.trim_end(), theirs["v"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn other_types_are_their_text() {
+    let expressions = [
+        "point '(1.5,-2)'",
+        "lseg '[(0,0),(1,1)]'",
+        "box '((0,0),(1,1))'",
+        "path '((0,0),(1,1))'",
+        "polygon '((0,0),(1,1),(1,0))'",
+        "circle '<(0,0),1>'",
+        "line '{1,2,3}'",
+        "inet '10.0.0.1/8'",
+        "inet '::1'",
+        "cidr '10.0.0.0/8'",
+        "macaddr '08:00:2b:01:02:03'",
+        "int4range(1, 5)",
+        "numrange(null, 1.50, '(]')",
+        "tstzrange('2024-01-01', null)",
+        "'{[1,3),[5,7)}'::int4multirange",
+        "'a fat cat''s \"rat\"'::tsvector",
+        "'fat & (rat | cat)'::tsquery",
+        "xmlparse(content '<a b=\"c\">d</a>')",
+        "12.5::money",
+        "b'10110'",
+        "b'101'::varbit",
+        "'pg_class'::regclass",
+        "'int4'::regtype",
+        "'0/16B3748'::pg_lsn",
+        "'unknown literal'",
+        "txid_current_snapshot()",
+        "'(0,1)'::tid",
+        "'1'::xid",
+        "'$.a[*]'::jsonpath",
+    ];
+    let oracle = Oracle::new(TYPES).await;
+    oracle.agree(&expressions, exactly).await;
+    // `to_jsonb` makes objects of these; we keep to the text.
+    oracle.agree_by_text(&["row(1, 'a \"b\" c', null)", "row(1, 'x,y')::pair", "null::pair"]).await;
+}
+
+#[tokio::test]
+async fn arrays_of_composites_are_arrays_of_their_texts() {
+    let oracle = Oracle::new(TYPES).await;
+    let line =
+        oracle.ours(r#"select array[row(1, 'x,y'), null, row(null, '"')]::pair[] as v"#).await.unwrap();
+    assert_eq!(line, "{\"v\":[\"(1,\\\"x,y\\\")\",null,\"(,\\\"\\\"\\\"\\\")\"]}\n");
+}
+
+#[tokio::test]
+async fn columns_may_be_many_or_none_and_have_any_name() {
+    let oracle = Oracle::new("create table empty_one (); insert into empty_one default values").await;
+    assert_eq!(oracle.ours("select from empty_one").await.unwrap(), "{}\n");
+    let sql = r#"select 1 as " ", 2 as "a""b", 3 as "é😀", 4 as "x\y", 5 as "new
+line""#;
+    assert_eq!(
+        oracle.ours(sql).await.unwrap(),
+        "{\" \":1,\"a\\\"b\":2,\"é😀\":3,\"x\\\\y\":4,\"new\\nline\":5}\n"
+    );
+    let many = (0..1600).map(|n| format!("{n} as c{n}")).collect::<Vec<_>>().join(", ");
+    let many = format!("select {many}");
+    assert_eq!(oracle.ours(&many).await.unwrap(), oracle.theirs(&many).await + "\n");
+}
+
+// --- Random rows -------------------------------------------------------------------------------------------------------
+
+/// A small generator of our own (SplitMix64): the whole run is told by its seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// An integer of a random length of up to `bits`, so that small ones are as frequent as large ones.
+    fn integer(&mut self, bits: u32) -> i64 {
+        (self.next() as i64) >> (64 - bits + self.below(u64::from(bits)) as u32)
+    }
+}
+
+/// The types of random columns.
+const KINDS: [&str; 23] = [
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "oid",
+    "float4",
+    "float8",
+    "numeric",
+    "text",
+    "varchar",
+    "bpchar",
+    "name",
+    "bytea",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "uuid",
+    "json",
+    "jsonb",
+    "mood",
+    "positive",
+];
+
+/// A random value of a type, as its input text.
+fn value(kind: &str, random: &mut Random) -> String {
+    match kind {
+        "bool" => random.pick(&["t", "f"]).to_owned(),
+        "int2" => random.integer(16).to_string(),
+        "int4" => random.integer(32).to_string(),
+        "int8" => random.integer(64).to_string(),
+        "oid" => (random.next() as u32).to_string(),
+        "positive" => (random.integer(31).unsigned_abs() + 1).to_string(),
+        "float4" => match random.below(4) {
+            0 => random.pick(&["NaN", "Infinity", "-Infinity", "-0", "1e-45", "3.4028235e38"]).to_owned(),
+            1 => (random.integer(24) as f32 / 100.0).to_string(),
+            _ => finite32(random).to_string(),
+        },
+        "float8" => match random.below(4) {
+            0 => random.pick(&["NaN", "Infinity", "-Infinity", "-0", "5e-324", "1e15", "1e-5"]).to_owned(),
+            1 => (random.integer(53) as f64 / 1000.0).to_string(),
+            _ => finite64(random).to_string(),
+        },
+        "numeric" => match random.below(8) {
+            0 => random.pick(&["NaN", "Infinity", "-Infinity", "0.00", "-1e-20"]).to_owned(),
+            1 => random.integer(64).to_string(),
+            _ => format!(
+                "{}{:018}.{}",
+                random.integer(40),
+                random.below(1_000_000_000_000_000_000),
+                random.below(1 << 40)
+            ),
+        },
+        "text" | "varchar" | "bpchar" => text(random, 40),
+        "name" => text(random, 12),
+        "bytea" => {
+            (0..random.below(30)).fold("\\x".to_owned(), |hex, _| hex + &format!("{:02x}", random.below(256)))
+        }
+        "date" => match random.below(10) {
+            0 => random
+                .pick(&["infinity", "-infinity", "0001-01-01 BC", "5874897-12-31", "2000-02-29"])
+                .to_owned(),
+            _ => era(random.below(6000), format!("{:02}-{:02}", random.below(12) + 1, random.below(28) + 1)),
+        },
+        "time" => clock(random),
+        "timestamp" | "timestamptz" => match random.below(10) {
+            0 => random.pick(&["infinity", "-infinity", "294276-12-31 23:59:59.999999"]).to_owned(),
+            _ => {
+                let day =
+                    format!("{:02}-{:02} {}", random.below(12) + 1, random.below(28) + 1, clock(random));
+                era(random.below(6000), day)
+            }
+        },
+        "interval" => {
+            format!("{} months {} days {} us", random.integer(20), random.integer(20), random.integer(50))
+        }
+        "uuid" => format!("{:016x}{:016x}", random.next(), random.next()),
+        "json" | "jsonb" => json(random, 3, kind == "json"),
+        "mood" => random.pick(&["sad", "so so", "ha\"ppy", "NULL", "{,}"]).to_owned(),
+        _ => unreachable!("{kind}"),
+    }
+}
+
+fn finite64(random: &mut Random) -> f64 {
+    std::iter::repeat_with(|| f64::from_bits(random.next())).find(|float| float.is_finite()).unwrap()
+}
+
+fn finite32(random: &mut Random) -> f32 {
+    std::iter::repeat_with(|| f32::from_bits(random.next() as u32)).find(|float| float.is_finite()).unwrap()
+}
+
+/// Years from 2000 on up to 4999, and before that back to 1000 BC.
+fn era(year: u64, rest: String) -> String {
+    match year {
+        0..5000 => format!("{:04}-{rest}", year + 1),
+        _ => format!("{:04}-{rest} BC", year - 4999),
+    }
+}
+
+fn clock(random: &mut Random) -> String {
+    let fraction = match random.below(3) {
+        0 => String::new(),
+        _ => format!(".{:0width$}", random.below(10), width = random.below(6) as usize + 1),
+    };
+    format!("{:02}:{:02}:{:02}{fraction}", random.below(24), random.below(60), random.below(60))
+}
+
+fn text(random: &mut Random, most: u64) -> String {
+    let alphabet = [
+        "a", "Z", "0", " ", "\"", "\\", "'", "{", "}", ",", ";", ":", "\n", "\r", "\t", "\u{1}", "\u{1f}",
+        "\u{7f}", "é", "日", "\u{2028}", "😀", "NULL", "null", "/", "<", "(", ")", "[", "]", "=",
+    ];
+    (0..random.below(most)).map(|_| random.pick(&alphabet)).collect()
+}
+
+fn json(random: &mut Random, depth: u64, blanks: bool) -> String {
+    let blank = if blanks { random.pick(&["", " ", "\n", "\t", "\r\n"]) } else { "" };
+    let text = |random: &mut Random| serde_json::Value::from(text(random, 8)).to_string();
+    match random.below(5 + 2 * depth.min(1)) {
+        0 => "null".to_owned(),
+        1 => random.pick(&["true", "false"]).to_owned(),
+        2 => format!("{}{blank}", random.integer(64)),
+        3 => format!("{}e{}", random.integer(20), random.integer(6)),
+        4 => text(random),
+        5 => {
+            let items: Vec<_> = (0..random.below(4)).map(|_| json(random, depth - 1, blanks)).collect();
+            format!("[{blank}{}{blank}]", items.join(","))
+        }
+        _ => {
+            let members: Vec<_> = (0..random.below(4))
+                .map(|_| format!("{}{blank}:{blank}{}", text(random), json(random, depth - 1, blanks)))
+                .collect();
+            format!("{{{blank}{}}}", members.join(","))
+        }
+    }
+}
+
+/// An array literal of up to two dimensions, now and then with a lower bound.
+fn array(kind: &str, random: &mut Random) -> String {
+    let element = |random: &mut Random| match random.below(6) {
+        0 => "NULL".to_owned(),
+        _ => format!("\"{}\"", value(kind, random).replace('\\', "\\\\").replace('"', "\\\"")),
+    };
+    let list = |random: &mut Random, length: u64| {
+        let items: Vec<_> = (0..length).map(|_| element(random)).collect();
+        format!("{{{}}}", items.join(","))
+    };
+    let length = random.below(5);
+    match (random.below(4), length) {
+        (_, 0) => "{}".to_owned(),
+        (0, _) => format!("[-1:{}]={}", length as i64 - 2, list(random, length)),
+        (1, _) => format!("{{{},{}}}", list(random, length), list(random, length)),
+        _ => list(random, length),
+    }
+}
+
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// A table of random columns with random rows.
+struct Table {
+    name: String,
+    kinds: Vec<String>,
+    sql: String,
+}
+
+impl Table {
+    fn new(number: u64, rows: usize, random: &mut Random) -> Self {
+        let name = format!("random_{number}");
+        let kinds: Vec<String> = (0..=random.below(12))
+            .map(|_| random.pick(&KINDS).to_owned() + if random.below(3) == 0 { "[]" } else { "" })
+            .collect();
+        let columns = kinds.iter().enumerate().map(|(i, kind)| format!(", c{i} {kind}")).collect::<String>();
+        let mut sql = format!("create table {name} (id int{columns}); insert into {name} values ");
+        for row in 0..rows {
+            sql += if row == 0 { "(" } else { ",\n(" };
+            sql += &row.to_string();
+            for kind in &kinds {
+                sql += ", ";
+                sql += &match (random.below(8), kind.strip_suffix("[]")) {
+                    (0, _) => "null".to_owned(),
+                    (_, Some(element)) => literal(&array(element, random)),
+                    _ => literal(&value(kind, random)),
+                };
+            }
+            sql += ")";
+        }
+        Self { name, kinds, sql }
+    }
+
+    /// The columns that satisfy `which`, in a query.
+    fn query(&self, which: impl Fn(&str) -> bool) -> String {
+        let columns = self.kinds.iter().enumerate().filter(|(_, kind)| which(kind));
+        let columns = columns.map(|(i, _)| format!(", c{i}")).collect::<String>();
+        format!("select id{columns} from {} order by id", self.name)
+    }
+}
+
+/// Compares every row of a query; how many there are.
+async fn compare_rows(oracle: &Oracle, sql: &str, same: impl Fn(&str, &str) -> bool, seed: &str) -> usize {
+    let ours = oracle.ours(sql).await.unwrap_or_else(|error| panic!("{error:?}, {seed}: {sql}"));
+    let theirs =
+        oracle.client.query(&format!("select row_to_json(t)::text from ({sql}) t"), &[]).await.unwrap();
+    assert_eq!(ours.lines().count(), theirs.len(), "{seed}: {sql}");
+    for (ours, theirs) in ours.lines().zip(&theirs) {
+        let theirs = meant(theirs.get(0));
+        assert!(same(ours, &theirs), "{seed}: {sql}\n  ours: {ours}\noracle: {theirs}");
+    }
+    theirs.len()
+}
+
+/// Random rows of random columns. `ROWSTREAM_TEST_SEED` repeats a run, `ROWSTREAM_TEST_ROWS` makes it longer.
+#[tokio::test]
+async fn random_rows_are_as_to_jsonb_has_them() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("ROWSTREAM_TEST_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.unwrap().as_nanos() as u64
+    });
+    let wanted = number("ROWSTREAM_TEST_ROWS").unwrap_or(6000) as usize;
+    let oracle = Oracle::new(TYPES).await;
+    let mut random = Random(seed);
+    let (mut compared, mut tables) = (0, 0);
+    let is_float = |kind: &str| kind.starts_with("float");
+    while compared < wanted {
+        let table = Table::new(tables, 200, &mut random);
+        let seed = format!("ROWSTREAM_TEST_SEED={seed}");
+        let inserted = oracle.client.batch_execute(&table.sql).await;
+        inserted.unwrap_or_else(|fault| panic!("{seed}: {fault:?} {:?}", table.kinds));
+        compared += compare_rows(&oracle, &table.query(|_| true), same_but_for_digits, &seed).await;
+        // The tolerance is for floats alone.
+        compare_rows(&oracle, &table.query(|kind| !is_float(kind)), exactly, &seed).await;
+        tables += 1;
+    }
+}
