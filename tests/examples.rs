@@ -70,9 +70,8 @@ impl Both {
 
     /// A list in both formats: so many rows, and the JSON document is `before`, these rows and `after`.
     async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
-        let (name, query) = path.split_once('?').map_or((path, String::new()), |(name, query)| {
-            (name, format!("?{query}"))
-        });
+        let (name, query) =
+            path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
         let lines = self.ok(&format!("{name}.ndjson{query}")).await;
         assert_eq!(lines.header("content-type"), Some("application/x-ndjson"), "{path}");
         assert_eq!(worked::rows(&lines.body), count, "{path}");
@@ -205,7 +204,12 @@ async fn events() {
 
 /// A wrong answer here would be data given to anybody.
 async fn events_need_the_token(both: &mut Both) {
-    let wrong = ["Bearer example-reader-toke", "Bearer ", "Basic ZXhhbXBsZS1yZWFkZXItdG9rZW4=", "example-reader-token"];
+    let wrong = [
+        "Bearer example-reader-toke",
+        "Bearer ",
+        "Basic ZXhhbXBsZS1yZWFkZXItdG9rZW4=",
+        "example-reader-token",
+    ];
     for authorization in [None].into_iter().chain(wrong.map(Some)) {
         both.authorization = authorization;
         for path in ["/events", "/events.ndjson", "/events?lastEventNo=x"] {
@@ -238,7 +242,8 @@ async fn films() {
 #[tokio::test]
 async fn articles() {
     let both = Both::start("articles", "ARTICLES_URL").await;
-    let list = both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
+    let list =
+        both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
     for (i, article) in lines(&list).enumerate() {
         assert_eq!(article["id"], i + 1);
     }

@@ -43,7 +43,7 @@ impl Data {
 
     async fn postgres(example: &str) -> Self {
         drop(release());
-        let folder = worked::copy_for_postgres(example);
+        let folder = worked::copy(example);
         with_places_for_all(&folder);
         let script = folder.path().join("data/postgres.sql");
         let db = TestDb::new().await;
