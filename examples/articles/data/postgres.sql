@@ -44,7 +44,7 @@ section(k, name) as (values
 teaser(k, text) as (values
   (0, 'Rows are lent, not copied; what is copied is paid for twice.'),
   (1, 'We measured first, and it wasn''t what we had expected.'),
-  (2, 'Der erste Byte kommt früh, der letzte kommt sicher.'),
+  (2, 'Das erste Byte kommt früh, das letzte kommt sicher.'),
   (3, '“It works on my machine” is a statement about the machine.'),
   (4, 'A path such as C:\data\rows needs no escape in SQL, and two in JSON.'),
   (5, 'Les données arrivent au fil de l''eau.'), (6, 'Nothing is as slow as a query that runs twice.'),
@@ -52,7 +52,7 @@ teaser(k, text) as (values
 )
 insert into article
 select i, subject.text || ' ' || ending.text, author.name, section.name,
-       case when c % 17 = 0 then null else timestamptz 'epoch' + (1420070400 + i * 3600 + a % 3600) * interval '1 second' + (0) * interval '1 microsecond' end,
+       case when c % 17 = 0 then null else timestamptz 'epoch' + (1420070400 + i * 3600 + a % 3600) * interval '1 second' end,
        (b % 1000 * (b / 1000) / 400 + 120)::int,
        case when a % 13 = 0 then null else teaser.text end
 from q

@@ -75,7 +75,7 @@ select i, first.name, last.name,
        case when c % 41 = 0 then null else date '1931-05-17' + (b % 27000)::int end,
        country.code, a % 7 <> 0, (c % 1000 * (c / 1000) / 31250)::int,
        trim_scale(b % 900000 / 100.0), motto.text,
-       timestamptz 'epoch' + (1262304000 + i * 4800 + a % 4800) * interval '1 second' + (c) * interval '1 microsecond'
+       timestamptz 'epoch' + (1262304000 + i * 4800 + a % 4800) * interval '1 second' + c * interval '1 microsecond'
 from q
 left join first on first.k = (a % 1000) * (a / 1000) * 44 / 1000000
 left join last on last.k = (b % 1000) * (b / 1000) * 46 / 1000000

@@ -82,5 +82,4 @@ left join first on first.k = (a % 1000) * (a / 1000) * 44 / 1000000
 left join last on last.k = (b % 1000) * (b / 1000) * 46 / 1000000
 left join country on country.k = (c % 1000) * (c / 1000) * 24 / 1000000
 left join domain on domain.k = (a + b) % 5
-left join motto on motto.k = (b + c) % 32
-order by i;
+left join motto on motto.k = (b + c) % 32;

@@ -18,15 +18,10 @@ q(i, a, b, c) as (
          (i * i * 13 + i * 1299709 + 17) % 999961
   from n
 ),
--- Of a hundred events: how many have the status, and how many reasons there are for it.
-share(name, low, high, class, reasons) as (values
+-- Of a hundred events, those from `low` to `high` have the status, for which there are so many reasons.
+share(status, low, high, class, reasons) as (values
   ('SETTLED', 0, 33, 0, 1), ('AUTHORISED', 34, 52, 0, 1), ('CAPTURED', 53, 64, 0, 1), ('INITIATED', 65, 71, 0, 1),
   ('DECLINED', 72, 85, 1, 5), ('REFUNDED', 86, 92, 2, 3), ('CANCELLED', 93, 97, 3, 2), ('CHARGED_BACK', 98, 99, 4, 2)
-),
-status(k, name, class, reasons, high) as (
-  select low, name, class, reasons, high from share
-  union all
-  select k + 1, name, class, reasons, high from status where k < high
 ),
 reason(class, number, text) as (values
   (1, 0, 'insufficient funds'), (1, 1, 'card expired'), (1, 2, 'issuer''s answer: "do not honour"'),
@@ -35,9 +30,9 @@ reason(class, number, text) as (values
   (4, 0, 'cardholder dispute'), (4, 1, 'goods not received')
 )
 insert into payment_event
-select i, status.name, reason.text,
+select i, share.status, reason.text,
        strftime('%Y-%m-%d %H:%M:%S', 1704067200 + i * 31 + c % 31, 'unixepoch') || printf('.%06dZ', b)
+-- Left joins, because SQLite would begin with the lists.
 from q
-left join status on status.k = q.a % 100
-left join reason on reason.class = status.class and reason.number = q.b % status.reasons
-order by i;
+left join share on q.a % 100 between share.low and share.high
+left join reason on reason.class = share.class and reason.number = q.b % share.reasons;

@@ -50,5 +50,4 @@ from q
 left join adjective on adjective.k = a % 20
 left join noun on noun.k = b % 25
 left join ending on ending.k = c % 10
-left join language on language.k = (c % 1000) * (c / 1000) * 8 / 1000000
-order by i;
+left join language on language.k = (c % 1000) * (c / 1000) * 8 / 1000000;

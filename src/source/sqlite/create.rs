@@ -18,7 +18,7 @@ use crate::source::SourceConfig;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
-    pragma cache_size = -65536; pragma temp_store = memory";
+    pragma cache_size = -8192; pragma temp_store = memory";
 
 /// Runs the scripts of `create` when the source is a SQLite file that does not exist. Whether it did. Tells what it does
 /// on stderr: a bar on a terminal, a line per script elsewhere.

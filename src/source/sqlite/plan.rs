@@ -56,21 +56,31 @@ impl Plan {
             Cell::Integer(value) => Value::Int(value),
             Cell::Real(value) => Value::Float(value),
             Cell::Blob(bytes) => Value::Bytes(bytes),
-            Cell::Text(bytes) => self.text(std::str::from_utf8(bytes)?),
+            Cell::Text(bytes) => match self.time(bytes) {
+                Some(value) => value,
+                None => self.text(std::str::from_utf8(bytes)?),
+            },
         })
+    }
+
+    /// Dates and times are read before the text is checked: what they are made of is ASCII.
+    #[inline]
+    fn time<'a>(self, text: &[u8]) -> Option<Value<'a>> {
+        match self {
+            Self::Date => date(text).map(Value::Date),
+            Self::Timestamp => timestamp(text).map(Timestamp::value),
+            Self::TimestampTz => timestamp(text).map(|time| Value::TimestampTz(time.micros)),
+            Self::Plain | Self::Boolean | Self::Decimal | Self::Json => None,
+        }
     }
 
     #[inline]
     fn text(self, text: &str) -> Value<'_> {
-        let value = match self {
-            Self::Plain | Self::Boolean => None,
-            Self::Date => date(text.as_bytes()).map(Value::Date),
-            Self::Timestamp => timestamp(text.as_bytes()).map(Timestamp::value),
-            Self::TimestampTz => timestamp(text.as_bytes()).map(|time| Value::TimestampTz(time.micros)),
-            Self::Decimal => is_json_number(text.as_bytes()).then_some(Value::Number(text)),
-            Self::Json => serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(Value::Json(text)),
-        };
-        value.unwrap_or(Value::Text(text))
+        match self {
+            Self::Decimal if is_json_number(text.as_bytes()) => Value::Number(text),
+            Self::Json if serde_json::from_str::<IgnoredAny>(text).is_ok() => Value::Json(text),
+            _ => Value::Text(text),
+        }
     }
 }
 
