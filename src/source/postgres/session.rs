@@ -374,11 +374,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let Some((place, connection)) = self.held.take() else { return };
+        let Some((place, mut connection)) = self.held.take() else { return };
         if self.broken {
             return;
         }
         if self.in_flight == 0 && connection.status == b'I' {
+            connection.wire.shrink();
             return place.give_back(connection);
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
@@ -392,6 +393,7 @@ impl Drop for Session {
 async fn recycle(shared: Arc<Shared>, place: Place<Connection>, mut connection: Connection, in_flight: u32) {
     let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight));
     if let Ok(Ok(())) = ready.await {
+        connection.wire.shrink();
         place.give_back(connection);
     }
 }
