@@ -94,7 +94,7 @@ impl Entry {
             "{} {} {} {:?} {} {} rows={} bytes={} ms={}",
             now(),
             self.method,
-            self.target,
+            one_line(&self.target),
             self.version,
             self.status.as_u16(),
             outcome.name(),
@@ -139,9 +139,10 @@ impl Entry {
     }
 }
 
-/// Text from outside cannot begin a line of its own.
+/// Text from outside cannot begin a line of its own, nor a field, nor a terminal's command: targets may hold what is
+/// beyond ASCII, which has controls and ends of lines too.
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    text.replace(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'), "\u{fffd}")
 }
 
 fn now() -> String {

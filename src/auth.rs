@@ -28,10 +28,8 @@ pub fn authorize(
     let matches = |names: &mut dyn Iterator<Item = &[u8; 32]>| {
         bool::from(names.fold(Choice::from(0), |found, known| found | known.ct_eq(&hash)))
     };
-    let (known, permitted) = (
-        matches(&mut tokens.values()),
-        matches(&mut allowed.iter().filter_map(|name| tokens.get(name))),
-    );
+    let (known, permitted) =
+        (matches(&mut tokens.values()), matches(&mut allowed.iter().filter_map(|name| tokens.get(name))));
     match (known, permitted) {
         (_, true) => Ok(()),
         (true, false) => {
@@ -48,8 +46,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 fn unauthorized(message: &str) -> Error {
-    Error::new("unauthorized", StatusCode::UNAUTHORIZED, message)
-        .hint("send `Authorization: Bearer <token>`")
+    Error::new("unauthorized", StatusCode::UNAUTHORIZED, message).hint("send `Authorization: Bearer <token>`")
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! dropping the stream cancels what runs there. Invariants:
 //!
 //! 1. memory: one chunk (at most [`CHUNK`] and one row) and the session's buffer, whatever the size of the result;
-//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`];
+//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
+//!    not before there is a row;
 //! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
 //!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
@@ -30,6 +31,10 @@ use crate::source::{Session, Snapshot, Source};
 const CHUNK: usize = 32 * 1024;
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
+/// Until there is a row, no chunk is full, and none is flushed: an error before the first row then has a real status, also
+/// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
+/// because a second one would be an error.
+const HELD: usize = usize::MAX;
 /// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
@@ -83,13 +88,16 @@ impl RowStream {
         };
         let started = Instant::now();
         let statements = pieces.iter().filter_map(Piece::statement).count();
-        let mut session = source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
+        let mut session =
+            source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
         let mut clock = Clock::new(started.elapsed());
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(statement) => Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?),
+                Piece::Rows(statement) => {
+                    Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?)
+                }
             });
         }
         clock.enter();
@@ -100,7 +108,7 @@ impl RowStream {
             current: None,
             values,
             chunk: Vec::with_capacity(FIRST_CHUNK * 2),
-            full: FIRST_CHUNK,
+            full: HELD,
             flush: None,
             flush_armed: false,
             rows: 0,
@@ -141,6 +149,9 @@ impl RowStream {
                         self.chunk.truncate(begin);
                         return Poll::Ready(Err(error));
                     }
+                    if self.full == HELD && rows.cardinality == Cardinality::Many {
+                        self.full = FIRST_CHUNK;
+                    }
                 }
                 None => self.end_rows()?,
             }
@@ -180,9 +191,9 @@ impl RowStream {
         Ok(())
     }
 
-    /// Ready when bytes wait and the source has had nothing for [`FLUSH_AFTER`] since the first of them did.
+    /// Ready when bytes wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of them did.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.chunk.is_empty() {
+        if self.chunk.is_empty() || self.full == HELD {
             return Poll::Pending;
         }
         let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));

@@ -8,14 +8,12 @@ mod read;
 mod source;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::fault::Faults;
-use crate::pool::PoolConfig;
-use crate::sql::Dialect;
+use crate::source::SourceConfig;
 
 /// Everything a server needs to know, read and checked.
 #[derive(Debug, Clone)]
@@ -61,56 +59,6 @@ impl Config {
     /// The faults of the SQL, in a file that is called `--sql`, and of the URL, in one called `URL`.
     pub fn single(url: &str, sql: &str) -> Result<Self, Faults> {
         read::single(url, sql)
-    }
-}
-
-/// One `[source.NAME]`.
-#[derive(Clone)]
-pub struct SourceConfig {
-    /// Its name.
-    pub name: String,
-    /// Its URL, secrets included; never printed.
-    pub url: String,
-    /// The dialect that the URL's scheme stands for.
-    pub dialect: Dialect,
-    /// The pool's limits.
-    pub pool: PoolConfig,
-    /// Prepared statements kept per connection.
-    pub statement_cache: usize,
-    /// Rows per fetch; 0: all in one, which is the fastest and holds no more memory.
-    pub fetch_rows: usize,
-    /// The largest row, in bytes as the database sends it.
-    pub max_row_bytes: usize,
-    /// How long a statement may run in the database; `None`: as long as it wants.
-    pub statement_timeout: Option<Duration>,
-    /// SQL scripts that fill a SQLite file that does not exist yet.
-    pub create: Vec<PathBuf>,
-}
-
-impl fmt::Debug for SourceConfig {
-    /// Without the URL, which may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceConfig")
-            .field("name", &self.name)
-            .field("pool", &self.pool)
-            .finish_non_exhaustive()
-    }
-}
-
-impl SourceConfig {
-    /// A source with every setting at its default.
-    pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
-        Self {
-            name: name.into(),
-            url: url.into(),
-            dialect,
-            pool: PoolConfig::default(),
-            statement_cache: 1000,
-            fetch_rows: 0,
-            max_row_bytes: 16 << 20,
-            statement_timeout: None,
-            create: Vec::new(),
-        }
     }
 }
 

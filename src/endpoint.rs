@@ -12,9 +12,9 @@ use bytes::Bytes;
 use rowstream_encode::{Column, Format};
 
 use crate::Error;
-
 use crate::params::Param;
 use crate::source;
+pub use crate::sql::Cardinality;
 
 /// A path template with its parameters and the statements behind it, read and checked.
 #[derive(Debug, Clone)]
@@ -119,17 +119,6 @@ impl Origin {
     }
 }
 
-/// How many rows a statement answers with, and so what stands in the body for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cardinality {
-    /// `:many`: a list of objects.
-    Many,
-    /// `:one`: an object, or `null`; a second row is an error.
-    One,
-    /// `:value`: the only column of the only row, or `null`; a second row or column is an error.
-    Value,
-}
-
 /// Who may call an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorization {
@@ -169,7 +158,9 @@ impl Endpoint {
     /// One that is not.
     pub fn check_key(&self, columns: &[Column]) -> Result<(), Error> {
         match self.key.iter().find(|key| !columns.iter().any(|column| column.name == **key)) {
-            Some(key) => Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result"))),
+            Some(key) => {
+                Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result")))
+            }
             None => Ok(()),
         }
     }

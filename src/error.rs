@@ -160,7 +160,8 @@ impl Error {
         }
         if !self.parameters().is_empty() {
             let wrong = self.parameters().iter();
-            problem["parameters"] = wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
+            problem["parameters"] =
+                wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
         }
         problem.to_string() + "\n"
     }

@@ -8,6 +8,9 @@
 //!
 //! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
 
+// Tests may unwrap; what runs in production may not.
+#![warn(clippy::unwrap_used)]
+
 pub mod access_log;
 pub mod admission;
 pub mod auth;

@@ -29,7 +29,7 @@ use crate::params::{self, ParamValue};
 use crate::route::{Match, Router};
 use crate::source::Source;
 
-/// What endpoints can be asked with.
+/// What every path can be asked with.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
@@ -93,7 +93,8 @@ impl App {
     /// Answers a request.
     pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
-        let mut record = Record { entry: Entry::new(self.log, &request), outcome: None, app: Arc::clone(&self) };
+        let mut record =
+            Record { entry: Entry::new(self.log, &request), outcome: None, app: Arc::clone(&self) };
         let mut response = match self.answer(&request, &mut record).await {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
@@ -111,14 +112,13 @@ impl App {
     async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
-            return own_path(own);
+            let answer = own_path(own)?;
+            return Ok(self.without_query(request)?.unwrap_or(answer));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
-        match *request.method() {
-            Method::GET | Method::HEAD => {}
-            Method::OPTIONS => return Ok(self.options(request.headers())),
-            _ => return Err(Error::new("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "endpoints are read with GET")),
+        if let Some(answer) = self.without_query(request)? {
+            return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         let query = read_query(endpoint, &found, request)?;
@@ -131,7 +131,8 @@ impl App {
     /// Runs the statements up to the first chunk.
     async fn run(&self, query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let permit = self.admission.admit()?;
-        let source = self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
+        let source =
+            self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
         let mut response = head(&query);
         let mut stream = RowStream::open(query.endpoint, source, query.format, query.values).await?;
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
@@ -141,7 +142,21 @@ impl App {
             response.headers_mut().insert(header::CONTENT_LENGTH, first.len().into());
             return Ok(response.map(|()| Answer::Whole(first)));
         }
-        Ok(response.map(|()| Answer::Stream(Box::new(Streaming { first: Some(first), stream, _permit: permit }))))
+        Ok(response
+            .map(|()| Answer::Stream(Box::new(Streaming { first: Some(first), stream, _permit: permit }))))
+    }
+
+    /// The answer to a method that asks for nothing of the path itself; `None` for those that read it.
+    fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<Answer>>, Error> {
+        match *request.method() {
+            Method::GET | Method::HEAD => Ok(None),
+            Method::OPTIONS => Ok(Some(self.options(request.headers()))),
+            _ => Err(Error::new(
+                "method_not_allowed",
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path is read with GET",
+            )),
+        }
     }
 
     /// `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
@@ -150,7 +165,9 @@ impl App {
         *response.status_mut() = StatusCode::NO_CONTENT;
         let out = response.headers_mut();
         out.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
-        if let (Some(cors), true) = (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)) {
+        if let (Some(cors), true) =
+            (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
+        {
             out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW));
             out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
             if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
@@ -162,7 +179,11 @@ impl App {
 }
 
 /// Checks what the request asks for.
-fn read_query<'a, B>(endpoint: &'a Endpoint, found: &Match, request: &Request<B>) -> Result<Query<'a>, Error> {
+fn read_query<'a, B>(
+    endpoint: &'a Endpoint,
+    found: &Match,
+    request: &Request<B>,
+) -> Result<Query<'a>, Error> {
     let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
@@ -197,7 +218,11 @@ fn own_path(path: &str) -> Result<Response<Answer>, Error> {
 }
 
 fn no_endpoint(path: &str) -> Error {
-    Error::new("no_endpoint", StatusCode::NOT_FOUND, format!("there is no endpoint {}", crate::fault::shown(path)))
+    Error::new(
+        "no_endpoint",
+        StatusCode::NOT_FOUND,
+        format!("there is no endpoint {}", crate::fault::shown(path)),
+    )
 }
 
 /// A problem document (RFC 9457).
@@ -233,7 +258,9 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
         return;
     }
     headers.append(header::VARY, HeaderValue::from_static("origin"));
-    if let Some(origin) = origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())) {
+    if let Some(origin) =
+        origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()))
+    {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     }
 }
@@ -335,7 +362,10 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BrokenOff;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         match ready!(self.poll_chunk(cx)) {
             Some(Ok(chunk)) => {
                 self.record.entry.bytes += chunk.len() as u64;

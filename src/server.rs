@@ -8,14 +8,19 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Version;
+use http_body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -34,6 +39,8 @@ const HTTP_BUFFER: usize = 32 * 1024;
 const BACKLOG: i32 = 1024;
 /// How long a client may take to send a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
@@ -71,8 +78,10 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 /// The signal handlers cannot be installed.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     let mut stop = Signals::new()?;
-    for source in app.sources().cloned() {
-        tokio::spawn(async move { source.reap().await });
+    let mut reapers = JoinSet::new();
+    for source in app.sources() {
+        let source = source.clone();
+        reapers.spawn(async move { source.reap().await });
     }
     let (state, watcher) = watch::channel(State::Serving);
     let mut connections = JoinSet::new();
@@ -101,7 +110,19 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
+    reapers.shutdown().await;
+    cancelled().await;
     Ok(())
+}
+
+/// Waits until the statements that were broken off are cancelled in their databases, which tasks of their own do: a database
+/// goes on with a statement whose client has just gone. No other tasks are left by now.
+async fn cancelled() {
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let deadline = tokio::time::Instant::now() + CANCEL_TIMEOUT;
+    while tasks.num_alive_tasks() > 0 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 async fn all_done(connections: &mut JoinSet<()>) {
@@ -109,7 +130,10 @@ async fn all_done(connections: &mut JoinSet<()>) {
 }
 
 /// The next connection, once there is room for it.
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
     let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
@@ -127,16 +151,30 @@ async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, to
 async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Receiver<State>) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
+    let reset = Arc::new(AtomicBool::new(false));
+    let stream = ResettingStream { stream, reset: Arc::clone(&reset) };
+    let ends_by_close = Arc::clone(&reset);
     let service = service_fn(move |request| {
-        let app = Arc::clone(&app);
-        async move { Ok::<_, Infallible>(app.respond(request).await) }
+        let (app, ends_by_close) = (Arc::clone(&app), Arc::clone(&ends_by_close));
+        async move {
+            let version = request.version();
+            let response = app.respond(request).await;
+            let unframed = version == Version::HTTP_10 && response.body().size_hint().exact().is_none();
+            ends_by_close.store(unframed, Ordering::Relaxed);
+            Ok::<_, Infallible>(response)
+        }
     });
     let builder = http_builder();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     loop {
         tokio::select! {
             // What breaks a connection is told by the access log, request by request.
-            _ = connection.as_mut() => return,
+            ended = connection.as_mut() => {
+                if ended.is_ok() {
+                    reset.store(false, Ordering::Relaxed);
+                }
+                return;
+            }
             Ok(()) = state.changed() => match *state.borrow() {
                 State::Ended => return,
                 State::Draining => connection.as_mut().graceful_shutdown(),
@@ -146,13 +184,61 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
     }
 }
 
+/// A socket that is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which
+/// has no chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
+struct ResettingStream {
+    stream: TcpStream,
+    reset: Arc<AtomicBool>,
+}
+
+impl Drop for ResettingStream {
+    fn drop(&mut self) {
+        if self.reset.load(Ordering::Relaxed) {
+            // It can only fail where the socket is gone already.
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for ResettingStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for ResettingStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
 fn http_builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HTTP_BUFFER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())

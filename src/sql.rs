@@ -9,7 +9,17 @@ use std::fmt;
 use std::ops::Range;
 
 use self::lexer::{Kind, Lexer, Token};
-use crate::endpoint::Cardinality;
+
+/// How many rows a statement answers with, and so what stands in the body for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cardinality {
+    /// `:many`: a list of objects.
+    Many,
+    /// `:one`: an object, or `null`; a second row is an error.
+    One,
+    /// `:value`: the only column of the only row, or `null`; a second row or column is an error.
+    Value,
+}
 
 /// Whose SQL it is: the dialects differ in what quotes, comments and brackets mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

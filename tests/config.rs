@@ -441,11 +441,7 @@ fn faults_of_the_configuration() {
             endpoint,
             "1:10: the value is no address to listen on\n    hint: write host and port: \"127.0.0.1:8080\", \"[::]:80\"",
         ),
-        (
-            "[source.a]\nurl = \"postgres://h\"\ncreate = [\"a\"]",
-            endpoint,
-            "3:10: only SQLite files are created\n    hint: leave out `create`",
-        ),
+        ("[source.a]\nurl = \"postgres://h\"\ncreate = [\"a\"]", endpoint, "3:11: there is no file `a`"),
         ("[source]\na = 1", endpoint, "2:5: `a` must be a table, not an integer"),
     ] {
         let report = Folder::new(text, files).report().replace("rowstream.toml:", "");

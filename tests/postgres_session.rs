@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use rowstream::Error;
 use rowstream::body::RowStream;
-use rowstream::config::{Config, SourceConfig};
+use rowstream::config::Config;
 use rowstream::endpoint::Endpoint;
 use rowstream::params::{ParamType, ParamValue};
+use rowstream::source::SourceConfig;
 use rowstream::source::{Session, Snapshot, Source, Statement};
 use rowstream_encode::{Format, RowEncoder, Shape};
 use support::{Cut, Faults, Pieces, TcpProxy, TestDb, logins, pg_port};
@@ -510,7 +511,7 @@ async fn a_column_whose_type_changes_is_never_misread() {
         match run(&source, sql).await {
             Ok(line) => assert_eq!(line, expected),
             Err(error) => {
-                assert_eq!((error.code(), error.status().as_u16()), ("statement_changed", 503), "{error:?}")
+                assert_eq!((error.code(), error.status().as_u16()), ("statement_changed", 503), "{error:?}");
             }
         }
         assert_eq!(run(&source, sql).await.unwrap(), expected, "after {change}");
@@ -552,7 +553,7 @@ async fn statements_cannot_write() {
 async fn a_statement_has_its_time() {
     let db = TestDb::new().await;
     let asked = Asked::new(&db.url(), "select 1", |source| {
-        source.statement_timeout = Some(Duration::from_millis(200))
+        source.statement_timeout = Some(Duration::from_millis(200));
     });
     let pid = backend(&asked.source).await;
     let began = Instant::now();
@@ -788,11 +789,13 @@ async fn play(mut socket: TcpStream, script: &[Vec<u8>], after: After) -> std::i
             _ => return Ok(()),
         }
     }
-    while after == After::Repeat {
+    if after != After::Repeat {
+        return Ok(());
+    }
+    loop {
         socket.write_all(script.last().unwrap()).await?;
         tokio::task::yield_now().await;
     }
-    Ok(())
 }
 
 /// Reads up to what asks for an answer: the start-up, a password, a query, or a Sync. False for a cancel request.

@@ -114,7 +114,7 @@ impl Oracle {
                 Ok(line) if same(&line, &expected) => {}
                 Ok(line) => write!(differing, "\n{ours}\n    ours: {line}  oracle: {expected}").unwrap(),
                 Err(error) => {
-                    write!(differing, "\n{ours}\n    error: {error:?}\n  oracle: {expected}").unwrap()
+                    write!(differing, "\n{ours}\n    error: {error:?}\n  oracle: {expected}").unwrap();
                 }
             }
         }
@@ -684,7 +684,7 @@ fn value(kind: &str, random: &mut Random) -> String {
             0 => random
                 .pick(&["infinity", "-infinity", "0001-01-01 BC", "5874897-12-31", "2000-02-29"])
                 .to_owned(),
-            _ => era(random.below(6000), format!("{:02}-{:02}", random.below(12) + 1, random.below(28) + 1)),
+            _ => era(random.below(6000), &format!("{:02}-{:02}", random.below(12) + 1, random.below(28) + 1)),
         },
         "time" => clock(random),
         "timestamp" | "timestamptz" => match random.below(10) {
@@ -692,7 +692,7 @@ fn value(kind: &str, random: &mut Random) -> String {
             _ => {
                 let day =
                     format!("{:02}-{:02} {}", random.below(12) + 1, random.below(28) + 1, clock(random));
-                era(random.below(6000), day)
+                era(random.below(6000), &day)
             }
         },
         "interval" => {
@@ -714,7 +714,7 @@ fn finite32(random: &mut Random) -> f32 {
 }
 
 /// Years from 2000 on up to 4999, and before that back to 1000 BC.
-fn era(year: u64, rest: String) -> String {
+fn era(year: u64, rest: &str) -> String {
     match year {
         0..5000 => format!("{:04}-{rest}", year + 1),
         _ => format!("{:04}-{rest} BC", year - 4999),

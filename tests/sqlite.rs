@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowstream::Error;
-use rowstream::config::SourceConfig;
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::PoolConfig;
+use rowstream::source::SourceConfig;
 use rowstream::source::sqlite::{Session, Source, create_missing};
 use rowstream::source::{Snapshot, Statement};
 use rowstream::sql::Dialect;

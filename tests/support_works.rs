@@ -1,8 +1,6 @@
 //! Tests of what the other tests stand on: a client that calls a cut body whole, or a proxy that does not cut, would make
 //! them all pass for nothing.
 
-#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
-
 mod support;
 
 use std::net::SocketAddr;
@@ -429,4 +427,20 @@ async fn the_other_commands_are_run_to_their_end() {
     let output = rowstream(&["no-such-command"]).await;
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
+}
+
+/// The example of CONTRIBUTING.md, with both builds of the real server and both clients.
+#[tokio::test]
+async fn rows_arrive_whole() {
+    let db = TestDb::new().await;
+    db.execute("create table t as select generate_series(1, 3) as n").await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/t.sql", "select n from t order by n")];
+    for launch in [Launch::files(&files), Launch::files(&files).release()] {
+        let server = launch.start().await;
+        for reply in [get(&server.url("/t")).await, get_h2c(&server.url("/t")).await] {
+            assert_eq!(reply.ended, Ended::Complete);
+            assert_eq!(reply.text(), r#"[{"n":1},{"n":2},{"n":3}]"#);
+        }
+    }
 }

@@ -7,11 +7,11 @@ use rowstream_encode::{Column, Format};
 
 use super::Failure;
 use crate::Error;
-use crate::config::{Config, SourceConfig};
+use crate::config::Config;
 use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement};
 use crate::fault::{Fault, place};
 use crate::params::{Param, ParamPlace};
-use crate::source::{Snapshot, Source};
+use crate::source::{Snapshot, Source, SourceConfig};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(super) struct Args {
     config: PathBuf,
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.config)?;
     let faults = super::block_on(async { Ok(check(&config).await) })?;
     match faults {
@@ -122,7 +122,9 @@ fn describe_param(param: &Param) -> String {
     let list = if param.list { "[]" } else { "" };
     let need = match &param.default {
         None => "required".to_owned(),
-        Some(value) => value.postgres_text().map_or_else(|| "optional".to_owned(), |text| format!("default {text}")),
+        Some(value) => {
+            value.postgres_text().map_or_else(|| "optional".to_owned(), |text| format!("default {text}"))
+        }
     };
     format!("    {} {}{list} ({place}, {need})\n", param.name, param.kind.name())
 }
@@ -133,6 +135,7 @@ fn describe_result(statement: &Statement, columns: &[Column]) -> String {
         Cardinality::One => ":one",
         Cardinality::Value => ":value",
     };
-    let columns: Vec<_> = columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
+    let columns: Vec<_> =
+        columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
     format!("    {} {kind} -> {}\n", statement.name, columns.join(", "))
 }

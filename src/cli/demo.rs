@@ -1,10 +1,140 @@
-//! `rowstream demo`.
+//! `rowstream demo`: the worked examples in one folder, with one source and nothing to set up.
+//!
+//! This file writes the folder and says what to try; filling the database and serving are as for any configuration.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use http::StatusCode;
+
 use super::Failure;
+use super::serve::{ListenArgs, serve};
+use crate::Error;
+use crate::config::Config;
 
-/// Demo.
+/// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// The folder to write to; what exists there is used as it is.
+    #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
+    dir: PathBuf,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
 
-pub(super) fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Message("not yet".into()))
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::load(&write(&args.dir)?)?;
+    serve(config, args.listen, |url| eprintln!("\n{}", banner(url)))
+}
+
+const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.
+listen    = "127.0.0.1:8080"
+endpoints = "endpoints"
+
+# Delete demo.db, and the next start makes it again.
+[source.demo]
+url    = "sqlite:demo.db"
+create = ["data/authors.sql", "data/events.sql", "data/films.sql", "data/articles.sql"]
+
+# articles.html is opened from a file, or from wherever you put it.
+[cors]
+origins = ["*"]
+"#;
+
+/// The files below the folder, and what is in them.
+const FILES: [(&str, &str); 12] = [
+    ("rowstream.toml", CONFIG),
+    ("data/authors.sql", include_str!("../../examples/authors/data/sqlite.sql")),
+    ("data/events.sql", include_str!("../../examples/events/data/sqlite.sql")),
+    ("data/films.sql", include_str!("../../examples/films/data/sqlite.sql")),
+    ("data/articles.sql", include_str!("../../examples/articles/data/sqlite.sql")),
+    ("endpoints/authors.sql", include_str!("../../examples/authors/endpoints/authors.sql")),
+    ("endpoints/authors/{id}.sql", include_str!("../../examples/authors/endpoints/authors/{id}.sql")),
+    ("endpoints/events.sql", include_str!("../../examples/events/endpoints/events.sql")),
+    ("endpoints/films.sql", include_str!("../../examples/films/endpoints/films.sql")),
+    ("endpoints/films/{id}.sql", include_str!("../../examples/films/endpoints/films/{id}.sql")),
+    ("endpoints/articles.sql", include_str!("../../examples/articles/endpoints/articles.sql")),
+    ("articles.html", include_str!("../../examples/articles/page.html")),
+];
+
+/// Writes the demo into `dir`, which is made if need be, and returns the path of its configuration. Files that exist
+/// are left as they are: what a user has changed stays, and the data are made once.
+///
+/// # Errors
+/// A file or folder cannot be written.
+fn write(dir: &Path) -> Result<PathBuf, Error> {
+    for (name, text) in FILES {
+        let path = dir.join(name);
+        write_new(&path, text).map_err(|error| failed(&path, error))?;
+    }
+    Ok(dir.join("rowstream.toml"))
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Error {
+    let message = format!("{} cannot be written: {error}", path.display());
+    Error::new("demo_failed", StatusCode::INTERNAL_SERVER_ERROR, message).cause(error)
+}
+
+/// What to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the end).
+fn banner(base_url: &str) -> String {
+    format!(
+        "Try, in another terminal:
+
+  curl {base_url}/authors | head -c 500                100,000 authors as a JSON array
+  curl {base_url}/authors.ndjson | head -n 2           the same, one object a line
+  curl {base_url}/authors/4711                         one of them
+  curl '{base_url}/events?maxEvents=2'                 payment events, of which there are 1,000,000
+  curl '{base_url}/events?lastEventNo=999998'          those after the last one that you have
+  curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
+  curl {base_url}/films/7                              a point look-up
+  curl {base_url}/articles | tail -c 60                a document around the rows
+
+The files are yours to change. articles.html among them is a page that fills a table while the rows come.
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exists_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("rowstream-demo");
+        let config = write(&dir).unwrap();
+        assert_eq!(fs::read_to_string(&config).unwrap(), CONFIG);
+        fs::write(&config, "mine").unwrap();
+        fs::remove_file(dir.join("endpoints/films/{id}.sql")).unwrap();
+        assert_eq!(write(&dir).unwrap(), config);
+        assert_eq!(fs::read_to_string(&config).unwrap(), "mine");
+        assert!(dir.join("endpoints/films/{id}.sql").exists());
+    }
+
+    #[test]
+    fn every_url_of_the_banner_has_an_endpoint() {
+        let banner = banner("http://h");
+        for url in
+            banner.split_whitespace().filter_map(|word| word.trim_matches('\'').strip_prefix("http://h/"))
+        {
+            let path = url.split('?').next().unwrap_or_default().trim_end_matches(".ndjson");
+            let file = match path.split_once('/') {
+                Some((list, _)) => format!("endpoints/{list}/{{id}}.sql"),
+                None => format!("endpoints/{path}.sql"),
+            };
+            assert!(FILES.iter().any(|(name, _)| *name == file), "{url}");
+        }
+    }
 }

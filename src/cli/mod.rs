@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod query;
 mod serve;
+mod token;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ enum Command {
     Demo(demo::Args),
     Query(query::Args),
     Check(check::Args),
+    Token(token::Args),
 }
 
 /// Why a command failed, as it is printed.
@@ -92,8 +94,9 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Query(args) => query::run(args),
-        Command::Check(args) => check::run(args),
+        Command::Query(args) => query::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Token(args) => token::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,11 +48,11 @@ fn parse_format(name: &str) -> Result<Format, String> {
     })
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::single(&args.url, &args.sql)?;
     match &args.output {
-        None => block_on(write_rows(&config, &args, io::stdout().lock())),
-        Some(path) => write_file(path, |file| block_on(write_rows(&config, &args, file))),
+        None => block_on(write_rows(&config, args, io::stdout().lock())),
+        Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
     }
 }
 
@@ -60,7 +60,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut partial = OsString::from(path);
     partial.push(".partial");
-    let file = File::create(&partial).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
+    let file =
+        File::create(&partial).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
     write(&file).inspect_err(|_| {
         let _ = fs::remove_file(&partial);
     })?;
@@ -71,7 +72,12 @@ fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> 
 async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result<(), Failure> {
     let endpoint = &config.endpoints[0];
     let source = Source::open(&config.sources[0])?;
-    let bound = params::bind(&endpoint.params, &[] as &[(&str, &str)], Some(&query_string(&args.param)), &http::HeaderMap::new())?;
+    let bound = params::bind(
+        &endpoint.params,
+        &[] as &[(&str, &str)],
+        Some(&query_string(&args.param)),
+        &http::HeaderMap::new(),
+    )?;
     let mut stream = RowStream::open(endpoint, &source, args.format, bound.values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
@@ -88,7 +94,11 @@ async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result
 /// The parameters as a request would carry them.
 fn query_string(pairs: &[(String, String)]) -> String {
     let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-    pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect::<Vec<_>>().join("&")
+    pairs
+        .iter()
+        .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
+        .collect::<Vec<_>>()
+        .join("&")
 }
 
 /// Rows, bytes and rate on stderr, where a person sees them and they do not mix with the rows.

@@ -42,7 +42,11 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Fills databases that are to be created, listens, says so, and serves until told to stop.
-pub(super) fn serve(mut config: Config, args: ListenArgs, on_listen: impl FnOnce(&str)) -> Result<(), Failure> {
+pub(super) fn serve(
+    mut config: Config,
+    args: ListenArgs,
+    on_listen: impl FnOnce(&str),
+) -> Result<(), Failure> {
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
@@ -50,7 +54,8 @@ pub(super) fn serve(mut config: Config, args: ListenArgs, on_listen: impl FnOnce
         source::sqlite::create_missing(source)?;
     }
     block_on(async {
-        let listener = server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
+        let listener =
+            server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));
         let app = Arc::new(App::new(config, args.log_format)?);
@@ -61,7 +66,9 @@ pub(super) fn serve(mut config: Config, args: ListenArgs, on_listen: impl FnOnce
 }
 
 fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
-    Failure::Message(format!("cannot listen on {address}: {error}\n    hint: choose another address with --listen HOST:PORT"))
+    Failure::Message(format!(
+        "cannot listen on {address}: {error}\n    hint: choose another address with --listen HOST:PORT"
+    ))
 }
 
 /// The bounds of the server in one line: what it can hold at most is configured, and known at start.
@@ -69,7 +76,12 @@ fn bounds(config: &Config) -> String {
     let pools: Vec<String> = config
         .sources
         .iter()
-        .map(|source| format!("source {}: {} connections, {} waiting", source.name, source.pool.max, source.pool.waiting))
+        .map(|source| {
+            format!(
+                "source {}: {} connections, {} waiting",
+                source.name, source.pool.max, source.pool.waiting
+            )
+        })
         .collect();
     format!("at most {} streams; {}", config.limits.max_streams, pools.join("; "))
 }

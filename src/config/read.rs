@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::source::{self, UrlFault, set};
-use super::{Config, Cors, Limits, SourceConfig, files};
+use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
 use crate::endpoint::{Authorization, Endpoint};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
+use crate::source::SourceConfig;
 
 /// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short
 /// enough that a change is seen.

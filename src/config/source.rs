@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::SourceConfig;
 use crate::fault::reader::{Table, Value};
 use crate::fault::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
+use crate::source::SourceConfig;
 use crate::sql::Dialect;
 
 /// The schemes of URLs, and whose SQL they stand for.
@@ -27,7 +27,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     set(&mut source.max_row_bytes, table.take("max_row_bytes").and_then(|value| value.size()));
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     if let Some(scripts) = table.take("create") {
-        source.create = read_scripts(&scripts, dialect, folder);
+        source.create = read_scripts(&scripts, folder);
     }
     table.finish();
     dialect.map(|_| source)
@@ -144,12 +144,9 @@ fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
     }
 }
 
-/// The paths of the scripts, which must be there.
-fn read_scripts(value: &Value<'_>, dialect: Option<Dialect>, folder: &Path) -> Vec<PathBuf> {
-    if dialect == Some(Dialect::Postgres) {
-        value.fault_with("only SQLite files are created", "leave out `create`");
-        return Vec::new();
-    }
+/// The paths of the scripts, which must be there. They stand for SQLite alone and are passed over elsewhere, so that the
+/// environment can name either database (`url = "${SHOP_URL:-sqlite:shop.db}"`).
+fn read_scripts(value: &Value<'_>, folder: &Path) -> Vec<PathBuf> {
     let scripts = value.strings().unwrap_or_default().into_iter();
     scripts
         .map(|(script, item)| {

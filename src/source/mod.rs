@@ -13,7 +13,10 @@
 //! acquired with a snapshot read the same state of the data.
 
 pub mod postgres;
+mod settings;
 pub mod sqlite;
+
+pub use settings::SourceConfig;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +24,6 @@ use std::task::{Context, Poll};
 use rowstream_encode::{Column, RowEncoder};
 
 use crate::Error;
-use crate::config::SourceConfig;
 use crate::params::{ParamType, ParamValue};
 use crate::sql::Dialect;
 
@@ -76,6 +78,7 @@ impl Source {
 }
 
 /// One connection of a source, held by one response.
+#[expect(clippy::large_enum_variant, reason = "one per response, which is boxed as a whole")]
 pub enum Session {
     /// A PostgreSQL connection.
     Postgres(postgres::Session),

@@ -1,7 +1,7 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
-//! how long, and how it ended) and [`test`] (the test command). It does not know what the tests test.
+//! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
 mod needs;
 mod postgres;

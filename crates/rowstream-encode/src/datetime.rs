@@ -34,8 +34,9 @@ pub(crate) fn write_date(days: i32, out: &mut Vec<u8>) {
 
 /// Appends a time, given in microseconds since midnight.
 ///
-/// MySQL's times are spans from -838:59:59 to 838:59:59: hours have as many digits as they need, and a sign.
+/// Beyond a day it is a span: hours have as many digits as they need, and a sign where there is one.
 pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
+    // MySQL's TIME goes from -838:59:59 to 838:59:59.
     if micros < 0 {
         out.push(b'-');
     }
@@ -101,7 +102,8 @@ impl LastDay {
         }
         let time = (micros - self.start) as u64;
         let seconds = (time / 1_000_000) as u32;
-        let ([h1, h2], [m1, m2], [s1, s2]) = (pair(seconds / 3600), pair(seconds / 60 % 60), pair(seconds % 60));
+        let ([h1, h2], [m1, m2], [s1, s2]) =
+            (pair(seconds / 3600), pair(seconds / 60 % 60), pair(seconds % 60));
         let (fraction, length) = fraction((time % 1_000_000) as u32);
 
         block[..10].copy_from_slice(&self.date);

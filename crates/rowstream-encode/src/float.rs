@@ -6,20 +6,30 @@
 
 /// Appends a 64-bit float; NaN and infinities as PostgreSQL spells them, without quotes.
 pub(crate) fn write_f64(float: f64, out: &mut Vec<u8>) {
+    let magnitude = float.abs();
     if !float.is_finite() {
-        return write_non_finite(float, out);
+        write_non_finite(float, out);
+    } else if float == 0.0 || (1e-4..1e15).contains(&magnitude) {
+        write_fixed(zmij::Buffer::new().format_finite(float), out);
+    } else {
+        let neighbours = [magnitude.next_down() as u128, magnitude as u128, magnitude.next_up() as u128];
+        let shortest = Decimal::parse(zmij::Buffer::new().format_finite(magnitude));
+        write_scientific(float.is_sign_negative(), shortest.inside(neighbours), out);
     }
-    let fixed = float == 0.0 || (1e-4..1e15).contains(&float.abs());
-    write_layout(zmij::Buffer::new().format_finite(float), fixed, out);
 }
 
 /// Appends a 32-bit float; NaN and infinities as PostgreSQL spells them, without quotes.
 pub(crate) fn write_f32(float: f32, out: &mut Vec<u8>) {
+    let magnitude = float.abs();
     if !float.is_finite() {
-        return write_non_finite(f64::from(float), out);
+        write_non_finite(f64::from(float), out);
+    } else if float == 0.0 || (1e-4..1e6).contains(&magnitude) {
+        write_fixed(zmij::Buffer::new().format_finite(float), out);
+    } else {
+        let neighbours = [magnitude.next_down() as u128, magnitude as u128, magnitude.next_up() as u128];
+        let shortest = Decimal::parse(zmij::Buffer::new().format_finite(magnitude));
+        write_scientific(float.is_sign_negative(), shortest.inside(neighbours), out);
     }
-    let fixed = float == 0.0 || (1e-4..1e6).contains(&float.abs());
-    write_layout(zmij::Buffer::new().format_finite(float), fixed, out);
 }
 
 fn write_non_finite(float: f64, out: &mut Vec<u8>) {
@@ -31,54 +41,96 @@ fn write_non_finite(float: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-/// Appends `shortest`, as zmij wrote it (`-1.5`, `100000.0`, `1.5e-7`), in PostgreSQL's layout.
-fn write_layout(shortest: &str, fixed: bool, out: &mut Vec<u8>) {
-    if fixed {
-        // zmij's own fixed range holds both of PostgreSQL's.
-        let text = shortest.strip_suffix(".0").unwrap_or(shortest);
-        return out.extend_from_slice(text.as_bytes());
+/// Appends `shortest` as zmij wrote it, whose own fixed range holds both of PostgreSQL's, without an empty fraction.
+fn write_fixed(shortest: &str, out: &mut Vec<u8>) {
+    let text = shortest.strip_suffix(".0").unwrap_or(shortest);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a decimal with one digit before the point, and the exponent as C's `%e` does: a sign, and two digits at
+/// least.
+fn write_scientific(negative: bool, decimal: Decimal, out: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    let (first, rest) = buffer.format(decimal.digits).split_at(1);
+    if negative {
+        out.push(b'-');
     }
-    let magnitude = match shortest.strip_prefix('-') {
-        Some(magnitude) => {
-            out.push(b'-');
-            magnitude
-        }
-        None => shortest,
-    };
-    let (mantissa, exponent) = split_exponent(magnitude);
-    write_scientific(mantissa, exponent, out);
-}
-
-/// Splits `12.5e-7` into `12.5` and -7; the exponent is 0 where none is written.
-fn split_exponent(magnitude: &str) -> (&str, i32) {
-    let (mantissa, exponent) = magnitude.split_once('e').unwrap_or((magnitude, "0"));
-    // zmij writes exponents of three digits at most: the parse cannot fail.
-    (mantissa, exponent.parse().unwrap_or_default())
-}
-
-/// Appends `mantissa`·10^`exponent` with one digit before the point: `1250.0`, 3 as `1.25e+06`.
-fn write_scientific(mantissa: &str, exponent: i32, out: &mut Vec<u8>) {
-    let point = mantissa.find('.').unwrap_or(mantissa.len());
-    let first = mantissa.find(|digit| matches!(digit, '1'..='9')).unwrap_or(0);
-    let start = out.len();
-    out.extend(mantissa[first..].bytes().filter(u8::is_ascii_digit));
-    let significant = out[start..].iter().rposition(|&digit| digit != b'0').unwrap_or(0) + 1;
-    out.truncate(start + significant);
-    if significant > 1 {
-        out.insert(start + 1, b'.');
+    out.extend_from_slice(first.as_bytes());
+    if !rest.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(rest.as_bytes());
     }
-    let shift = if first < point { point - first - 1 } else { 0 } as i32 - first.saturating_sub(point) as i32;
-    write_exponent(exponent + shift, out);
-}
-
-/// Appends an exponent as C's `%e` does: a sign, and two digits at least.
-fn write_exponent(exponent: i32, out: &mut Vec<u8>) {
+    let exponent = decimal.exponent + rest.len() as i32;
     out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
-    let magnitude = exponent.unsigned_abs();
-    if magnitude < 10 {
+    if exponent.abs() < 10 {
         out.push(b'0');
     }
-    out.extend_from_slice(itoa::Buffer::new().format(magnitude).as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(exponent.abs()).as_bytes());
+}
+
+/// `digits`·10^`exponent`; the last digit is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decimal {
+    digits: u128,
+    exponent: i32,
+}
+
+impl Decimal {
+    /// Reads what zmij writes for a float above 0: `1250000.0`, `0.00001`, `1.25e-7`.
+    fn parse(text: &str) -> Self {
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = whole.bytes().chain(fraction.bytes());
+        // At most 17 digits, and an exponent of three: neither can overflow.
+        let digits = digits.fold(0_u64, |digits, digit| 10 * digits + u64::from(digit - b'0'));
+        Self::new(digits.into(), exponent.parse::<i32>().unwrap_or_default() - fraction.len() as i32)
+    }
+
+    fn new(mut digits: u128, mut exponent: i32) -> Self {
+        while digits != 0 && digits.is_multiple_of(10) {
+            digits /= 10;
+            exponent += 1;
+        }
+        Self { digits, exponent }
+    }
+
+    /// This, or the shortest decimal inside of the float's interval where this lies on its edge.
+    ///
+    /// The decimals that read back as a float lie between the midpoints to its neighbours. Whether a midpoint does
+    /// too hangs on the reader's rounding, so PostgreSQL leaves the midpoints out (`d2s.c`, `acceptBounds`) and zmij
+    /// lets them in: `1e23`, a midpoint, is `9.999999999999999e+22` there.
+    /// `neighbours` are the float before, the float, and the one after. Only where they are whole numbers, from 2^53
+    /// and 2^24 on, can a midpoint be as short as this. Beyond 2^128, where that happens to a handful of floats, they are left.
+    fn inside(self, neighbours: [u128; 3]) -> Self {
+        let [below, float, above] = neighbours;
+        match self.whole() {
+            Some(whole) if whole < float && float - whole == (float - below) / 2 => {
+                self.rounded(float, whole)
+            }
+            Some(whole) if whole > float && whole - float == (above - float) / 2 => {
+                self.rounded(float, whole)
+            }
+            _ => self,
+        }
+    }
+
+    /// The whole number that this is, if it is one and below 2^128.
+    fn whole(self) -> Option<u128> {
+        let exponent = u32::try_from(self.exponent).ok()?;
+        self.digits.checked_mul(10_u128.checked_pow(exponent)?)
+    }
+
+    /// `float` rounded to the fewest digits that do not give `edge`.
+    fn rounded(self, float: u128, edge: u128) -> Self {
+        let round = |exponent: i32| Self::new(round_half_even(float, 10_u128.pow(exponent as u32)), exponent);
+        (0..self.exponent).rev().map(round).find(|decimal| decimal.whole() != Some(edge)).unwrap_or(self)
+    }
+}
+
+fn round_half_even(number: u128, unit: u128) -> u128 {
+    let (quotient, rest) = (number / unit, number % unit);
+    let up = rest > unit - rest || (rest == unit - rest && quotient % 2 == 1);
+    quotient + u128::from(up)
 }
 
 #[cfg(test)]
@@ -119,6 +171,10 @@ mod tests {
             (9_007_199_254_740_992.0, "9.007199254740992e+15"),
             (12_345_678_901_234_567.0, "1.2345678901234568e+16"),
             (1e20, "1e+20"),
+            // The next lie midway between two floats when cut by one digit.
+            (1e23, "9.999999999999999e+22"),
+            (-70_129_655_170_432_416.0, "-7.0129655170432416e+16"),
+            (2_f64.powi(60), "1.152921504606847e+18"),
             (1.5e300, "1.5e+300"),
             (5e-324, "5e-324"),
             (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
@@ -144,6 +200,8 @@ mod tests {
             (1e6, "1e+06"),
             (1_234_567.0, "1.234567e+06"),
             (16_777_216.0, "1.6777216e+07"),
+            (-85_449_536.0, "-8.5449536e+07"),
+            (107_495_296.0, "1.07495296e+08"),
             (0.0001, "0.0001"),
             (0.000_099, "9.9e-05"),
             (1e-5, "1e-05"),

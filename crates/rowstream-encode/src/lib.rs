@@ -10,12 +10,14 @@ mod float;
 mod format;
 mod hex;
 mod json;
+mod number;
 mod rows;
 mod template;
 mod value;
 
 pub use format::Format;
 pub use json::write_value;
+pub use number::is_json_number;
 pub use rows::{RowEncoder, Shape};
 pub use template::{Segment, Template, TemplateError};
 pub use value::{Column, Value};

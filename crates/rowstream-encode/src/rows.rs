@@ -206,7 +206,8 @@ mod tests {
             (Shape::Scalar, "null"),
             (Shape::Lines, "{}\n{}\n"),
         ] {
-            let rows: &[&[Value<'_>]] = if matches!(shape, Shape::Array | Shape::Lines) { &[&[], &[]] } else { &[&[]] };
+            let rows: &[&[Value<'_>]] =
+                if matches!(shape, Shape::Array | Shape::Lines) { &[&[], &[]] } else { &[&[]] };
             assert_eq!(encode(shape, &[], rows), expected, "{shape:?}");
         }
     }

@@ -6,7 +6,7 @@
 use postgres_types::Type;
 use rowstream_encode::{Value, write_value};
 
-use super::value::{BadField, boolean, number};
+use super::text::{BadField, boolean, number};
 
 /// How the text of an element becomes JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

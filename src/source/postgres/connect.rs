@@ -26,7 +26,7 @@ use super::statement::StatementCache;
 use super::url::{Host, SslMode, Target};
 use super::wire::Wire;
 use crate::Error;
-use crate::config::SourceConfig;
+use crate::source::SourceConfig;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;

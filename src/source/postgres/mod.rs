@@ -12,8 +12,8 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements, their cache, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling |
-//! | [`value`], [`array`] | field bytes to [`Value`](rowstream_encode::Value)s |
-//! | [`error`] | `ErrorResponse` to [`Error`](crate::Error) |
+//! | [`value`], [`text`], [`mod@array`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod array;
 mod connect;
@@ -21,6 +21,7 @@ mod error;
 mod session;
 mod socket;
 mod statement;
+mod text;
 mod url;
 mod value;
 mod wire;
@@ -30,8 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Snapshot;
 use crate::Error;
-use crate::config::SourceConfig;
 use crate::pool::Pool;
+use crate::source::SourceConfig;
 use connect::Connection;
 use statement::TypeInfo;
 

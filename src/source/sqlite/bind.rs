@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
+use rowstream_encode::is_json_number;
 use rusqlite::types::Value;
 
-use super::plan::is_json_number;
 use crate::params::ParamValue;
 
 /// The value that is bound for a parameter.
@@ -90,10 +90,7 @@ mod tests {
         assert_eq!(value(&ParamValue::Integer(i64::MIN)), Value::Integer(i64::MIN));
         assert_eq!(value(&ParamValue::Boolean(true)), Value::Integer(1));
         assert_eq!(value(&ParamValue::Number("9223372036854775807".into())), Value::Integer(i64::MAX));
-        assert_eq!(
-            value(&ParamValue::Number("9223372036854775808".into())),
-            Value::Real(9.223372036854775807e18)
-        );
+        assert_eq!(value(&ParamValue::Number("9223372036854775808".into())), Value::Real(2.0_f64.powi(63)));
         assert_eq!(value(&ParamValue::Number("-12.50".into())), Value::Real(-12.5));
         assert_eq!(value(&ParamValue::Date(jiff::civil::date(2024, 2, 29))), text("2024-02-29"));
         assert_eq!(value(&ParamValue::Json("{\"a\": 1}".into())), text("{\"a\": 1}"));

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::{fault, worker};
 use crate::Error;
-use crate::config::SourceConfig;
+use crate::source::SourceConfig;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
@@ -31,10 +31,7 @@ pub fn create_missing(config: &SourceConfig) -> Result<bool, Error> {
         return Ok(false);
     }
     let partial = beside(&file, ".partial");
-    let _lock = match lock(&partial, &file)? {
-        Some(lock) => lock,
-        None => return Ok(false),
-    };
+    let Some(_lock) = lock(&partial, &file)? else { return Ok(false) };
     fill(config, &partial)?;
     put_in_place(&partial, &file).map_err(|error| failed(&file, error))?;
     Ok(true)

@@ -33,9 +33,9 @@ use self::handover::{Batch, Command, Leaving, Link, Reply};
 use self::plan::Plan;
 use super::{Snapshot, Statement};
 use crate::Error;
-use crate::config::SourceConfig;
 use crate::params::ParamValue;
 use crate::pool::{Place, Pool};
+use crate::source::SourceConfig;
 
 /// A SQLite file with its pool.
 #[derive(Clone)]

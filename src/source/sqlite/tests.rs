@@ -7,18 +7,20 @@ use super::*;
 const SERIES: &str =
     "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000) select i, 'row' from n";
 
-fn source() -> Source {
+/// A source of one connection, and the folder that its file is in.
+fn source() -> (tempfile::TempDir, Source) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch("create table t (v)").unwrap();
     let settings = Settings {
         source: "test".to_owned(),
-        path: PathBuf::from(":memory:"),
+        path,
         statement_cache: 10,
         max_row_bytes: 1 << 20,
         statement_timeout: None,
     };
-    Source {
-        pool: Pool::new("test", crate::pool::PoolConfig { max: 1, ..Default::default() }),
-        settings: Arc::new(settings),
-    }
+    let pool = Pool::new("test", crate::pool::PoolConfig { max: 1, ..Default::default() });
+    (folder, Source { pool, settings: Arc::new(settings) })
 }
 
 async fn started(source: &Source) -> Session {
@@ -32,7 +34,7 @@ async fn started(source: &Source) -> Session {
 /// A client that does not read: the worker packs two batches and stops, and what it holds is bounded.
 #[tokio::test]
 async fn a_session_that_does_not_read_stops_the_worker() {
-    let source = source();
+    let (_folder, source) = source();
     let mut session = started(&source).await;
     assert!(poll_fn(|cx| session.poll_row(cx).map(|row| row.unwrap().is_some())).await);
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -54,12 +56,12 @@ async fn a_session_that_does_not_read_stops_the_worker() {
 
 #[tokio::test]
 async fn a_panic_of_the_worker_is_an_error_and_frees_the_place() {
-    let source = source();
+    let (_folder, source) = source();
     let mut session = started(&source).await;
     while poll_fn(|cx| session.poll_row(cx).map(|row| row.unwrap().is_some())).await {}
     session.phase = Phase::Streaming;
     session.link().send(Command::Panic);
-    let error = poll_fn(|cx| session.poll_row(cx).map(|row| row.err())).await.unwrap();
+    let error = poll_fn(|cx| session.poll_row(cx).map(Result::err)).await.unwrap();
     assert_eq!(error.code(), "internal");
     drop(session);
     assert_eq!(source.usage(), crate::pool::Usage { used: 0, idle: 0, waiting: 0 });

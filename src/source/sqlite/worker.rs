@@ -49,7 +49,7 @@ fn run(link: &Arc<Link>, settings: &Settings) {
 }
 
 fn open(settings: &Settings) -> Result<Connection, Error> {
-    if !settings.in_memory() && !settings.path.exists() {
+    if !settings.path.exists() {
         return Err(missing(settings));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -239,12 +239,6 @@ fn columns(statement: &rusqlite::Statement<'_>) -> Arc<[Column]> {
         type_name: column.decl_type().unwrap_or_default().to_owned(),
     };
     statement.columns().map(|it| column(&it)).collect()
-}
-
-impl Settings {
-    fn in_memory(&self) -> bool {
-        self.path.as_os_str() == ":memory:"
-    }
 }
 
 /// The file of a `sqlite:` URL: `sqlite:PATH` or `sqlite:///PATH`.

@@ -1,0 +1,15 @@
+/*
+summary = "Payment events after an event number"
+body    = { events = "$rows" }
+key     = ["eventNo"]
+[params]
+lastEventNo = { type = "integer", default = 0, summary = "the last number you have" }
+maxEvents   = { type = "integer", optional = true, min = 1 }
+*/
+select event_no as "eventNo", paymt_status as "paymentStatus",
+       status_chg_rsn as "statusChangeReason", status_chg_date as "statusChanged"
+from payment_event
+where event_no > :lastEventNo
+order by event_no
+-- No maximum is NULL, which PostgreSQL takes for a limit and SQLite does not: both take the largest number.
+limit coalesce(:maxEvents, 9223372036854775807)

@@ -1,0 +1,237 @@
+//! The articles page in a real browser: rows are seen before the last one has come, and half an answer is never called
+//! complete. The browser is headless Chromium, driven over W3C WebDriver.
+
+mod support;
+mod worked;
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use http::Request;
+use serde_json::{Value, json};
+use support::{Client, Cut, Faults, Launch, Pieces, Server, TcpProxy};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// How long the browser may take for anything, on a machine that compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Quiet, and without whatever Chromium does for its makers.
+const FLAGS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+
+/// A browser with one window. Dropping it ends it.
+struct Browser {
+    driver: Child,
+    address: SocketAddr,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    async fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = command.spawn().expect("chromedriver is installed: run `cargo xtask test`");
+        let port = read_port(&mut driver);
+        let profile = tempfile::tempdir().expect("a temporary folder");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut browser = Self { driver, address, session: String::new(), _profile: profile };
+        browser.open_session().await;
+        browser
+    }
+
+    async fn open_session(&mut self) {
+        let profile = format!("--user-data-dir={}", self._profile.path().display());
+        let arguments: Vec<&str> =
+            FLAGS.into_iter().chain([profile.as_str(), "--window-size=1200,900"]).collect();
+        let options = json!({ "browserName": "chrome", "goog:chromeOptions": { "args": arguments } });
+        let opened = self.post("/session", &json!({ "capabilities": { "alwaysMatch": options } })).await;
+        let id = opened["sessionId"].as_str();
+        self.session = id.unwrap_or_else(|| panic!("no browser, run `cargo xtask test`: {opened}")).into();
+    }
+
+    /// Sends a command; its `value`.
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let request = Request::post(format!("http://{}{path}", self.address))
+            .header("content-type", "application/json");
+        let reply = Client::HTTP1.send(request.body(body.to_string()).expect("the path is one")).await;
+        reply.json()["value"].take()
+    }
+
+    async fn open(&self, url: &str) {
+        self.post(&format!("/session/{}/url", self.session), &json!({ "url": url })).await;
+    }
+
+    /// Runs a script in the page; what it returns.
+    async fn run(&self, script: &str) -> Value {
+        let body = json!({ "script": script, "args": [] });
+        self.post(&format!("/session/{}/execute/sync", self.session), &body).await
+    }
+
+    /// Opens the articles page over its endpoint at `address`.
+    async fn open_articles(&self, address: &str) {
+        let page = worked::example("articles").join("page.html");
+        self.open(&format!("file://{}?url=http://{address}/articles", page.display())).await;
+    }
+
+    /// What the page shows at this moment.
+    async fn seen(&self) -> Seen {
+        let seen = self
+            .run(
+                "const at = (id) => document.getElementById(id);
+                 const shown = Array.from(at('body').children, (row) => Number(row.firstChild.textContent));
+                 return { state: at('state').textContent, kind: at('state').className, shown,
+                          rows: Number(at('rows').textContent.replaceAll(/[^0-9]/g, '')),
+                          button: at('button').textContent };",
+            )
+            .await;
+        let text = |name: &str| seen[name].as_str().unwrap_or_else(|| panic!("{seen}")).to_owned();
+        Seen {
+            state: text("state"),
+            kind: text("kind"),
+            button: text("button"),
+            rows: seen["rows"].as_u64().expect("a number"),
+            shown: seen["shown"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect(),
+        }
+    }
+
+    /// Waits until the page shows what is wanted. Whatever it shows until then goes through `check`, too.
+    async fn wait(&self, wanted: impl Fn(&Seen) -> bool, check: impl Fn(&Seen)) -> Seen {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let seen = self.seen().await;
+            check(&seen);
+            if wanted(&seen) {
+                return seen;
+            }
+            assert!(Instant::now() < deadline, "the page still shows {seen:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// The port that it chose, from what it says at its start. What it says later is read, so that its pipe never fills.
+fn read_port(driver: &mut Child) -> u16 {
+    let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let port = lines.by_ref().find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    std::thread::spawn(move || lines.for_each(drop));
+    port.expect("chromedriver does not start: run `cargo xtask test`")
+}
+
+impl Drop for Browser {
+    /// A driver that is killed leaves its browser behind, so the session is closed first.
+    fn drop(&mut self) {
+        let close = || {
+            let mut socket = TcpStream::connect(self.address)?;
+            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+            let request =
+                format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
+            socket.write_all(request.as_bytes())?;
+            socket.read(&mut [0; 1])
+        };
+        drop(close());
+        drop(self.driver.kill());
+        drop(self.driver.wait());
+    }
+}
+
+/// What a user sees of the page.
+#[derive(Debug)]
+struct Seen {
+    state: String,
+    kind: String,
+    button: String,
+    /// What it counted.
+    rows: u64,
+    /// The numbers of the articles in the table.
+    shown: Vec<u64>,
+}
+
+async fn articles() -> (Server, TempDir) {
+    let folder = worked::filled("articles", worked::program()).await;
+    let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+    (server, folder)
+}
+
+fn address(server: &Server) -> SocketAddr {
+    server.address().parse().expect("an address")
+}
+
+/// 20 MB are the whole; what has come by here is some 4,000 rows.
+const SOME: u64 = 1_000_000;
+
+#[tokio::test]
+async fn the_page_shows_rows_before_the_end_and_says_complete_at_the_end() {
+    let ((server, _folder), browser) = tokio::join!(articles(), Browser::start());
+    let stall = Faults { stall_after: Some(SOME), ..Faults::default() };
+    let proxy = TcpProxy::to_client(address(&server), stall).await;
+    browser.open_articles(&proxy.address().to_string()).await;
+
+    // The rest has not even left the proxy.
+    let seen = browser.wait(|seen| seen.rows > 1000 && seen.shown.len() == 200, |_| {}).await;
+    assert!(seen.rows < 100_000, "{seen:?}");
+    assert_eq!((seen.kind.as_str(), seen.state.as_str(), seen.button.as_str()), ("", "reading…", "Stop"));
+
+    proxy.resume();
+    let seen = browser.wait(|seen| seen.button == "Read", |_| {}).await;
+    assert_eq!((seen.kind.as_str(), seen.state.as_str()), ("complete", "complete: 100000 of 100000"));
+    assert_eq!(seen.shown, (99_801..=100_000).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_page_says_that_an_answer_broke_off_and_never_that_it_is_complete() {
+    let ((server, _folder), browser) = tokio::join!(articles(), Browser::start());
+    for cut in [Cut::Close, Cut::Reset] {
+        // A reset loses what the browser has not read yet: with the pauses it has read most.
+        let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(2) });
+        let faults = Faults { pieces, cut: Some((SOME, cut)), ..Faults::default() };
+        let proxy = TcpProxy::to_client(address(&server), faults).await;
+        broke_off(&browser, &proxy.address().to_string(), 100).await;
+    }
+    // A proxy that turns a cut into a clean end: only the document tells.
+    broke_off(&browser, &half_an_answer().await.to_string(), 2).await;
+}
+
+async fn broke_off(browser: &Browser, address: &str, at_least: u64) {
+    browser.open_articles(address).await;
+    let never_complete =
+        |seen: &Seen| assert!(!seen.state.starts_with("complete") && seen.kind != "complete", "{seen:?}");
+    let seen = browser.wait(|seen| seen.button == "Read", never_complete).await;
+    assert_eq!(seen.kind, "broken", "{seen:?}");
+    assert!(seen.state.starts_with(&format!("broken off after {} rows: ", seen.rows)), "{seen:?}");
+    assert!((at_least..100_000).contains(&seen.rows), "{seen:?}");
+    assert_eq!(seen.shown.last(), Some(&seen.rows), "the last row that came is seen");
+}
+
+/// A server whose body ends well, in the middle of the document.
+async fn half_an_answer() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let body = r#"{"_embedded":{"articles":[{"id":1},{"id":2},{"id"#;
+            let head = "HTTP/1.1 200 OK\r\naccess-control-allow-origin: *\r\ncontent-type: application/json";
+            let answer =
+                format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            tokio::spawn(async move {
+                drop(socket.read(&mut [0; 4096]).await);
+                drop(socket.write_all(answer.as_bytes()).await);
+            });
+        }
+    });
+    address
+}

@@ -1,0 +1,165 @@
+//! The README's claim about memory: whatever the size of a result, the number of readers or their haste, the server
+//! stays under 32 MB. Each case has a server process of its own, of the release build, and counts the rows: a server
+//! that sends less would need less.
+
+mod support;
+mod worked;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use support::{Client, Ended, Launch, Server, Streaming, TestDb, peak_memory_bytes};
+use tempfile::TempDir;
+use tokio::sync::Barrier;
+
+/// The product's promise.
+const CEILING: u64 = 32 * 1000 * 1000;
+const EVENTS: usize = 1_000_000;
+const AUTHORS: usize = 100_000;
+/// What each reader that stops reads: some 5 MB, which no buffer on the way holds.
+const PART: usize = 40_000;
+const STOPPED_READERS: usize = 50;
+const STOP: Duration = Duration::from_secs(2);
+
+fn release() -> PathBuf {
+    let given = std::env::var_os("ROWSTREAM_TEST_RELEASE_BIN");
+    given.expect("ROWSTREAM_TEST_RELEASE_BIN is not set: run `cargo xtask test`").into()
+}
+
+/// An example's data, on one of the databases.
+struct Data {
+    folder: TempDir,
+    db: Option<TestDb>,
+}
+
+impl Data {
+    async fn sqlite(example: &str) -> Self {
+        // By a process of its own: filling takes memory that serving does not.
+        let folder = worked::filled(example, &release()).await;
+        with_places_for_all(&folder);
+        Self { folder, db: None }
+    }
+
+    async fn postgres(example: &str) -> Self {
+        drop(release());
+        let folder = worked::copy(example);
+        with_places_for_all(&folder);
+        let script = folder.path().join("data/postgres.sql");
+        let db = TestDb::new().await;
+        db.execute(&std::fs::read_to_string(script).expect("the example has it")).await;
+        Self { folder, db: Some(db) }
+    }
+
+    async fn server(&self, variable: &str) -> Server {
+        let launch = Launch::folder(self.folder.path()).release();
+        match &self.db {
+            Some(db) => launch.variable(variable, &db.url()).start().await,
+            None => launch.start().await,
+        }
+    }
+}
+
+/// Every reader is to stream at the same time, so none may wait for a connection.
+fn with_places_for_all(folder: &TempDir) {
+    let path = folder.path().join("rowstream.toml");
+    let config = std::fs::read_to_string(&path).expect("it has one");
+    let (before, url) = config.split_once("\nurl").expect("it has a source");
+    std::fs::write(path, format!("{before}\npool = {{ max = {STOPPED_READERS} }}\nurl{url}"))
+        .expect("a file");
+}
+
+async fn open(client: Client, server: &Server, path: &str) -> Streaming {
+    let request = Request::get(server.url(path)).header("authorization", "Bearer example-reader-token");
+    let opened = client.open(request.body(String::new()).expect("the path is one")).await;
+    let stream = opened.unwrap_or_else(|fault| panic!("{path}: {fault}"));
+    assert_eq!(stream.status, StatusCode::OK, "{path}");
+    stream
+}
+
+/// Reads on until `rows` or the end, and keeps nothing.
+async fn read(stream: &mut Streaming, rows: usize) -> (usize, Option<Ended>) {
+    let mut read = 0;
+    while read < rows {
+        match stream.chunk().await {
+            Ok(chunk) => read += worked::newlines(&chunk),
+            Err(ended) => return (read, Some(ended)),
+        }
+    }
+    (read, None)
+}
+
+async fn read_all(client: Client, server: &Server, path: &str, rows: usize) {
+    let mut stream = open(client, server, path).await;
+    assert_eq!(read(&mut stream, usize::MAX).await, (rows, Some(Ended::Complete)), "{path}");
+}
+
+/// Reads half, waits until every other reader has, stops, and reads on to the end.
+async fn read_with_a_stop(server: &Server, all_half: &Barrier) {
+    let client = Client::HTTP1.receive_buffer(64 * 1024);
+    let mut stream = open(client, server, &format!("/events.ndjson?maxEvents={PART}")).await;
+    let (first, none) = read(&mut stream, PART / 2).await;
+    assert_eq!(none, None, "half of the rows are not all");
+    all_half.wait().await;
+    tokio::time::sleep(STOP).await;
+    assert_eq!(read(&mut stream, usize::MAX).await, (PART - first, Some(Ended::Complete)));
+}
+
+fn assert_small(server: &Server, what: &str) {
+    let peak = peak_memory_bytes(server.pid());
+    println!("peak memory of {what}: {:.1} MB", peak as f64 / 1e6);
+    assert!(peak < CEILING, "{what} took {peak} bytes");
+}
+
+async fn one_reader(data: &Data, database: &str) {
+    let server = data.server("EVENTS_URL").await;
+    read_all(Client::HTTP1, &server, "/events.ndjson", EVENTS).await;
+    assert_small(&server, &format!("one reader of 1,000,000 events from {database}"));
+}
+
+async fn fifty_that_stop(data: &Data, database: &str) {
+    let server = data.server("EVENTS_URL").await;
+    let all_half = Barrier::new(STOPPED_READERS);
+    join_all((0..STOPPED_READERS).map(|_| read_with_a_stop(&server, &all_half))).await;
+    assert_small(&server, &format!("50 readers that stop for two seconds from {database}"));
+}
+
+async fn twenty_readers(data: &Data, database: &str) {
+    let server = data.server("AUTHORS_URL").await;
+    join_all((0..20).map(|_| read_all(Client::HTTP1, &server, "/authors.ndjson", AUTHORS))).await;
+    assert_small(&server, &format!("20 readers of 100,000 authors from {database}"));
+}
+
+/// Runs futures at the same time, on this task.
+async fn join_all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut waiting: Vec<_> = futures.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        waiting.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_events_are_read_from_sqlite() {
+    let data = Data::sqlite("events").await;
+    one_reader(&data, "SQLite").await;
+    fifty_that_stop(&data, "SQLite").await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_events_are_read_from_postgres() {
+    let data = Data::postgres("events").await;
+    one_reader(&data, "PostgreSQL").await;
+    fifty_that_stop(&data, "PostgreSQL").await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_twenty_read_authors_from_sqlite() {
+    twenty_readers(&Data::sqlite("authors").await, "SQLite").await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_twenty_read_authors_from_postgres() {
+    twenty_readers(&Data::postgres("authors").await, "PostgreSQL").await;
+}
