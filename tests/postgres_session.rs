@@ -871,7 +871,8 @@ async fn a_peer_that_breaks_the_protocol_is_an_error() {
         ("ReadyForQuery twice", [ready(), ready()].concat()),
         ("ReadyForQuery without a status", [message(b'C', b"SELECT 1\0"), message(b'Z', b"")].concat()),
         ("PortalSuspended without end", message(b's', b"")),
-        ("nothing", Vec::new()),
+        ("a row behind the end", [message(b'C', b"SELECT 0\0"), row()].concat()),
+        ("two ends", message(b'C', b"SELECT 0\0")),
     ];
     for (what, answer) in rows {
         for answer in [[answer.clone(), end()].concat(), [row(), answer].concat()] {
