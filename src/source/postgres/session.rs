@@ -262,7 +262,9 @@ impl Session {
 
     #[inline]
     fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
-        let (Some((_, connection)), Some(prepared)) = (&self.held, &self.current) else {
+        // Rows stand after all that came before this statement, and before the end of it or of the portion.
+        let in_place = self.in_flight == 1 && !self.complete && !self.suspended;
+        let (Some((_, connection)), Some(prepared), true) = (&self.held, &self.current, in_place) else {
             self.broken = true;
             return Err(out_of_order());
         };
@@ -273,8 +275,8 @@ impl Session {
     /// Takes a message that is no row; true when the rows have ended.
     fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
         match frame.tag {
-            b'C' => self.complete = true,
-            b's' => self.suspended = true,
+            b'C' if !self.complete && !self.suspended => self.complete = true,
+            b's' if !self.complete && !self.suspended && self.shared.fetch_rows > 0 => self.suspended = true,
             b'E' => return Err(self.statement_error(frame)?),
             b'Z' => {
                 self.note_ready(frame)?;
@@ -374,11 +376,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let Some((place, connection)) = self.held.take() else { return };
+        let Some((place, mut connection)) = self.held.take() else { return };
         if self.broken {
             return;
         }
         if self.in_flight == 0 && connection.status == b'I' {
+            connection.wire.shrink();
             return place.give_back(connection);
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
@@ -392,6 +395,7 @@ impl Drop for Session {
 async fn recycle(shared: Arc<Shared>, place: Place<Connection>, mut connection: Connection, in_flight: u32) {
     let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight));
     if let Ok(Ok(())) = ready.await {
+        connection.wire.shrink();
         place.give_back(connection);
     }
 }

@@ -87,7 +87,7 @@ impl Target {
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            target.set(&decode(name)?, decode(value)?)?;
+            target.set(&decode(name)?, decode(value)?).map_err(|error| quote_no_password(error, query))?;
         }
         target.fill_defaults();
         Ok(target)
@@ -173,7 +173,20 @@ fn split_port(address: &str) -> Result<(&str, &str), UrlError> {
 fn parse_port(port: &str) -> Result<u16, UrlError> {
     match port {
         "" => Ok(5432),
-        port => port.parse().or_else(|_| refuse(format!("`{port}` is not a port"))),
+        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands in the place of the port.
+        port => {
+            port.parse().or_else(|_| refuse(format!("the URL's port is not a number up to 65535; {ESCAPES}")))
+        }
+    }
+}
+
+const ESCAPES: &str = "in a password, `/` is written as %2F, `?` as %3F and `@` as %40";
+
+/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters: these are not quoted.
+fn quote_no_password(error: UrlError, query: &str) -> UrlError {
+    match query.contains('@') {
+        true => UrlError(format!("the URL's parameters are not supported; {ESCAPES}")),
+        false => error,
     }
 }
 
@@ -230,7 +243,9 @@ mod tests {
     fn what_is_not_understood_is_refused_without_the_password() {
         for (url, message) in [
             ("mysql://x", "must begin with postgres://"),
-            ("postgres://u:secret@h:x/d", "`x` is not a port"),
+            ("postgres://u:secret@h:x/d", "port is not a number"),
+            ("postgres://u:secret/x@h/d", "`/` is written as %2F"),
+            ("postgres://u:12?secret=x@h/d", "`?` as %3F"),
             ("postgres://u:secret@h/d?sslmode=maybe", "sslmode `maybe`"),
             ("postgres://u:secret@h/d?replication=true", "`replication`"),
             ("postgres://u:secret@a,b/d", "several hosts"),

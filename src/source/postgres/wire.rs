@@ -150,6 +150,13 @@ impl Wire {
         }
     }
 
+    /// Gives back what a large message took, before the connection is idle. What came and is not consumed stays.
+    pub(super) fn shrink(&mut self) {
+        if self.read.len() > BUFFER && self.end - self.start <= BUFFER {
+            self.resize(BUFFER);
+        }
+    }
+
     fn resize(&mut self, size: usize) {
         let mut larger = vec![0; size].into_boxed_slice();
         let held = &self.read[self.start..self.end];
@@ -197,4 +204,51 @@ impl Wire {
 /// The connection failed or ended where more was to come.
 fn lost(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database was lost").cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    fn message(tag: u8, bytes: usize) -> Vec<u8> {
+        let length = u32::try_from(bytes + 4).unwrap().to_be_bytes();
+        [&[tag][..], &length, &vec![b'x'; bytes]].concat()
+    }
+
+    /// A buffer that one large row had grown stayed large for as long as its connection was idle: what followed the row came with
+    /// the last of its bytes, so there was no reading after it in which to shrink.
+    #[tokio::test]
+    async fn an_idle_connection_holds_no_large_buffer() {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Socket::Unix(client), 16 << 20);
+        let sending = tokio::spawn(async move {
+            let sent = [message(b'D', 3_000_000), message(b'C', 9), message(b'Z', 1)].concat();
+            server.write_all(&sent).await.unwrap();
+            server
+        });
+        let frame = wire.frame().await.unwrap();
+        assert_eq!((frame.tag, wire.body(&frame).len()), (b'D', 3_000_000));
+        assert!(wire.read.len() <= 8 << 20);
+        for tag in [b'C', b'Z'] {
+            assert_eq!(wire.frame().await.unwrap().tag, tag);
+        }
+        wire.shrink();
+        assert_eq!(wire.read.len(), BUFFER);
+        let mut server = sending.await.unwrap();
+        server.write_all(&message(b'N', 3)).await.unwrap();
+        assert_eq!(wire.frame().await.unwrap().tag, b'N');
+    }
+
+    #[tokio::test]
+    async fn a_length_alone_takes_no_memory() {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Socket::Unix(client), 1 << 30);
+        server.write_all(&[&[b'D'][..], &(900_000_000_u32).to_be_bytes(), &[0; 100]].concat()).await.unwrap();
+        drop(server);
+        assert!(wire.frame().await.is_err());
+        assert_eq!(wire.read.len(), BUFFER);
+    }
 }
