@@ -54,8 +54,8 @@ pub struct Entry {
     target: String,
     version: Version,
     started: Instant,
-    /// The response's status.
-    pub status: StatusCode,
+    /// The response's status; `None` while there is no head, also when the client leaves before it.
+    pub status: Option<StatusCode>,
     /// Rows handed over.
     pub rows: u64,
     /// Body bytes handed over.
@@ -73,7 +73,7 @@ impl Entry {
             target: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
             version: request.version(),
             started: Instant::now(),
-            status: StatusCode::OK,
+            status: None,
             rows: 0,
             bytes: 0,
             times: Times::default(),
@@ -96,7 +96,7 @@ impl Entry {
             self.method,
             one_line(&self.target),
             self.version,
-            self.status.as_u16(),
+            self.status.as_ref().map_or("-", StatusCode::as_str),
             outcome.name(),
             self.rows,
             self.bytes,
@@ -117,7 +117,7 @@ impl Entry {
             "method": self.method.as_str(),
             "target": self.target,
             "version": format!("{:?}", self.version),
-            "status": self.status.as_u16(),
+            "status": self.status.map(|status| status.as_u16()),
             "outcome": outcome.name(),
             "rows": self.rows,
             "bytes": self.bytes,

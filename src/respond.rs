@@ -99,7 +99,7 @@ impl App {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
         };
-        record.entry.status = response.status();
+        record.entry.status = Some(response.status());
         if let Some(cors) = &self.config.cors {
             cors_headers(cors, origin.as_ref(), response.headers_mut());
         }
