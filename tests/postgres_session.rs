@@ -40,6 +40,14 @@ select null as nothing, 1.50 as price;
 select 42
 "#;
 
+/// A connection is opened for each byte of the answer, so it is short.
+const SHORT: &str = r#"/* body = ["$a", "$b"] */
+-- name: a :many
+select n, nullif('x', 'x') as t from generate_series(1, 2) n;
+-- name: b :value
+select true
+"#;
+
 /// Rows for a long time. In `from`, the server would make all of them before it sends the first.
 const ENDLESS: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as x";
 
@@ -217,7 +225,7 @@ async fn a_result_in_fragments_of_any_size_is_the_same() {
 async fn a_connection_that_is_cut_anywhere_is_an_error() {
     let db = Arc::new(TestDb::new().await);
     let (proxy, url) = proxied(&db, Faults::default()).await;
-    let whole = Asked::new(&url, BODY, |_| {}).body().await.unwrap();
+    let whole = Asked::new(&url, SHORT, |_| {}).body().await.unwrap();
     let bytes = proxy.bytes_to_client();
     let mut all = JoinSet::new();
     for at in 0..bytes {
@@ -228,7 +236,7 @@ async fn a_connection_that_is_cut_anywhere_is_an_error() {
         all.spawn(async move {
             let how = if at % 2 == 0 { Cut::Close } else { Cut::Reset };
             let (_proxy, url) = proxied(&db, Faults { cut: Some((at, how)), ..Faults::default() }).await;
-            match timeout(LONG, Asked::new(&url, BODY, |_| {}).body()).await.expect("no hang") {
+            match timeout(LONG, Asked::new(&url, SHORT, |_| {}).body()).await.expect("no hang") {
                 Err(error) => assert_eq!(error.code(), "source_unavailable", "cut at {at}: {error:?}"),
                 Ok(body) => panic!("cut at {at} of {bytes}, and still {body} of {whole}"),
             }
@@ -1016,7 +1024,7 @@ async fn no_altered_conversation_makes_a_panic() {
                 _ => answer[at] = [0, 1, 0x7f, 0x80, 0xff][below(5)],
             }
         }
-        if all.len() >= 128 {
+        if all.len() >= 256 {
             let ended: Result<(), _> = all.join_next().await.unwrap();
             ended.unwrap_or_else(|fault| panic!("ROWSTREAM_TEST_SEED={seed}: {fault}"));
         }
