@@ -56,6 +56,8 @@ pub struct Session {
     current: Option<Arc<Prepared>>,
     /// ReadyForQuery messages still to come.
     in_flight: u32,
+    /// Whether the statement has failed, so that all that is to come is ReadyForQuery.
+    stopped: bool,
     /// Whether the current statement's CommandComplete has come.
     complete: bool,
     /// Whether the portal has more rows than were fetched.
@@ -85,6 +87,7 @@ impl Session {
             prepared: Vec::new(),
             current: None,
             in_flight: 0,
+            stopped: false,
             complete: false,
             suspended: false,
             in_transaction: false,
@@ -232,6 +235,7 @@ impl Session {
         self.in_flight += 1 + u32::from(begin);
         self.in_transaction |= begin;
         self.current = Some(prepared);
+        self.stopped = false;
         self.complete = false;
         self.suspended = false;
         Ok(())
@@ -317,6 +321,8 @@ impl Session {
     /// The error of the running statement; one that is no longer valid is forgotten, so that the next request prepares it anew.
     fn statement_error(&mut self, frame: &Frame) -> Result<Error, Error> {
         let error = self.error_of(frame)?;
+        // Behind a `begin` that failed, the statement itself is still to run.
+        self.stopped = self.in_flight == 1;
         let prepared = self.current.take();
         if let Some(prepared) = prepared.filter(|_| error.is_stale_statement()) {
             let connection = self.connection();
@@ -386,14 +392,22 @@ impl Drop for Session {
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(recycle(Arc::clone(&self.shared), place, connection, self.in_flight));
+            let runs = self.in_flight > 0 && !self.stopped;
+            let recycled = recycle(Arc::clone(&self.shared), place, connection, self.in_flight, runs);
+            runtime.spawn(recycled);
         }
     }
 }
 
-/// Brings a connection back to where its next user can begin, or closes it.
-async fn recycle(shared: Arc<Shared>, place: Place<Connection>, mut connection: Connection, in_flight: u32) {
-    let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight));
+/// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may still run on it.
+async fn recycle(
+    shared: Arc<Shared>,
+    place: Place<Connection>,
+    mut connection: Connection,
+    in_flight: u32,
+    runs: bool,
+) {
+    let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight, runs));
     if let Ok(Ok(())) = ready.await {
         connection.wire.shrink();
         place.give_back(connection);
@@ -404,8 +418,13 @@ async fn recycle(shared: Arc<Shared>, place: Place<Connection>, mut connection: 
 ///
 /// A cancel request travels on a connection of its own and could reach the backend late. Two things fence it: the server closes
 /// that connection only once the signal is sent, and behind it one more round trip must pass without an error.
-async fn settle(shared: &Shared, connection: &mut Connection, in_flight: u32) -> Result<(), Error> {
-    if in_flight > 0 {
+async fn settle(
+    shared: &Shared,
+    connection: &mut Connection,
+    in_flight: u32,
+    runs: bool,
+) -> Result<(), Error> {
+    if runs {
         shared.connector.cancel(connection).await?;
     }
     for _ in 0..in_flight {
