@@ -79,7 +79,7 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
     drop(demo);
     assert_eq!(identity(&folder), made);
 
-    // The port is taken before anything else is done with it, so the error names what to change.
+    // Two demos at once are easily started: the error says how to have both.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
     let dir = folder.to_str().expect("UTF-8");

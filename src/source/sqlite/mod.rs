@@ -2,7 +2,7 @@
 //!
 //! SQLite's library blocks, so each connection lives on a thread of its own, the worker ([`worker`]). Between it and the
 //! session stands one bounded hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
-//! read stops the worker, and what a stream holds is two batches, at most about 140 KB unless a row is larger.
+//! read stops the worker, and what a stream holds is two batches, at most about 72 KB unless a row is larger.
 //!
 //! The worker only steps and copies; what the values mean ([`plan`]) is decided where they are read. So the two threads
 //! share the work, and the worker, which is the bound, has the lesser part of it.

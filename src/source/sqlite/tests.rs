@@ -51,7 +51,7 @@ async fn a_session_that_does_not_read_stops_the_worker() {
         largest = largest.max(session.batch.as_ref().unwrap().rows.capacity());
     }
     assert_eq!(rows, 300_000);
-    assert!(largest <= 68 * 1024, "a batch grew to {largest} bytes");
+    assert!(largest <= 36 * 1024, "a batch grew to {largest} bytes");
 }
 
 #[tokio::test]
