@@ -2,9 +2,8 @@
 //!
 //! This file writes the folder and says what to try; filling the database and serving are as for any configuration.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use http::StatusCode;
 
@@ -71,15 +70,18 @@ fn write(dir: &Path) -> Result<PathBuf, Error> {
     Ok(dir.join("rowstream.toml"))
 }
 
+/// Writes a file that is not there yet. It appears under its name when it is whole: a half one would be taken for the user's.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    fs::write(&partial, text)?;
+    fs::rename(partial, path)
 }
 
 fn failed(path: &Path, error: io::Error) -> Error {

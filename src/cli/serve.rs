@@ -41,7 +41,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     serve(config, args.listen, |_| {})
 }
 
-/// Fills databases that are to be created, listens, says so, and serves until told to stop.
+/// Listens, fills databases that are to be created, says so, and serves until told to stop.
 pub(super) fn serve(
     mut config: Config,
     args: ListenArgs,
@@ -50,12 +50,13 @@ pub(super) fn serve(
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
-    for source in &config.sources {
-        source::sqlite::create_missing(source)?;
-    }
     block_on(async {
+        // First, so that a taken port is told before a database is filled.
         let listener =
             server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
+        for source in &config.sources {
+            source::sqlite::create_missing(source)?;
+        }
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));
         let app = Arc::new(App::new(config, args.log_format)?);
