@@ -1,8 +1,9 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
-//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
+//! Its parts: [`compare`] (the comparisons, which are a program of their own), [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
 //! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
+mod compare;
 mod needs;
 mod postgres;
 mod steps;
@@ -15,7 +16,11 @@ use postgres::Postgres;
 
 const USAGE: &str = "\
 usage: cargo xtask test [FILTER…]   everything that has to pass; with a FILTER only the tests whose names contain one
-       cargo xtask pg               a private PostgreSQL with the users of the tests, until Ctrl-C";
+       cargo xtask pg               a private PostgreSQL with the users of the tests, until Ctrl-C
+       cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
+                                    Rowstream beside others and the databases' floors; --quick tries whether it works
+       cargo xtask compare report [RUNDIR]
+                                    docs/performance.md again, from raw runs";
 
 /// What went wrong, for a person to read.
 type Result<T> = std::result::Result<T, String>;
@@ -27,6 +32,7 @@ fn main() -> ExitCode {
         ["test", filters @ ..] if !filters.iter().any(|word| word.starts_with('-')) => {
             exit(test::run(filters))
         }
+        ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["pg"] => exit(pg().map(|()| true)),
         _ => {
             eprintln!("{USAGE}");

@@ -32,6 +32,29 @@ const TOOLS: &[Tool] = &[
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 
+/// What the comparisons use besides. What is missing is left out of them, with a word in the report.
+const COMPARED: &[Tool] = &[
+    Tool { program: "postgres", package: "postgresql", why: "the database" },
+    Tool { program: "ss", package: "iproute2", why: "the memory of sockets" },
+    Tool { program: "sqlite3", package: "sqlite3", why: "a floor" },
+    Tool { program: "java", package: "default-jdk-headless", why: "the rivals in Java" },
+    Tool { program: "mvn", package: "maven", why: "builds them" },
+    Tool { program: "go", package: "golang-go", why: "the rival in Go; Debian 12's own is too old for it" },
+    Tool { program: "php", package: "php-cli", why: "the rival in PHP" },
+];
+
+/// Debian's packages that bring no program of their own.
+const COMPARED_LIBRARIES: &[&str] = &["php-pgsql"];
+
+/// Installs what the comparisons use and is not here.
+pub(crate) fn install_compared() -> Result<()> {
+    if !is_root() || find("apt-get").is_none() {
+        return Err("--install needs root and apt-get".into());
+    }
+    let missing: Vec<&Tool> = COMPARED.iter().filter(|tool| find(tool.program).is_none()).collect();
+    install(&[&packages(&missing), COMPARED_LIBRARIES].concat())
+}
+
 /// Makes sure that every program of the table is there: as root on Debian by installing it, else by saying what to install.
 pub(crate) fn require() -> Result<()> {
     if !missing().is_empty() && is_root() && find("apt-get").is_some() {

@@ -31,7 +31,7 @@ pub(crate) fn run(filters: &[&str]) -> Result<bool> {
 }
 
 /// The cargo that runs us, in the root of the workspace.
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
     command

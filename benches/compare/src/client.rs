@@ -1,0 +1,185 @@
+//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own look-ups.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::database::Postgres;
+use crate::record::{Measure, Sample};
+use crate::{Result, workspace};
+
+/// The token of the events example. Every server gets it; only Rowstream asks for it.
+const TOKEN: &str = "Authorization: Bearer example-reader-token";
+
+/// A server that hangs is a failure of its own, not of the whole run.
+const TIMEOUT_SECONDS: &str = "120";
+
+/// The protocol of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http {
+    One,
+    Two,
+}
+
+/// Reads one answer into a file, and says how large it is.
+pub(crate) fn fetch(url: &str, file: &Path) -> Result<f64> {
+    Ok(curl(url, Http::One, file)?[&Measure::Bytes])
+}
+
+/// Reads one answer and throws it away; it has to have as many bytes as the answer that was proven.
+pub(crate) fn stream(url: &str, http: Http, bytes: f64) -> Result<Sample> {
+    let sample = curl(url, http, Path::new("/dev/null"))?;
+    if sample[&Measure::Bytes] == bytes {
+        return Ok(sample);
+    }
+    Err(format!("an answer had {} bytes instead of {bytes}", sample[&Measure::Bytes]))
+}
+
+fn curl(url: &str, http: Http, file: &Path) -> Result<Sample> {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--max-time", TIMEOUT_SECONDS, "--header", TOKEN]);
+    if http == Http::Two {
+        command.arg("--http2-prior-knowledge");
+    }
+    command.args(["--write-out", "%{time_starttransfer} %{size_download} %{http_code}", "--output"]);
+    let start = Instant::now();
+    let output = command.arg(file).arg(url).output().map_err(|fault| format!("cannot run curl: {fault}"))?;
+    let wall = start.elapsed().as_secs_f64();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        return Err(format!("curl: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    written(&said, wall).ok_or_else(|| format!("the answer was no 200: {said}"))
+}
+
+/// What `--write-out` says of an answer with status 200.
+fn written(said: &str, wall: f64) -> Option<Sample> {
+    let words: Vec<&str> = said.split(' ').collect();
+    let [first_byte, bytes, "200"] = words.as_slice() else { return None };
+    Some(Sample::from([
+        (Measure::Wall, wall),
+        (Measure::FirstByte, first_byte.parse().ok()?),
+        (Measure::Bytes, bytes.parse().ok()?),
+    ]))
+}
+
+/// How much a load is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Amount {
+    Requests(u64),
+    Seconds(u64),
+}
+
+/// Many requests at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    /// `{a-b}` in it is a number by chance, per request.
+    pub(crate) url: String,
+    pub(crate) connections: u64,
+    pub(crate) amount: Amount,
+    /// What each reader takes at most, in bytes a second.
+    pub(crate) slow: Option<u64>,
+    /// An answer with another number of rows has failed.
+    pub(crate) rows: Option<u64>,
+}
+
+/// Runs `rowstream bench`.
+pub(crate) fn load(load: &Load) -> Result<Sample> {
+    let mut command = Command::new(workspace::rowstream()?);
+    command.args(["bench", &load.url, "-c", &load.connections.to_string(), "--format", "json", "-H", TOKEN]);
+    match load.amount {
+        Amount::Requests(number) => command.args(["-n", &number.to_string()]),
+        Amount::Seconds(seconds) => command.args(["-z", &format!("{seconds}s")]),
+    };
+    if let Some(rate) = load.slow {
+        command.args(["--slow", &rate.to_string()]);
+    }
+    if let Some(rows) = load.rows {
+        command.args(["--expect-rows", &rows.to_string()]);
+    }
+    command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]).stderr(Stdio::piped());
+    let output = command.output().map_err(|fault| format!("cannot run rowstream bench: {fault}"))?;
+    let told = || format!("rowstream bench: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| told())?;
+    benched(&answer["targets"][0]["runs"][0]).ok_or_else(told)
+}
+
+fn benched(run: &Value) -> Option<Sample> {
+    let failures: f64 = run["failures"].as_object()?.values().filter_map(Value::as_f64).sum();
+    let mut sample = Sample::from([
+        (Measure::Wall, run["wall"].as_f64()?),
+        (Measure::RequestsPerSecond, run["requests_per_second"].as_f64()?),
+        (Measure::Failures, failures),
+        (Measure::Bytes, run["bytes"].as_f64()?),
+    ]);
+    if let Some(p99) = run["latency"]["total"]["p99"].as_f64() {
+        sample.insert(Measure::P99, p99);
+    }
+    Some(sample)
+}
+
+/// Runs `pgbench`: prepared statements, two threads, ids by chance.
+pub(crate) fn pgbench(
+    postgres: &Postgres,
+    select: &str,
+    ids: u64,
+    clients: u64,
+    amount: Amount,
+) -> Result<Sample> {
+    let script = workspace::scratch()?.join("pgbench.sql");
+    workspace::write(&script, &format!("\\set id random(1, {ids})\n{select} = :id;\n"))?;
+    let mut command = postgres.program("pgbench");
+    command.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-f"]).arg(script);
+    match amount {
+        Amount::Requests(number) => command.args(["-t", &(number / clients).to_string()]),
+        Amount::Seconds(seconds) => command.args(["-T", &seconds.to_string()]),
+    };
+    let output = command.output().map_err(|fault| format!("cannot run pgbench: {fault}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let rate = transactions_per_second(&said).filter(|_| output.status.success());
+    let rate = rate.ok_or_else(|| format!("pgbench: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    Ok(Sample::from([(Measure::RequestsPerSecond, rate)]))
+}
+
+/// Of a line such as `tps = 53456.789 (without initial connection time)`.
+fn transactions_per_second(said: &str) -> Option<f64> {
+    let line = said.lines().find_map(|line| line.strip_prefix("tps = "))?;
+    line.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curl_is_understood() {
+        let sample = written("0.000812 126000000 200", 0.25).unwrap();
+        assert_eq!(sample[&Measure::FirstByte], 0.000_812);
+        assert_eq!(sample[&Measure::Bytes], 126_000_000.0);
+        assert_eq!(sample[&Measure::Wall], 0.25);
+        assert_eq!(written("0.000812 310 503", 0.25), None);
+    }
+
+    #[test]
+    fn pgbench_is_understood() {
+        let said = "pgbench (15.14)\ntransaction type: x.sql\nnumber of clients: 16\nlatency average = 0.299 ms\n\
+                    initial connection time = 17.4 ms\ntps = 53456.789012 (without initial connection time)\n";
+        assert_eq!(transactions_per_second(said), Some(53_456.789_012));
+        assert_eq!(transactions_per_second("pgbench: error: connection refused"), None);
+    }
+
+    #[test]
+    fn bench_is_understood() {
+        let run = serde_json::json!({
+            "wall": 2.0, "requests": 100, "complete": 97, "failures": {"reset": 1, "status": 2}, "bytes": 1000,
+            "requests_per_second": 48.5, "latency": {"total": {"p99": 0.5}},
+        });
+        let sample = benched(&run).unwrap();
+        assert_eq!(sample[&Measure::Failures], 3.0);
+        assert_eq!(sample[&Measure::P99], 0.5);
+        assert_eq!(sample[&Measure::RequestsPerSecond], 48.5);
+        assert_eq!(benched(&serde_json::json!(null)), None);
+    }
+}

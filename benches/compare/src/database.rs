@@ -1,0 +1,252 @@
+//! The databases of a comparison: filled with the examples' own data, and what they themselves need for the same rows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::process::without_postgres_settings;
+use crate::{Result, Size, workspace};
+
+/// The columns that `/events` has, as every floor reads them.
+pub(crate) const EVENTS: &str =
+    "select event_no, paymt_status, status_chg_rsn, status_chg_date from payment_event order by event_no";
+/// Those of `/authors`.
+pub(crate) const AUTHORS: &str = "select id, first_name, last_name, email, born, country, active, books, royalties, motto, joined from author order by id";
+
+/// Which of the examples a row reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Data {
+    Authors,
+    Events,
+    Films,
+}
+
+impl Data {
+    pub(crate) const ALL: [Self; 3] = [Self::Authors, Self::Events, Self::Films];
+
+    /// The name of its folder and of its source.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Authors => "authors",
+            Self::Events => "events",
+            Self::Films => "films",
+        }
+    }
+
+    /// How many rows its table has. Films are few at any size.
+    pub(crate) fn rows(self, size: Size) -> u64 {
+        match self {
+            Self::Authors => size.of(100_000),
+            Self::Events => size.of(1_000_000),
+            Self::Films => 1000,
+        }
+    }
+
+    pub(crate) fn folder(self) -> PathBuf {
+        workspace::root().join("examples").join(self.name())
+    }
+
+    /// The example's script, for fewer rows if there are to be fewer.
+    fn script(self, file: &str, size: Size) -> Result<String> {
+        let script = workspace::read(&self.folder().join("data").join(file))?;
+        let (all, wanted) = (self.rows(Size::Full), self.rows(size));
+        let count = |rows| [format!("(1::bigint, {rows})"), format!("where i < {rows})")];
+        let [postgres, sqlite] = count(all);
+        if !script.contains(&postgres) && !script.contains(&sqlite) {
+            return Err(format!("examples/{}/data/{file} does not say how many rows it makes", self.name()));
+        }
+        let [fewer_postgres, fewer_sqlite] = count(wanted);
+        Ok(script.replace(&postgres, &fewer_postgres).replace(&sqlite, &fewer_sqlite))
+    }
+}
+
+/// The PostgreSQL that `cargo xtask` started, with a database of ours.
+pub(crate) struct Postgres {
+    port: u16,
+    bin: PathBuf,
+}
+
+impl Postgres {
+    /// Finds it by the environment that `cargo xtask compare` sets.
+    pub(crate) fn from_environment() -> Result<Self> {
+        let missing = "there is no PostgreSQL: call `cargo xtask compare`";
+        let url = std::env::var("ROWSTREAM_TEST_PG").map_err(|_| missing)?;
+        let bin = std::env::var_os("ROWSTREAM_TEST_PG_BIN").ok_or(missing)?;
+        let port = port_of(&url).ok_or_else(|| format!("no port in {url}"))?;
+        Ok(Self { port, bin: bin.into() })
+    }
+
+    /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a page.
+    pub(crate) fn fill(&self, size: Size) -> Result<()> {
+        for sql in ["drop database if exists compare", "create database compare"] {
+            self.execute("postgres", sql)?;
+        }
+        for data in Data::ALL {
+            println!("filling PostgreSQL with {} {}", data.rows(size), data.name());
+            self.execute("compare", &data.script("postgres.sql", size)?)?;
+        }
+        self.execute("compare", "vacuum analyze")?;
+        self.execute("compare", "checkpoint")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/compare?sslmode=disable", self.port)
+    }
+
+    /// What libpq and the rivals read. Without TLS: it would be a cost of all sides alike.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let port = self.port.to_string();
+        [
+            ("PGHOST", "127.0.0.1"),
+            ("PGPORT", port.as_str()),
+            ("PGUSER", "postgres"),
+            ("PGPASSWORD", ""),
+            ("PGDATABASE", "compare"),
+            ("PGSSLMODE", "disable"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
+    }
+
+    /// One of PostgreSQL's own programs, by its full path: Debian's wrappers in `PATH` take longer than some of the runs.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        without_postgres_settings(&mut command).envs(self.environment());
+        command
+    }
+
+    fn psql(&self) -> Command {
+        let mut command = self.program("psql");
+        command.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]);
+        command
+    }
+
+    fn execute(&self, database: &str, sql: &str) -> Result<()> {
+        let file = workspace::scratch()?.join("script.sql");
+        workspace::write(&file, sql)?;
+        let mut command = self.psql();
+        command.arg("--dbname").arg(database).arg("--file").arg(file).stdout(Stdio::null());
+        run(&mut command)
+    }
+
+    /// The floor of a stream: PostgreSQL's own client throws the rows away, `times` over, in PostgreSQL's own format.
+    pub(crate) fn copy(&self, select: &str, times: usize) -> Command {
+        let mut command = self.psql();
+        for _ in 0..times {
+            command.arg("--command").arg(format!("\\copy ({select}) to '/dev/null' with (format binary)"));
+        }
+        command.stdout(Stdio::null());
+        command
+    }
+
+    /// Writes each row of a statement as PostgreSQL's own JSON, a line each: what the targets' answers are compared with.
+    pub(crate) fn json_lines(&self, select: &str, file: &Path) -> Result<()> {
+        let mut command = self.psql();
+        command.args(["--no-align", "--tuples-only", "--output"]).arg(file);
+        // A cursor's worth at a time: psql would hold the whole result.
+        command.arg("--set=FETCH_COUNT=10000").arg("--command");
+        run(command.arg(format!("select row_to_json(r) from ({select}) r")))
+    }
+}
+
+fn port_of(url: &str) -> Option<u16> {
+    let (_, rest) = url.rsplit_once('@')?;
+    let (address, _) = rest.split_once('/')?;
+    address.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Runs a command that has to succeed.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
+}
+
+/// How long a command takes that has to succeed, from the start of its process to its end, in seconds.
+pub(crate) fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    run(command)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Makes the events' SQLite file anew, and says where it is.
+pub(crate) fn fill_sqlite(size: Size) -> Result<PathBuf> {
+    let file = workspace::scratch()?.join("events.db");
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let path = PathBuf::from(format!("{}{suffix}", file.display()));
+        if path.exists() {
+            std::fs::remove_file(&path)
+                .map_err(|fault| format!("cannot remove {}: {fault}", path.display()))?;
+        }
+    }
+    println!("filling SQLite with {} events", Data::Events.rows(size));
+    let cannot = |fault| format!("cannot fill {}: {fault}", file.display());
+    let database = rusqlite::Connection::open(&file).map_err(cannot)?;
+    database.execute_batch("pragma synchronous = off; begin").map_err(cannot)?;
+    database.execute_batch(&Data::Events.script("sqlite.sql", size)?).map_err(cannot)?;
+    database.execute_batch("commit").map_err(cannot)?;
+    Ok(file)
+}
+
+/// SQLite's floor: each row is stepped to, and each of its values is read where SQLite has it.
+pub(crate) fn step_through_events(file: &str) -> Result<()> {
+    let bytes = step_and_read(file).map_err(|fault| format!("cannot read {file}: {fault}"))?;
+    println!("{bytes}");
+    Ok(())
+}
+
+/// The bytes of all values: the sum keeps the compiler from leaving the reading out.
+fn step_and_read(file: &str) -> rusqlite::Result<usize> {
+    use rusqlite::types::ValueRef;
+    let database = rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut statement = database.prepare(EVENTS)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([])?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        for column in 0..columns {
+            bytes += match row.get_ref(column)? {
+                ValueRef::Null => 0,
+                ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+                ValueRef::Text(text) | ValueRef::Blob(text) => text.len(),
+            };
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_in_the_url() {
+        assert_eq!(port_of("postgres://postgres@127.0.0.1:40123/postgres?sslmode=disable"), Some(40123));
+        assert_eq!(port_of("postgres://postgres@127.0.0.1/postgres"), None);
+    }
+
+    #[test]
+    fn a_quick_run_has_fewer_rows() {
+        for (data, file) in [(Data::Events, "sqlite.sql"), (Data::Authors, "postgres.sql")] {
+            let (full, quick) =
+                (data.script(file, Size::Full).unwrap(), data.script(file, Size::Quick).unwrap());
+            assert_eq!(full.len(), quick.len() + 1, "{}", data.name());
+        }
+        let films = Data::Films.script("postgres.sql", Size::Full).unwrap();
+        assert_eq!(films, Data::Films.script("postgres.sql", Size::Quick).unwrap());
+    }
+
+    #[test]
+    fn the_bare_loop_reads_all_values() {
+        let file = std::env::temp_dir().join(format!("compare-{}.db", std::process::id()));
+        let database = rusqlite::Connection::open(&file).unwrap();
+        let made = "create table payment_event (event_no, paymt_status, status_chg_rsn, status_chg_date);
+                    insert into payment_event values (1, 'abc', null, 'de'), (2, '', 'f', 'g')";
+        database.execute_batch(made).unwrap();
+        assert_eq!(step_and_read(file.to_str().unwrap()).unwrap(), 8 + 3 + 2 + 8 + 1 + 1);
+        std::fs::remove_file(&file).unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+//! Compares Rowstream with how others do the same work, and with the databases' own floors, on one machine in one run.
+//!
+//! `cargo xtask compare` calls it with a PostgreSQL of its own. Its parts: [`rows`] (what is compared, and what is claimed
+//! of it), [`measure`] (how a row is run), [`target`] (the servers), [`client`] (the clients and the floors), [`process`]
+//! (servers as processes, what they use), [`proof`] (that all targets answer with the same data), [`record`] (the raw runs)
+//! and [`report`] (docs/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
+
+mod client;
+mod database;
+mod machine;
+mod measure;
+mod process;
+mod proof;
+mod record;
+mod report;
+mod rows;
+mod small;
+mod sockets;
+mod stats;
+mod svg;
+mod target;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::rows::Row;
+
+const USAGE: &str = "\
+usage: compare [--quick] [--runs N] [ROW…]   measures these rows, or all, and writes the report
+       compare report [RUNDIR]               writes the report of a run again; of the newest unless one is named
+       compare sqlite-floor FILE             steps through the events of a SQLite file, reads all columns, and ends";
+
+/// What went wrong, for a person to read.
+type Result<T> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["report"] => report::write(None),
+        ["report", folder] => report::write(Some(PathBuf::from(folder))),
+        ["sqlite-floor", file] => database::step_through_events(file),
+        words => match Options::parse(words) {
+            Some(options) => measure::run(&options),
+            None => {
+                let rows: Vec<&str> = Row::ALL.iter().map(|row| row.id()).collect();
+                eprintln!("{USAGE}\nrows:  {}", rows.join(" "));
+                return ExitCode::from(2);
+            }
+        },
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    rows: Vec<Row>,
+    /// How often each target of a row is run, after its warm-up.
+    runs: usize,
+    size: Size,
+}
+
+/// How much work a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// What is published.
+    Full,
+    /// A tenth of it, once: whether everything works. Its numbers mean nothing.
+    Quick,
+}
+
+impl Size {
+    /// The full count, or a tenth.
+    fn of(self, full: u64) -> u64 {
+        match self {
+            Self::Full => full,
+            Self::Quick => full / 10,
+        }
+    }
+}
+
+impl Options {
+    /// None if the words are no usage.
+    fn parse(words: &[&str]) -> Option<Self> {
+        let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--quick" => (options.size, options.runs) = (Size::Quick, 1),
+                "--runs" => options.runs = words.next()?.parse().ok().filter(|runs| *runs > 0)?,
+                id => options.rows.push(Row::from_id(id)?),
+            }
+        }
+        if options.rows.is_empty() {
+            options.rows = Row::ALL.to_vec();
+        }
+        Some(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_options() {
+        let all = Options { rows: Row::ALL.to_vec(), runs: 7, size: Size::Full };
+        assert_eq!(Options::parse(&[]), Some(all));
+        let quick = Options { rows: vec![Row::Events, Row::Sqlite], runs: 1, size: Size::Quick };
+        assert_eq!(Options::parse(&["--quick", "events", "sqlite"]), Some(quick));
+        let three = Options { rows: vec![Row::Growth], runs: 3, size: Size::Full };
+        assert_eq!(Options::parse(&["growth", "--runs", "3"]), Some(three));
+        assert_eq!(Options::parse(&["no-such-row"]), None);
+        assert_eq!(Options::parse(&["--runs", "0"]), None);
+    }
+}

@@ -1,0 +1,559 @@
+//! How the rows are run.
+//!
+//! All servers of a row are started, proven to answer with the database's data, and warmed up; then the targets take turns,
+//! one run each, round after round. While one is measured the others idle, so that what changes on the machine during a
+//! row meets all of them alike.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use jiff::Zoned;
+
+use crate::client::{self, Amount, Http, Load};
+use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
+use crate::process::{Launch, Server};
+use crate::proof::Digest;
+use crate::record::{self, Measure, RowRun, Sample, Series};
+use crate::rows::{
+    BARE_LOOP, BY_ROWS, BY_STREAMS, COPIES, COPY, LOGGING, PGBENCH, ROWSTREAM, Row, SMALL, SQLITE_CSV,
+};
+use crate::small::Bound;
+use crate::target::{self, AccessLog, Builds, Platform, Rival};
+use crate::{Options, Result, Size, machine, report, sockets, workspace};
+
+/// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
+const POOL: u64 = 20;
+
+/// Measures the rows, writes their raw runs, and the report of them.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut lab = Lab::new(options)?;
+    let postgres = lab.postgres.program("postgres").get_program().to_string_lossy().into_owned();
+    let machine = machine::describe(options, &postgres);
+    let folder = match options.size {
+        Size::Full => workspace::root().join("benches/runs"),
+        Size::Quick => workspace::scratch()?.join("quick"),
+    };
+    let folder = folder.join(format!("{}-{}", machine.date, machine.commit));
+    record::write(&folder.join("machine.json"), &machine)?;
+    let mut failed = Vec::new();
+    for row in &options.rows {
+        println!("\n==> {}", row.id());
+        match lab.row(*row) {
+            Ok(run) => record::write(&folder.join(format!("{}.json", row.id())), &run)?,
+            Err(message) => {
+                eprintln!("{message}");
+                failed.push(row.id());
+            }
+        }
+    }
+    report::write(Some(folder))?;
+    if failed.is_empty() { Ok(()) } else { Err(format!("rows that could not be run: {}", failed.join(" "))) }
+}
+
+/// Everything that rows share.
+struct Lab {
+    size: Size,
+    runs: usize,
+    postgres: Postgres,
+    builds: Builds,
+    events: OnceCell<Digest>,
+    authors: OnceCell<Digest>,
+}
+
+/// A target of a row, ready to be run.
+struct Contender<'a> {
+    series: Series,
+    server: Option<Server>,
+    work: Box<dyn FnMut() -> Result<Sample> + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    fn new(
+        name: &str,
+        server: Option<Server>,
+        warm_ups: usize,
+        work: impl FnMut() -> Result<Sample> + 'a,
+    ) -> Self {
+        let series = Series { target: name.into(), x: None, warm_ups, samples: Vec::new(), missing: None };
+        Self { series, server, work: Box::new(work) }
+    }
+
+    fn at(mut self, x: u64) -> Self {
+        self.series.x = Some(x);
+        self
+    }
+
+    /// One run, with what the server used for it.
+    fn once(&mut self) -> Result<Sample> {
+        let Some(server) = &mut self.server else { return (self.work)() };
+        server.reset_peak()?;
+        let before = server.cpu();
+        let mut sample = (self.work)()?;
+        if !server.is_running() {
+            return Err("the server ended".into());
+        }
+        sample.insert(Measure::Cpu, server.cpu() - before);
+        sample.insert(Measure::PeakMemory, server.peak());
+        Ok(sample)
+    }
+
+    /// A run that counts, or the reason why there is none; the target is then left out of the rounds to come.
+    fn measured(&mut self) {
+        match self.once() {
+            Ok(sample) => self.series.samples.push(sample),
+            Err(message) => self.fail(message),
+        }
+    }
+
+    fn warm_up(&mut self) {
+        for _ in 0..self.series.warm_ups {
+            if let Err(message) = self.once() {
+                return self.fail(message);
+            }
+        }
+    }
+
+    fn fail(&mut self, message: String) {
+        println!("{}: {message}", self.series.target);
+        self.series.missing = Some(message);
+    }
+}
+
+/// Warms all up, then lets them take turns.
+fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
+    for contender in &mut contenders {
+        println!("warming up {} ({} runs)", contender.series.target, contender.series.warm_ups);
+        contender.warm_up();
+    }
+    for round in 1..=rounds {
+        println!("round {round} of {rounds}");
+        for contender in contenders.iter_mut().filter(|contender| contender.series.missing.is_none()) {
+            contender.measured();
+        }
+    }
+    contenders.into_iter().map(|contender| contender.series).collect()
+}
+
+/// The kind of answer, and so how it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Lines,
+    Json,
+}
+
+impl Lab {
+    fn new(options: &Options) -> Result<Self> {
+        let postgres = Postgres::from_environment()?;
+        postgres.fill(options.size)?;
+        Ok(Self {
+            size: options.size,
+            runs: options.runs,
+            postgres,
+            builds: Builds::default(),
+            events: OnceCell::new(),
+            authors: OnceCell::new(),
+        })
+    }
+
+    fn row(&mut self, row: Row) -> Result<RowRun> {
+        let started = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+        let (series, notes) = match row {
+            Row::Events => (self.events("/events.ndjson", Answer::Lines, Http::One)?, vec![]),
+            Row::EventsEnvelope => (self.events("/events", Answer::Json, Http::One)?, vec![]),
+            Row::EventsH2 => (self.events("/events.ndjson", Answer::Lines, Http::Two)?, vec![]),
+            Row::FirstByte => (self.first_byte()?, vec![]),
+            Row::Sqlite => (self.sqlite()?, vec![]),
+            Row::RivalsEvents => (self.rivals_events()?, vec![]),
+            Row::Authors => (self.authors()?, vec![]),
+            Row::Slow => (self.slow()?, vec![]),
+            Row::Lookups => (self.lookups()?, vec![]),
+            Row::Films => (self.films()?, vec![]),
+            Row::SmallMachine => self.small_machine()?,
+            Row::AccessLog => (self.access_log()?, vec![]),
+            Row::Growth => (self.growth()?, vec![]),
+        };
+        Ok(RowRun { row: row.id().into(), started, series, notes })
+    }
+
+    /// How often a target is run before it counts. A JIT compiler needs more work before it has settled.
+    fn warm_ups(&self, platform: Option<Platform>, java: usize) -> usize {
+        match (self.size, platform) {
+            (Size::Quick, _) => 1,
+            (Size::Full, Some(Platform::Java)) => java,
+            (Size::Full, _) => 2,
+        }
+    }
+
+    /// Rowstream with one of the examples.
+    fn example(&self, data: Data) -> Result<Server> {
+        Server::start(&target::example(data, &self.postgres.url(), AccessLog::Off)?)
+    }
+
+    /// The floor of the events.
+    fn copy(&self) -> Contender<'_> {
+        Contender::new(COPY, None, self.warm_ups(None, 0), || {
+            let wall = database::timed(&mut self.postgres.copy(EVENTS, 1))?;
+            Ok(Sample::from([(Measure::Wall, wall)]))
+        })
+    }
+
+    /// A server that streams rows to one `curl`; its answer is proven first.
+    fn stream<'a>(
+        &'a self,
+        name: &str,
+        server: Server,
+        path: &str,
+        answer: Answer,
+        http: Http,
+        warm_ups: usize,
+    ) -> Result<Contender<'a>> {
+        let url = format!("http://127.0.0.1:{}{path}", server.port());
+        let bytes = prove(&url, answer, self.expected_events()?)?;
+        Ok(Contender::new(name, Some(server), warm_ups, move || client::stream(&url, http, bytes)))
+    }
+
+    fn events(&self, path: &str, answer: Answer, http: Http) -> Result<Vec<Series>> {
+        let server = self.example(Data::Events)?;
+        let rowstream = self.stream(ROWSTREAM, server, path, answer, http, self.warm_ups(None, 0))?;
+        Ok(alternate(vec![rowstream, self.copy()], self.runs))
+    }
+
+    fn first_byte(&self) -> Result<Vec<Series>> {
+        let server = self.example(Data::Events)?;
+        let warm_ups = self.warm_ups(None, 0);
+        let rowstream =
+            self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
+        Ok(alternate(vec![rowstream], 3 * self.runs))
+    }
+
+    fn sqlite(&self) -> Result<Vec<Series>> {
+        let file = database::fill_sqlite(self.size)?;
+        let warm_ups = self.warm_ups(None, 0);
+        let url = format!("sqlite:{}", file.display());
+        let server = Server::start(&target::example(Data::Events, &url, AccessLog::Off)?)?;
+        let rowstream =
+            self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
+        let program =
+            std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+        let floor = |name: &str, words: Vec<PathBuf>| {
+            Contender::new(name, None, warm_ups, move || {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]).stdout(std::process::Stdio::null());
+                Ok(Sample::from([(Measure::Wall, database::timed(&mut command)?)]))
+            })
+        };
+        let bare = floor(BARE_LOOP, vec![program, "sqlite-floor".into(), file.clone()]);
+        let mut contenders = vec![rowstream, bare];
+        let shell = workspace::find("sqlite3");
+        contenders.extend(
+            shell.clone().map(|shell| floor(SQLITE_CSV, vec![shell, "-csv".into(), file, EVENTS.into()])),
+        );
+        let mut series = alternate(contenders, self.runs);
+        if shell.is_none() {
+            series.push(skipped(SQLITE_CSV, "sqlite3 is not here"));
+        }
+        Ok(series)
+    }
+
+    /// Builds and starts the rivals that can be; the others become series that say why not.
+    fn rivals(&mut self, rivals: &[Rival], pool: u64) -> (Vec<(Rival, Server)>, Vec<Series>) {
+        let (mut servers, mut missing) = (Vec::new(), Vec::new());
+        for rival in rivals {
+            let launch = self.builds.build(*rival).and_then(|()| rival.launch(&self.postgres, pool));
+            match launch.and_then(|launch| Server::start(&launch)) {
+                Ok(server) => servers.push((*rival, server)),
+                Err(why) => missing.push(skipped(rival.name(), &why)),
+            }
+        }
+        (servers, missing)
+    }
+
+    fn rivals_events(&mut self) -> Result<Vec<Series>> {
+        let (rivals, mut missing) = self.rivals(&Rival::ALL, POOL);
+        let server = self.example(Data::Events)?;
+        let path = "/events.ndjson";
+        let mut contenders = vec![
+            self.stream(ROWSTREAM, server, path, Answer::Lines, Http::One, self.warm_ups(None, 0))?,
+            self.copy(),
+        ];
+        for (rival, server) in rivals {
+            let warm_ups = self.warm_ups(Some(rival.platform()), 10);
+            match self.stream(rival.name(), server, path, Answer::Lines, Http::One, warm_ups) {
+                Ok(contender) => contenders.push(contender),
+                Err(why) => missing.push(skipped(rival.name(), &why)),
+            }
+        }
+        let mut series = alternate(contenders, self.runs);
+        series.append(&mut missing);
+        Ok(series)
+    }
+
+    fn authors(&mut self) -> Result<Vec<Series>> {
+        let (rivals, mut missing) = self.rivals(&Rival::ALL, POOL);
+        let (clients, requests) = (20, self.size.of(100).max(20));
+        let work = |server: &Server| -> Result<Load> {
+            let url = format!("http://127.0.0.1:{}/authors", server.port());
+            prove(&url, Answer::Json, self.expected_authors()?)?;
+            let rows = Some(Data::Authors.rows(self.size));
+            Ok(Load { url, connections: clients, amount: Amount::Requests(requests), slow: None, rows })
+        };
+        let server = self.example(Data::Authors)?;
+        let warm_ups = self.warm_ups(None, 0);
+        let mut contenders =
+            vec![loaded(ROWSTREAM, work(&server)?, server, warm_ups), self.copies(clients, requests)];
+        for (rival, server) in rivals {
+            match work(&server) {
+                Ok(load) => {
+                    let warm_ups = self.warm_ups(Some(rival.platform()), 3);
+                    contenders.push(loaded(rival.name(), load, server, warm_ups));
+                }
+                Err(why) => missing.push(skipped(rival.name(), &why)),
+            }
+        }
+        let mut series = alternate(contenders, self.runs);
+        series.append(&mut missing);
+        Ok(series)
+    }
+
+    /// As many `psql` at once as there are clients, which copy the authors as often as these ask for them.
+    fn copies(&self, clients: u64, requests: u64) -> Contender<'_> {
+        let postgres = &self.postgres;
+        let times = usize::try_from(requests / clients).unwrap_or(usize::MAX);
+        Contender::new(COPIES, None, self.warm_ups(None, 0), move || {
+            let start = std::time::Instant::now();
+            thread::scope(|scope| {
+                let copying: Vec<_> = (0..clients)
+                    .map(|_| scope.spawn(|| database::run(&mut postgres.copy(AUTHORS, times))))
+                    .collect();
+                copying
+                    .into_iter()
+                    .try_for_each(|copy| copy.join().unwrap_or_else(|_| Err("psql was lost".into())))
+            })?;
+            let wall = start.elapsed().as_secs_f64();
+            Ok(Sample::from([(Measure::Wall, wall), (Measure::RequestsPerSecond, requests as f64 / wall)]))
+        })
+    }
+
+    fn slow(&self) -> Result<Vec<Series>> {
+        const READERS: u64 = 200;
+        const BYTES_PER_SECOND: u64 = 100_000;
+        let seconds = self.size.of(20).max(5);
+        let endpoints = Data::Events.folder().join("endpoints");
+        let source =
+            format!("[source.events]\nurl = \"{}\"\npool = {{ max = {READERS} }}", self.postgres.url());
+        let launch = target::configured("slow", &endpoints.display().to_string(), &source)?;
+        let server = Server::start(&launch)?;
+        let (port, database) = (server.port(), self.postgres.port());
+        let url = format!("http://127.0.0.1:{port}/events.ndjson");
+        prove(&url, Answer::Lines, self.expected_events()?)?;
+        let load = Load {
+            url,
+            connections: READERS,
+            amount: Amount::Seconds(seconds),
+            slow: Some(BYTES_PER_SECOND),
+            rows: None,
+        };
+        let work = move || {
+            let (sample, largest) = thread::scope(|scope| {
+                let bench = scope.spawn(|| client::load(&load));
+                let mut largest = 0;
+                while !bench.is_finished() {
+                    largest = largest.max(sockets::memory(port, database)?);
+                    thread::sleep(Duration::from_millis(500));
+                }
+                let sample = bench.join().unwrap_or_else(|_| Err("the client was lost".into()))?;
+                Ok::<_, String>((sample, largest))
+            })?;
+            let mut sample = sample;
+            sample.insert(Measure::SocketMemory, largest as f64 / READERS as f64);
+            Ok(sample)
+        };
+        Ok(alternate(vec![Contender::new(ROWSTREAM, Some(server), 0, work)], self.runs))
+    }
+
+    fn lookups(&mut self) -> Result<Vec<Series>> {
+        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
+        let columns = AUTHORS.trim_end_matches(" order by id");
+        let statement = format!("{columns} where id");
+        self.asked(Data::Authors, &statement, ids, POOL, (64, 16), Amount::Seconds(seconds))
+    }
+
+    fn films(&mut self) -> Result<Vec<Series>> {
+        let ids = Data::Films.rows(self.size);
+        let amount = Amount::Requests(self.size.of(50_000));
+        self.asked(Data::Films, "select title from film where fid", ids, 50, (1000, 50), amount)
+    }
+
+    /// Look-ups by a number: Rowstream and the rivals with so many connections, `pgbench` with so many clients.
+    fn asked(
+        &mut self,
+        data: Data,
+        statement: &str,
+        ids: u64,
+        pool: u64,
+        (connections, clients): (u64, u64),
+        amount: Amount,
+    ) -> Result<Vec<Series>> {
+        let (rivals, mut missing) = self.rivals(&Rival::LOOK_UPS, pool);
+        let work = |server: &Server| -> Result<Load> {
+            let path = format!("http://127.0.0.1:{}/{}", server.port(), data.name());
+            for id in [1, ids / 3, ids] {
+                self.prove_row(&format!("{path}/{id}"), &format!("{statement} = {id}"))?;
+            }
+            Ok(Load { url: format!("{path}/{{1-{ids}}}"), connections, amount, slow: None, rows: None })
+        };
+        let server = self.example(data)?;
+        let warm_ups = self.warm_ups(None, 0);
+        let floor = Contender::new(PGBENCH, None, warm_ups, || {
+            client::pgbench(&self.postgres, statement, ids, clients, amount)
+        });
+        let mut contenders = vec![loaded(ROWSTREAM, work(&server)?, server, warm_ups), floor];
+        for (rival, server) in rivals {
+            match work(&server) {
+                Ok(load) => {
+                    let warm_ups = self.warm_ups(Some(rival.platform()), 4);
+                    contenders.push(loaded(rival.name(), load, server, warm_ups));
+                }
+                Err(why) => missing.push(skipped(rival.name(), &why)),
+            }
+        }
+        let mut series = alternate(contenders, self.runs);
+        series.append(&mut missing);
+        Ok(series)
+    }
+
+    fn small_machine(&self) -> Result<(Vec<Series>, Vec<String>)> {
+        const MEMORY: u64 = 64 << 20;
+        let bound = Bound::new(MEMORY);
+        let mut launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Off)?;
+        launch.name = "rowstream-small".into();
+        launch.words.splice(0..0, bound.prefix(MEMORY));
+        let series = self.beside(SMALL, &launch)?;
+        Ok((series, vec![bound.description()]))
+    }
+
+    fn access_log(&self) -> Result<Vec<Series>> {
+        let mut launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Text)?;
+        launch.name = "rowstream-log".into();
+        self.beside(LOGGING, &launch)
+    }
+
+    /// Rowstream in another setting, beside Rowstream.
+    fn beside(&self, name: &str, launch: &Launch) -> Result<Vec<Series>> {
+        let stream = |name: &str, server| {
+            let warm_ups = self.warm_ups(None, 0);
+            self.stream(name, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)
+        };
+        let rowstream = stream(ROWSTREAM, self.example(Data::Events)?)?;
+        let other = stream(name, Server::start(launch)?)?;
+        Ok(alternate(vec![rowstream, other], self.runs))
+    }
+
+    fn growth(&self) -> Result<Vec<Series>> {
+        let endpoint = "\
+/*
+[params]
+rows = { type = \"integer\", min = 1 }
+*/
+-- In the select list, where it is not stored before the first row leaves.
+select i as id, 'row ' || i as name, i * 2.5 as price, i % 2 = 0 as even
+from (select generate_series(1, :rows::bigint) as i) r
+";
+        workspace::write(&workspace::scratch()?.join("growth/endpoints/rows.sql"), endpoint)?;
+        let source = format!(
+            "[source.events]\nurl = \"{}\"\npool = {{ max = 50, waiting = 1000, acquire_timeout = \"5m\" }}",
+            self.postgres.url()
+        );
+        let launch = target::configured("growth", "endpoints", &source)?;
+        let mut series = Vec::new();
+        for power in 3..=7 {
+            series.extend(self.grown(BY_ROWS, 10_u64.pow(power), &launch, |rows| (rows, 1))?);
+        }
+        for power in 0..=3 {
+            series.extend(self.grown(BY_STREAMS, 10_u64.pow(power), &launch, |streams| (10_000, streams))?);
+        }
+        Ok(series)
+    }
+
+    /// One point of a curve, on a server of its own: memory that an earlier point needed is not this one's. `work` says how
+    /// many rows go to how many clients.
+    fn grown(
+        &self,
+        name: &str,
+        x: u64,
+        launch: &Launch,
+        work: impl Fn(u64) -> (u64, u64),
+    ) -> Result<Vec<Series>> {
+        let (rows, streams) = work(x);
+        let rows = self.size.of(rows);
+        let server = Server::start(launch)?;
+        let load = Load {
+            url: format!("http://127.0.0.1:{}/rows.ndjson?rows={rows}", server.port()),
+            connections: streams,
+            amount: Amount::Requests(streams),
+            slow: None,
+            rows: Some(rows),
+        };
+        let contender = loaded(name, load, server, 1).at(x);
+        Ok(alternate(vec![contender], self.runs))
+    }
+
+    fn expected_events(&self) -> Result<&Digest> {
+        let named = "event_no as \"eventNo\", paymt_status as \"paymentStatus\", status_chg_rsn as \"statusChangeReason\", \
+                     status_chg_date as \"statusChanged\"";
+        self.expected(&self.events, &format!("select {named} from payment_event order by event_no"))
+    }
+
+    fn expected_authors(&self) -> Result<&Digest> {
+        self.expected(&self.authors, &with_names(AUTHORS))
+    }
+
+    /// What a list is to say, by PostgreSQL's own JSON.
+    fn expected<'a>(&self, known: &'a OnceCell<Digest>, select: &str) -> Result<&'a Digest> {
+        if let Some(digest) = known.get() {
+            return Ok(digest);
+        }
+        let file = workspace::scratch()?.join("expected");
+        self.postgres.json_lines(select, &file)?;
+        let digest = Digest::of_lines(&file)?;
+        Ok(known.get_or_init(|| digest))
+    }
+
+    fn prove_row(&self, url: &str, select: &str) -> Result<()> {
+        let (expected, body) = (workspace::scratch()?.join("expected"), workspace::scratch()?.join("body"));
+        self.postgres.json_lines(&with_names(select), &expected)?;
+        client::fetch(url, &body)?;
+        Digest::of_row(&body)?.agrees_with(&Digest::of_lines(&expected)?)
+    }
+}
+
+/// The names that the authors have in JSON.
+fn with_names(select: &str) -> String {
+    select
+        .replace("first_name", "first_name as \"firstName\"")
+        .replace("last_name", "last_name as \"lastName\"")
+}
+
+fn skipped(target: &str, why: &str) -> Series {
+    println!("{target} is skipped: {why}");
+    Series::missing(target, why)
+}
+
+fn loaded<'a>(name: &str, load: Load, server: Server, warm_ups: usize) -> Contender<'a> {
+    Contender::new(name, Some(server), warm_ups, move || client::load(&load))
+}
+
+/// Reads an answer and compares it with what the database says; its size.
+fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<f64> {
+    let body = workspace::scratch()?.join("body");
+    let bytes = client::fetch(url, &body)?;
+    let digest = match answer {
+        Answer::Lines => Digest::of_lines(&body),
+        Answer::Json => Digest::of_json(&body),
+    }?;
+    digest.agrees_with(expected)?;
+    Ok(bytes)
+}

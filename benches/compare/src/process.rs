@@ -1,0 +1,221 @@
+//! Servers as processes: started, waited for, watched, and always ended.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
+use crate::{Result, workspace};
+
+/// A Java server on a busy machine needs most of it.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How to start a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    pub(crate) name: String,
+    /// The program and its arguments.
+    pub(crate) words: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) port: u16,
+}
+
+/// A running server, with its workers if it has some. Dropping it ends them all.
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts it and waits until its port is open.
+    ///
+    /// It leads a process group of its own, and the kernel kills it if this program dies.
+    pub(crate) fn start(launch: &Launch) -> Result<Self> {
+        use std::os::unix::process::CommandExt;
+        let log = workspace::scratch()?.join(format!("{}.log", launch.name));
+        let cannot = |fault| format!("cannot start {}: {fault}", launch.name);
+        let output = File::create(&log).map_err(cannot)?;
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(&launch.words).process_group(0);
+        without_postgres_settings(&mut command).envs(launch.environment.iter().cloned());
+        command.stdin(Stdio::null()).stdout(output.try_clone().map_err(cannot)?).stderr(output);
+        let mut server = Self { child: command.spawn().map_err(cannot)?, port: launch.port };
+        server.wait_until_open().map_err(|fault| {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            let end: Vec<&str> = said.lines().rev().take(5).collect();
+            format!("{} {fault}: {}", launch.name, end.into_iter().rev().collect::<Vec<_>>().join(" | "))
+        })?;
+        Ok(server)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn wait_until_open(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("ended ({status})"));
+            }
+            if Instant::now() > deadline {
+                return Err("does not open its port".into());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Whether the server is still there; one that ran out of memory may not be.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// User and system time so far, of all its processes, in seconds.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.processes().into_iter().filter_map(cpu_of).sum()
+    }
+
+    /// Makes what is resident now the peak.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let us: then the peak would be that of an earlier run.
+    pub(crate) fn reset_peak(&self) -> Result<()> {
+        for pid in self.processes() {
+            fs::write(format!("/proc/{pid}/clear_refs"), "5")
+                .map_err(|fault| format!("cannot reset the peak memory of a server: {fault}"))?;
+        }
+        Ok(())
+    }
+
+    /// The most that was resident at one time since the reset, in bytes; the sum for several processes, which may not have
+    /// had their peaks together.
+    pub(crate) fn peak(&self) -> f64 {
+        let kibibytes: u64 = self.processes().into_iter().filter_map(peak_of).sum();
+        kibibytes as f64 * 1024.0
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let group = self.child.id();
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter(|pid| group_of(*pid) == Some(group)).collect()
+    }
+
+    fn ends_within(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while self.is_running() || !self.processes().is_empty() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        true
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let group = Pid::from_raw(self.child.id().cast_signed());
+        // Twice: the second signal tells Rowstream not to wait for streams that a failed row may have left.
+        for signal in [Signal::SIGTERM, Signal::SIGTERM, Signal::SIGKILL] {
+            let _ = killpg(group, signal);
+            if self.ends_within(STOP_TIMEOUT) {
+                return;
+            }
+        }
+        eprintln!("process group {group} does not end");
+    }
+}
+
+/// A developer's own `PGHOST` or `PGSSLMODE` is not what is measured.
+pub(crate) fn without_postgres_settings(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Asks the kernel for a port that nobody uses.
+pub(crate) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    Ok(address.map_err(|fault| format!("there is no free port: {fault}"))?.port())
+}
+
+fn cpu_of(pid: u32) -> Option<f64> {
+    let time = clock_getcpuclockid(Pid::from_raw(pid.cast_signed())).ok()?.now().ok()?;
+    Some(Duration::from(time).as_secs_f64())
+}
+
+fn peak_of(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// The process group. The name, in brackets before it, may hold anything.
+fn group_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(2)?.parse().ok()
+}
+
+/// The words of a command line, from what is a path or a text.
+pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(String::from).to_vec()
+}
+
+/// A path as a word.
+pub(crate) fn word(path: PathBuf) -> String {
+    path.into_os_string().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_watched_with_its_workers_and_ended() {
+        let port = free_port().unwrap();
+        let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let busy = "(i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 60) & sleep 60";
+        let launch = Launch {
+            name: "test-server".into(),
+            words: words(["sh", "-c", busy]),
+            environment: vec![],
+            port,
+        };
+        let server = Server::start(&launch).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while server.processes().len() < 3 || server.cpu() == 0.0 {
+            assert!(Instant::now() < deadline, "{:?}", server.processes());
+            sleep(Duration::from_millis(10));
+        }
+        let pids = server.processes();
+        server.reset_peak().unwrap();
+        assert!(server.peak() > 0.0);
+        drop(server);
+        assert!(pids.iter().all(|pid| group_of(*pid) != Some(pids[0])), "{pids:?}");
+    }
+
+    #[test]
+    fn a_server_that_ends_is_told() {
+        let launch = Launch {
+            name: "test-failure".into(),
+            words: words(["sh", "-c", "echo no such table; exit 3"]),
+            environment: vec![],
+            port: free_port().unwrap(),
+        };
+        let fault = Server::start(&launch).err().unwrap();
+        assert!(fault.contains("no such table") && fault.contains("exit status: 3"), "{fault}");
+    }
+}

@@ -1,0 +1,153 @@
+//! The raw runs: what a measurement leaves, as small JSON files that are committed with the report made from them.
+//!
+//! ```text
+//! benches/runs/2026-11-21-53aa0de/machine.json   where it ran, and the versions of what ran
+//!                                 events.json    one file for each row
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, workspace};
+
+/// A quantity that one run of one target yields. Times are in seconds, sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Measure {
+    /// From the start of the client's process to its end; of many clients, as their driver says.
+    Wall,
+    /// From the client's start to the first byte of the answer, as the client says.
+    FirstByte,
+    /// User and system time of the server.
+    Cpu,
+    /// The most memory that was resident in the server at one time.
+    PeakMemory,
+    RequestsPerSecond,
+    /// The 99th percentile of the whole time of a request.
+    P99,
+    /// Requests that did not end well.
+    Failures,
+    /// The kernel's buffers of the server's sockets, per stream, at the moment when they were largest.
+    SocketMemory,
+    /// What the client received, without heads.
+    Bytes,
+}
+
+/// The quantities of one run.
+pub(crate) type Sample = BTreeMap<Measure, f64>;
+
+/// One target of a row, run after run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Series {
+    pub(crate) target: String,
+    /// What grows, where a row is a curve: rows or streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) x: Option<u64>,
+    /// Runs of the same work before the first that counts.
+    pub(crate) warm_ups: usize,
+    pub(crate) samples: Vec<Sample>,
+    /// Why it was not run, or not to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) missing: Option<String>,
+}
+
+impl Series {
+    /// A target that could not be run.
+    pub(crate) fn missing(target: &str, why: &str) -> Self {
+        Self { target: target.into(), x: None, warm_ups: 0, samples: Vec::new(), missing: Some(why.into()) }
+    }
+
+    /// The values of one measure, in the order of the runs.
+    pub(crate) fn values(&self, measure: Measure) -> Vec<f64> {
+        self.samples.iter().filter_map(|sample| sample.get(&measure).copied()).collect()
+    }
+}
+
+/// One row of the comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RowRun {
+    pub(crate) row: String,
+    pub(crate) started: String,
+    pub(crate) series: Vec<Series>,
+    /// What a reader has to know and no number says.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
+}
+
+impl RowRun {
+    /// The series of a target; where it is a curve, the first point.
+    pub(crate) fn series(&self, target: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.target == target)
+    }
+}
+
+/// Where it ran, and what ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) date: String,
+    /// Rowstream's commit; `+` behind it: the work tree was changed.
+    pub(crate) commit: String,
+    /// Measured at a tenth of the size, once: no result.
+    pub(crate) quick: bool,
+    pub(crate) runs: usize,
+    /// In the order in which they are printed.
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// A run that is on disk.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) machine: Machine,
+    pub(crate) rows: Vec<RowRun>,
+}
+
+impl Run {
+    /// Reads a folder; a file that is no row is a fault, because a report must not leave out what it cannot read.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let machine = from_json(&folder.join("machine.json"))?;
+        let mut paths = json_files(folder)?;
+        paths.retain(|path| !path.ends_with("machine.json"));
+        let rows = paths.iter().map(|path| from_json(path)).collect::<Result<Vec<RowRun>>>()?;
+        Ok(Self { machine, rows })
+    }
+
+    pub(crate) fn row(&self, id: &str) -> Option<&RowRun> {
+        self.rows.iter().find(|row| row.row == id)
+    }
+}
+
+/// The folder of the newest run. Names begin with dates; of one day's, the one that was written last.
+pub(crate) fn newest() -> Result<PathBuf> {
+    let runs = workspace::root().join("benches/runs");
+    let folders = std::fs::read_dir(&runs).map_err(|_| "there are no runs yet: cargo xtask compare")?;
+    let age = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let written = path.join("machine.json").metadata().and_then(|data| data.modified()).ok();
+        (name.chars().take(10).collect::<String>(), written)
+    };
+    let folders = folders.flatten().map(|entry| entry.path());
+    let newest = folders.filter(|path| path.join("machine.json").is_file()).max_by_key(age);
+    newest.ok_or_else(|| "there are no runs yet: cargo xtask compare".into())
+}
+
+/// Writes one of the files of a run, a line per sample, so that a diff of runs can be read.
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_string_pretty(value).map_err(|fault| fault.to_string())?;
+    workspace::write(path, &(json + "\n"))
+}
+
+fn from_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
+    let text = workspace::read(path)?;
+    serde_json::from_str(&text).map_err(|fault| format!("{} is no run: {fault}", path.display()))
+}
+
+fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|fault| format!("cannot read {}: {fault}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    Ok(paths)
+}

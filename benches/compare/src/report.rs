@@ -1,0 +1,417 @@
+//! The report: docs/performance.md and its pictures, made from the raw runs and from nothing else.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::record::{self, Machine, Measure, RowRun, Run, Series};
+use crate::rows::{
+    BARE_LOOP, BY_ROWS, BY_STREAMS, COPIES, COPY, Claim, Limit, Of, PGBENCH, Row, SQLITE_CSV, Verdict,
+};
+use crate::stats::Spread;
+use crate::svg::{self, Bar, Curve, Guide, Side};
+use crate::{Result, workspace};
+
+const INTRODUCTION: &str = "\
+# Performance
+
+This page is made by `cargo xtask compare report` from the raw runs in [`benches/runs`](../benches/runs); nothing in it is written by hand.
+`cargo xtask compare` measures everything again on your machine; [`benches/README.md`](../benches/README.md) says how.
+";
+
+const METHOD: &str = "\
+## How it was measured
+
+- Database, server and client share one machine, over TCP on the loopback interface, without TLS on any side. All servers read the same
+  PostgreSQL with the same SQL: that of [the examples](../examples).
+- Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
+  keys and the same values. `curl` has to end well with as many bytes each time.
+- The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
+  A ratio is that of two runs of the same round; the median of these ratios.
+- Time is that of the client's process from its start to its end, for the floors as for `curl`; of many clients, as their driver counts it. CPU is user
+  and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run; MB are 1,000,000 bytes.
+- Access logs are off but in the row about them. Java has a heap of 256 MB. What each rival chose stands in its source, in
+  [`benches/compare/rivals`](../benches/compare/rivals).
+";
+
+/// Makes the report of a run: of the newest, if none is named. Trials stay beside their runs.
+pub(crate) fn write(folder: Option<PathBuf>) -> Result<()> {
+    let folder = folder.map_or_else(record::newest, Ok)?;
+    let run = Run::read(&folder)?;
+    let docs = if run.machine.quick { folder.clone() } else { workspace::root().join("docs") };
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let page = docs.join("performance.md");
+    workspace::write(&page, &markdown(&run, &name))?;
+    for (name, svg) in pictures(&run) {
+        workspace::write(&docs.join("performance").join(name), &svg)?;
+    }
+    println!("wrote {}", shown(&page));
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(workspace::root()).unwrap_or(path).display().to_string()
+}
+
+fn markdown(run: &Run, name: &str) -> String {
+    let mut page = String::from(INTRODUCTION);
+    if run.machine.quick {
+        page += "\n**This is a trial at a tenth of the size, one run each: its numbers mean nothing.**\n";
+    }
+    page += &claims(run);
+    page += &machine(&run.machine, name);
+    page += "\n";
+    page += METHOD;
+    for row in Row::ALL {
+        if let Some(measured) = run.row(row.id()) {
+            page += &section(row, measured);
+        }
+    }
+    page
+}
+
+fn machine(machine: &Machine, name: &str) -> String {
+    let mut text = format!(
+        "\n## Where\n\nCommit `{}`, {}, {} runs of each target. Raw runs: `benches/runs/{name}`.\n\n| | |\n|---|---|\n",
+        machine.commit, machine.date, machine.runs
+    );
+    for (name, value) in &machine.facts {
+        let _ = writeln!(text, "| {name} | {} |", cell(value));
+    }
+    text
+}
+
+fn claims(run: &Run) -> String {
+    let mut text = String::from(
+        "\n## What is to be reached, and what was\n\n| row | figure | to reach | aim | measured | |\n|---|---|---|---|---|---|\n",
+    );
+    for row in Row::ALL {
+        for claim in row.claims() {
+            let value = run.row(row.id()).and_then(|measured| claim.of.value(measured));
+            text += &claim_line(row, *claim, value);
+        }
+    }
+    text
+}
+
+fn claim_line(row: Row, claim: Claim, value: Option<f64>) -> String {
+    let (sign, reach, aim) = match claim.limit {
+        Limit::AtMost(reach, aim) => ("≤", reach, aim),
+        Limit::AtLeast(reach, aim) => ("≥", reach, aim),
+    };
+    let show = |value: f64| match claim.of {
+        Of::Ratio(..) => format!("{value:.2}"),
+        Of::Median(..) | Of::Greatest(..) => with_unit(claim.of.measure(), value),
+    };
+    let aim = aim.map_or_else(|| "–".into(), |aim| format!("{sign} {}", show(aim)));
+    let verdict = match claim.verdict(value) {
+        Verdict::AimReached => "reached, the aim too",
+        Verdict::Reached => "reached",
+        Verdict::NotReached => "**not reached**",
+        Verdict::NotMeasured => "not measured",
+    };
+    format!(
+        "| [{id}](#{id}) | {} | {sign} {} | {aim} | {} | {verdict} |\n",
+        figure(claim.of),
+        show(reach),
+        value.map_or_else(|| "–".into(), show),
+        id = row.id(),
+    )
+}
+
+fn figure(of: Of) -> String {
+    match of {
+        Of::Median(target, measure) => format!("{target}: {}", heading(measure)),
+        Of::Greatest(target, measure) => format!("{target}: {}, the greatest", heading(measure)),
+        Of::Ratio(target, base, measure) => format!("{}: {target} ÷ {base}", heading(measure)),
+    }
+}
+
+fn section(row: Row, run: &RowRun) -> String {
+    let (title, text) = row.text();
+    // The anchor is the row's id: headings change.
+    let mut section = format!("\n<a id=\"{}\"></a>\n\n## {title}\n\n{text}\n\n", row.id());
+    section += &table(row, run);
+    for note in &run.notes {
+        let _ = write!(section, "\n{note}\n");
+    }
+    for (name, title) in picture_names(row, run) {
+        let _ = write!(section, "\n![{title}](performance/{name})\n");
+    }
+    section
+}
+
+/// A line for each target: the measures that any of them has.
+fn table(row: Row, run: &RowRun) -> String {
+    let measures: Vec<Measure> = COLUMNS.into_iter().filter(|measure| is_shown(run, *measure)).collect();
+    let base = row.base().and_then(|(target, measure)| Some((run.series(target)?, measure)));
+    let mut head = vec!["".to_owned()];
+    head.extend(run.series.iter().any(|series| series.x.is_some()).then(|| "of".into()));
+    head.extend(base.map(|(series, measure)| format!("{} ÷ {}", heading(measure), series.target)));
+    head.extend(
+        measures
+            .iter()
+            .map(|measure| format!("{}, {}", heading(*measure), unit(*measure)).replace(", requests", "")),
+    );
+    head.push("warm-up".into());
+    let mut table = line(&head) + &line(&vec!["---".into(); head.len()]);
+    for series in &run.series {
+        table += &line(&cells(series, base, &measures));
+    }
+    for series in &run.series {
+        if let Some(why) = &series.missing {
+            let how_far = if series.samples.is_empty() { "not measured" } else { "not measured to the end" };
+            let _ =
+                write!(table, "\n{} was {how_far}: {}.\n", series.target, cell(why.trim_end_matches('.')));
+        }
+    }
+    table
+}
+
+fn cells(series: &Series, base: Option<(&Series, Measure)>, measures: &[Measure]) -> Vec<String> {
+    let mut cells = vec![series.target.clone()];
+    cells.extend(series.x.map(thousands));
+    cells.extend(base.map(|(base, measure)| {
+        let ratio = Spread::of_ratios(&series.values(measure), &base.values(measure));
+        spread(ratio, |value| format!("{value:.2}"))
+    }));
+    cells.extend(
+        measures
+            .iter()
+            .map(|measure| spread(Spread::of(&series.values(*measure)), |value| number(*measure, value))),
+    );
+    cells.push(series.warm_ups.to_string());
+    cells
+}
+
+fn spread(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
+    let Some(Spread { median, min, max }) = spread else { return "–".into() };
+    let (median, min, max) = (show(median), show(min), show(max));
+    if min == max { median } else { format!("{median} ({min}–{max})") }
+}
+
+fn line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// A text that may come from a program, in one line and without what Markdown would take for its own.
+fn cell(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// The order of columns.
+const COLUMNS: [Measure; 8] = [
+    Measure::RequestsPerSecond,
+    Measure::Wall,
+    Measure::FirstByte,
+    Measure::P99,
+    Measure::Cpu,
+    Measure::PeakMemory,
+    Measure::SocketMemory,
+    Measure::Failures,
+];
+
+fn is_shown(run: &RowRun, measure: Measure) -> bool {
+    run.series.iter().any(|series| !series.values(measure).is_empty())
+}
+
+fn heading(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Wall => "time",
+        Measure::FirstByte => "first byte",
+        Measure::Cpu => "server CPU",
+        Measure::PeakMemory => "peak memory",
+        Measure::RequestsPerSecond => "requests/s",
+        Measure::P99 => "p99",
+        Measure::Failures => "failures",
+        Measure::SocketMemory => "socket memory per stream",
+        Measure::Bytes => "bytes",
+    }
+}
+
+fn unit(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Wall | Measure::Cpu => "s",
+        Measure::FirstByte | Measure::P99 => "ms",
+        Measure::PeakMemory | Measure::SocketMemory | Measure::Bytes => "MB",
+        Measure::RequestsPerSecond | Measure::Failures => "requests",
+    }
+}
+
+/// A value in the unit of its column.
+fn number(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::Wall | Measure::Cpu => format!("{value:.3}"),
+        Measure::FirstByte | Measure::P99 => format!("{:.2}", value * 1e3),
+        Measure::PeakMemory | Measure::Bytes => format!("{:.1}", value / 1e6),
+        Measure::SocketMemory => format!("{:.3}", value / 1e6),
+        Measure::RequestsPerSecond if value < 1000.0 => format!("{value:.1}"),
+        Measure::RequestsPerSecond => thousands(value.round() as u64),
+        Measure::Failures => thousands(value as u64),
+    }
+}
+
+fn with_unit(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::RequestsPerSecond | Measure::Failures => number(measure, value),
+        _ => format!("{} {}", number(measure, value), unit(measure)),
+    }
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    groups.join(",")
+}
+
+/// The file names and titles of a row's pictures.
+fn picture_names(row: Row, run: &RowRun) -> Vec<(String, String)> {
+    drawn(row, run).into_iter().map(|(name, title, _)| (name, title)).collect()
+}
+
+/// All pictures of a run, with their file names.
+fn pictures(run: &Run) -> Vec<(String, String)> {
+    let rows = Row::ALL.into_iter().filter_map(|row| Some((row, run.row(row.id())?)));
+    rows.flat_map(|(row, measured)| drawn(row, measured)).map(|(name, _, svg)| (name, svg)).collect()
+}
+
+/// Name, title and picture.
+fn drawn(row: Row, run: &RowRun) -> Vec<(String, String, String)> {
+    if row == Row::Growth {
+        let kinds = [("rows", BY_ROWS), ("streams", BY_STREAMS)];
+        return kinds.into_iter().filter_map(|(kind, target)| growth(kind, target, run)).collect();
+    }
+    let Some(measure) = row.pictured() else { return Vec::new() };
+    let bars: Vec<Bar> = run.series.iter().filter_map(|series| bar(series, measure)).collect();
+    if bars.is_empty() {
+        return Vec::new();
+    }
+    let less_or_more =
+        if measure == Measure::RequestsPerSecond { "more is better" } else { "less is better" };
+    let title = format!("{}: {} ({less_or_more})", row.text().0, heading(measure));
+    let svg = svg::bars(&title, &bars);
+    vec![(format!("{}.svg", row.id()), title, svg)]
+}
+
+fn bar(series: &Series, measure: Measure) -> Option<Bar> {
+    let Spread { median, min, max } = Spread::of(&series.values(measure))?;
+    let side = match series.target.as_str() {
+        COPY | COPIES | PGBENCH | BARE_LOOP | SQLITE_CSV => Side::Floor,
+        target if target.starts_with("rowstream") => Side::Ours,
+        _ => Side::Rival,
+    };
+    let text = with_unit(measure, median);
+    Some(Bar { label: series.target.clone(), side, value: median, min, max, text })
+}
+
+fn growth(kind: &str, target: &str, run: &RowRun) -> Option<(String, String, String)> {
+    let points = |measure: Measure, scale: f64| -> Vec<(f64, f64)> {
+        let series = run.series.iter().filter(|series| series.target == target && series.missing.is_none());
+        let medians = series.filter_map(|series| {
+            Some((series.x? as f64, Spread::of(&series.values(measure))?.median * scale))
+        });
+        medians.collect()
+    };
+    let (time, memory) = (points(Measure::Wall, 1.0), points(Measure::PeakMemory, 1e-6));
+    if time.is_empty() {
+        return None;
+    }
+    let title = format!("Time and peak memory by the number of {kind}");
+    let curves = [
+        Curve { title: "time in s; dashed: linear".into(), points: time, guide: Guide::Linear },
+        Curve { title: "peak memory in MB; dashed: flat".into(), points: memory, guide: Guide::Flat },
+    ];
+    let svg = svg::curves(&title, kind, &curves);
+    Some((format!("growth-{kind}.svg"), title, svg))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small run, as one lies on disk.
+    fn fixture() -> Run {
+        Run::read(&workspace::root().join("benches/compare/fixtures/run")).unwrap()
+    }
+
+    fn lines_with<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
+        page.lines().filter(|line| line.contains(word)).collect()
+    }
+
+    #[test]
+    fn the_page_has_what_was_measured() {
+        let page = markdown(&fixture(), "2026-01-02-abc1234");
+        assert!(page.contains("Commit `abc1234`, 2026-01-02, 3 runs"), "{page}");
+        assert!(page.contains("| Processor | 2 cores, Example |"), "{page}");
+        let rowstream = lines_with(&page, "| rowstream | 0.75 (0.70–0.80) |");
+        assert_eq!(
+            rowstream,
+            [
+                "| rowstream | 0.75 (0.70–0.80) | 0.300 (0.280–0.320) | 0.90 (0.80–1.00) | 0.080 (0.075–0.090) | 5.0 (4.0–6.0) | 2 |"
+            ]
+        );
+        let floor = lines_with(&page, "| psql \\copy binary | 1.00 |");
+        assert_eq!(floor, ["| psql \\copy binary | 1.00 | 0.400 | – | – | – | 2 |"]);
+    }
+
+    #[test]
+    fn claims_are_judged_honestly() {
+        let page = claims(&fixture());
+        let expected = [
+            ("time: rowstream ÷ psql \\copy binary | ≤ 0.80 | ≤ 0.70 | 0.75 | reached |", "events"),
+            ("rowstream: server CPU | ≤ 0.120 s | ≤ 0.080 s | 0.080 s | reached, the aim too |", "events"),
+            (
+                "rowstream: peak memory, the greatest | ≤ 12.0 MB | ≤ 8.0 MB | 6.0 MB | reached, the aim too |",
+                "events",
+            ),
+            ("requests/s: rowstream ÷ go-pgx | ≥ 1.50 | ≥ 2.00 | 1.20 | **not reached** |", "authors"),
+            ("first byte | ≤ 2.00 ms | ≤ 1.00 ms | – | not measured |", "first-byte"),
+        ];
+        for (line, row) in expected {
+            assert!(page.lines().any(|found| found.contains(line) && found.contains(row)), "{line}\n{page}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_run_is_told() {
+        let page = markdown(&fixture(), "x");
+        assert!(page.contains("\nphp was not measured: php is not here.\n"), "{page}");
+        assert!(
+            page.contains("\nspring-mvc-buffered was not measured to the end: curl: (52) Empty reply.\n"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn every_picture_that_is_named_is_drawn() {
+        let run = fixture();
+        let page = markdown(&run, "x");
+        let drawn: Vec<String> = pictures(&run).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(drawn, ["authors.svg", "growth-rows.svg"]);
+        assert_eq!(page.matches("](performance/").count(), drawn.len());
+        for name in drawn {
+            assert!(page.contains(&format!("](performance/{name})")), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_trial_says_so() {
+        let mut run = fixture();
+        assert!(!markdown(&run, "x").contains("trial"));
+        run.machine.quick = true;
+        assert!(markdown(&run, "x").contains("This is a trial"));
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(number(Measure::RequestsPerSecond, 53_456.7), "53,457");
+        assert_eq!(number(Measure::RequestsPerSecond, 33.25), "33.2");
+        assert_eq!(with_unit(Measure::PeakMemory, 5_242_880.0), "5.2 MB");
+        assert_eq!(thousands(1_000_000), "1,000,000");
+        assert_eq!(thousands(999), "999");
+    }
+}

@@ -1,0 +1,356 @@
+//! The rows of the comparison: what each is about, and what is claimed of it. How they are run is in [`crate::measure`].
+
+use crate::record::{Measure, RowRun};
+use crate::stats::Spread;
+
+/// The names of targets that are no rivals, as reports print them.
+pub(crate) const ROWSTREAM: &str = "rowstream";
+pub(crate) const COPY: &str = "psql \\copy binary";
+pub(crate) const COPIES: &str = "20 × psql \\copy binary";
+pub(crate) const BARE_LOOP: &str = "SQLite, bare loop";
+pub(crate) const SQLITE_CSV: &str = "sqlite3 -csv";
+pub(crate) const PGBENCH: &str = "pgbench";
+pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
+pub(crate) const LOGGING: &str = "rowstream, access log";
+pub(crate) const BY_ROWS: &str = "rowstream, by rows";
+pub(crate) const BY_STREAMS: &str = "rowstream, by streams";
+
+/// A row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Row {
+    Events,
+    EventsEnvelope,
+    EventsH2,
+    FirstByte,
+    Sqlite,
+    Authors,
+    Slow,
+    Lookups,
+    Films,
+    SmallMachine,
+    AccessLog,
+    Growth,
+    RivalsEvents,
+}
+
+impl Row {
+    /// In the order of the report.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Events,
+        Self::EventsEnvelope,
+        Self::EventsH2,
+        Self::FirstByte,
+        Self::RivalsEvents,
+        Self::Sqlite,
+        Self::Authors,
+        Self::Slow,
+        Self::Lookups,
+        Self::Films,
+        Self::SmallMachine,
+        Self::AccessLog,
+        Self::Growth,
+    ];
+
+    /// Its name on the command line and in file names.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::EventsEnvelope => "events-envelope",
+            Self::EventsH2 => "events-h2",
+            Self::FirstByte => "first-byte",
+            Self::Sqlite => "sqlite",
+            Self::Authors => "authors",
+            Self::Slow => "slow",
+            Self::Lookups => "lookups",
+            Self::Films => "films",
+            Self::SmallMachine => "small-machine",
+            Self::AccessLog => "access-log",
+            Self::Growth => "growth",
+            Self::RivalsEvents => "rivals-events",
+        }
+    }
+
+    pub(crate) fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|row| row.id() == id)
+    }
+
+    /// Its heading, and what is done.
+    pub(crate) fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Events => (
+                "1,000,000 events from PostgreSQL, as NDJSON",
+                "One `curl` reads `/events.ndjson` of the events example and throws it away. The floor is PostgreSQL's own client, \
+                 which throws the same rows away in PostgreSQL's binary format: no JSON, no HTTP.",
+            ),
+            Self::EventsEnvelope => {
+                ("The same as one JSON object", "`/events`: `{\"events\":[…]}`. The floor is the same.")
+            }
+            Self::EventsH2 => (
+                "The same by HTTP/2",
+                "`curl --http2-prior-knowledge` reads `/events.ndjson`. The floor is the same.",
+            ),
+            Self::FirstByte => (
+                "The first byte",
+                "The first byte of the same 1,000,000 events on a warm server; three times as many runs as in the other rows.",
+            ),
+            Self::RivalsEvents => (
+                "1,000,000 events, and how others send them",
+                "The same stream from servers that others would write, each set up as those who know it would.",
+            ),
+            Self::Sqlite => (
+                "1,000,000 events from SQLite, as NDJSON",
+                "The same example on its SQLite file. The floor is a loop in a program of its own that steps through the same rows and \
+                 reads each value in its place; SQLite's own shell, writing CSV to `/dev/null`, stands beside it.",
+            ),
+            Self::Authors => (
+                "20 clients, 100,000 authors each",
+                "100 requests of `/authors`, 20 at a time, each read to its end and counted. The floor is 20 `psql` at once that copy \
+                 the same table five times each.",
+            ),
+            Self::Slow => (
+                "200 slow readers",
+                "200 clients read `/events.ndjson` at 100 kB/s each for 20 seconds, over 200 connections to the database. The sockets' \
+                 memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
+            ),
+            Self::Lookups => (
+                "Look-ups",
+                "64 connections ask for `/authors/{id}`, ids by chance, for 5 seconds. The floor is `pgbench` with the same statement, \
+                 prepared, 16 clients. It has no HTTP to speak.",
+            ),
+            Self::Films => (
+                "1,000 clients and a pool of 50",
+                "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 50 \
+                 clients.",
+            ),
+            Self::SmallMachine => (
+                "One core and 64 MB",
+                "The events of the first row from a server that has one core and 64 MB, beside one that has the machine.",
+            ),
+            Self::AccessLog => (
+                "The access log",
+                "The events of the first row with the access log in a file, beside a server that writes none.",
+            ),
+            Self::Growth => (
+                "What grows",
+                "More rows to one client; and more clients at a time, 10,000 rows each, over a pool of 50. Time should grow with the \
+                 work, and memory should not grow with the rows.",
+            ),
+        }
+    }
+
+    /// The target that the others of a table are divided by, and in what.
+    pub(crate) fn base(self) -> Option<(&'static str, Measure)> {
+        match self {
+            Self::Events | Self::EventsEnvelope | Self::EventsH2 | Self::RivalsEvents => {
+                Some((COPY, Measure::Wall))
+            }
+            Self::Sqlite => Some((BARE_LOOP, Measure::Wall)),
+            Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
+            Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
+            Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
+            Self::FirstByte | Self::Slow | Self::Growth => None,
+        }
+    }
+
+    /// What its picture shows, besides that of [`Row::Growth`].
+    pub(crate) fn pictured(self) -> Option<Measure> {
+        match self {
+            Self::RivalsEvents | Self::Sqlite => Some(Measure::Wall),
+            Self::Authors | Self::Lookups | Self::Films => Some(Measure::RequestsPerSecond),
+            _ => None,
+        }
+    }
+
+    /// What Rowstream is to reach.
+    pub(crate) fn claims(self) -> &'static [Claim] {
+        match self {
+            Self::Events => &[
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, COPY, Measure::Wall),
+                    limit: Limit::AtMost(0.80, Some(0.70)),
+                },
+                Claim { of: Of::Median(ROWSTREAM, Measure::Cpu), limit: Limit::AtMost(0.12, Some(0.08)) },
+                Claim {
+                    of: Of::Greatest(ROWSTREAM, Measure::PeakMemory),
+                    limit: Limit::AtMost(12e6, Some(8e6)),
+                },
+            ],
+            Self::EventsEnvelope | Self::EventsH2 => &[Claim {
+                of: Of::Ratio(ROWSTREAM, COPY, Measure::Wall),
+                limit: Limit::AtMost(0.85, Some(0.75)),
+            }],
+            Self::FirstByte => &[Claim {
+                of: Of::Median(ROWSTREAM, Measure::FirstByte),
+                limit: Limit::AtMost(0.002, Some(0.001)),
+            }],
+            Self::Sqlite => &[Claim {
+                of: Of::Ratio(ROWSTREAM, BARE_LOOP, Measure::Wall),
+                limit: Limit::AtMost(1.6, Some(1.2)),
+            }],
+            Self::Authors => &[
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, "go-pgx", Measure::RequestsPerSecond),
+                    limit: Limit::AtLeast(1.5, Some(2.0)),
+                },
+                Claim {
+                    of: Of::Greatest(ROWSTREAM, Measure::PeakMemory),
+                    limit: Limit::AtMost(24e6, Some(16e6)),
+                },
+            ],
+            Self::Slow => &[
+                Claim {
+                    of: Of::Greatest(ROWSTREAM, Measure::PeakMemory),
+                    limit: Limit::AtMost(40e6, Some(24e6)),
+                },
+                Claim {
+                    of: Of::Greatest(ROWSTREAM, Measure::SocketMemory),
+                    limit: Limit::AtMost(0.5e6, Some(0.3e6)),
+                },
+                Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
+            ],
+            Self::Lookups => &[Claim {
+                of: Of::Ratio(ROWSTREAM, PGBENCH, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(0.75, Some(1.0)),
+            }],
+            Self::Films => &[
+                Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, "vertx", Measure::Cpu),
+                    limit: Limit::AtMost(0.35, Some(0.25)),
+                },
+            ],
+            Self::SmallMachine => {
+                &[Claim { of: Of::Ratio(SMALL, ROWSTREAM, Measure::Wall), limit: Limit::AtMost(1.3, None) }]
+            }
+            Self::AccessLog => &[Claim {
+                of: Of::Ratio(LOGGING, ROWSTREAM, Measure::Wall),
+                limit: Limit::AtMost(1.03, Some(1.01)),
+            }],
+            Self::Growth | Self::RivalsEvents => &[],
+        }
+    }
+}
+
+/// Something that can be reached or missed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Claim {
+    pub(crate) of: Of,
+    pub(crate) limit: Limit,
+}
+
+/// A number out of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Of {
+    Median(&'static str, Measure),
+    /// For what must never be more: memory, failures.
+    Greatest(&'static str, Measure),
+    /// The first target's runs divided by the second's of the same rounds; the median.
+    Ratio(&'static str, &'static str, Measure),
+}
+
+impl Of {
+    /// None if it was not measured; a target that broke off half way was not.
+    pub(crate) fn value(self, run: &RowRun) -> Option<f64> {
+        let whole = |target| run.series(target).filter(|series| series.missing.is_none());
+        match self {
+            Self::Median(target, measure) => Some(Spread::of(&whole(target)?.values(measure))?.median),
+            Self::Greatest(target, measure) => Some(Spread::of(&whole(target)?.values(measure))?.max),
+            Self::Ratio(target, base, measure) => {
+                let (values, bases) = (whole(target)?.values(measure), whole(base)?.values(measure));
+                Some(Spread::of_ratios(&values, &bases)?.median)
+            }
+        }
+    }
+
+    pub(crate) fn measure(self) -> Measure {
+        match self {
+            Self::Median(_, measure) | Self::Greatest(_, measure) | Self::Ratio(_, _, measure) => measure,
+        }
+    }
+}
+
+/// What is to be reached, and what is aimed at beyond that.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    AtMost(f64, Option<f64>),
+    AtLeast(f64, Option<f64>),
+}
+
+/// How a claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    AimReached,
+    Reached,
+    NotReached,
+    NotMeasured,
+}
+
+impl Claim {
+    pub(crate) fn verdict(self, value: Option<f64>) -> Verdict {
+        let Some(value) = value else { return Verdict::NotMeasured };
+        let (reached, aimed) = match self.limit {
+            Limit::AtMost(reach, aim) => (value <= reach, aim.is_some_and(|aim| value <= aim)),
+            Limit::AtLeast(reach, aim) => (value >= reach, aim.is_some_and(|aim| value >= aim)),
+        };
+        match (reached, aimed) {
+            (_, true) => Verdict::AimReached,
+            (true, false) => Verdict::Reached,
+            (false, false) => Verdict::NotReached,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Sample, Series};
+
+    fn run(targets: &[(&str, &[f64], Option<&str>)]) -> RowRun {
+        let series = targets.iter().map(|(target, walls, missing)| Series {
+            target: (*target).into(),
+            x: None,
+            warm_ups: 0,
+            samples: walls.iter().map(|wall| Sample::from([(Measure::Wall, *wall)])).collect(),
+            missing: missing.map(String::from),
+        });
+        RowRun { row: "events".into(), started: String::new(), series: series.collect(), notes: vec![] }
+    }
+
+    #[test]
+    fn figures_are_taken_from_a_row() {
+        let run = run(&[(ROWSTREAM, &[1.0, 2.0, 6.0], None), (COPY, &[2.0, 2.0, 2.0], None)]);
+        assert_eq!(Of::Median(ROWSTREAM, Measure::Wall).value(&run), Some(2.0));
+        assert_eq!(Of::Greatest(ROWSTREAM, Measure::Wall).value(&run), Some(6.0));
+        assert_eq!(Of::Ratio(ROWSTREAM, COPY, Measure::Wall).value(&run), Some(1.0));
+        assert_eq!(Of::Median(ROWSTREAM, Measure::Cpu).value(&run), None);
+        assert_eq!(Of::Median("go-pgx", Measure::Wall).value(&run), None);
+    }
+
+    #[test]
+    fn what_broke_off_was_not_measured() {
+        let run = run(&[(ROWSTREAM, &[1.0], Some("out of memory"))]);
+        assert_eq!(Of::Median(ROWSTREAM, Measure::Wall).value(&run), None);
+    }
+
+    #[test]
+    fn limits_are_inclusive_and_have_two_directions() {
+        let claim = |limit| Claim { of: Of::Median(ROWSTREAM, Measure::Wall), limit };
+        let most = claim(Limit::AtMost(0.8, Some(0.7)));
+        assert_eq!(most.verdict(Some(0.7)), Verdict::AimReached);
+        assert_eq!(most.verdict(Some(0.8)), Verdict::Reached);
+        assert_eq!(most.verdict(Some(0.81)), Verdict::NotReached);
+        assert_eq!(most.verdict(None), Verdict::NotMeasured);
+        let least = claim(Limit::AtLeast(1.5, Some(2.0)));
+        assert_eq!(least.verdict(Some(2.1)), Verdict::AimReached);
+        assert_eq!(least.verdict(Some(1.5)), Verdict::Reached);
+        assert_eq!(least.verdict(Some(1.4)), Verdict::NotReached);
+        assert_eq!(claim(Limit::AtMost(0.0, None)).verdict(Some(0.0)), Verdict::Reached);
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_id() {
+        for row in Row::ALL {
+            assert_eq!(Row::from_id(row.id()), Some(row));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The servers that are compared: Rowstream, and the rivals in `rivals/`, how each is built and started.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::database::{Data, Postgres, run};
+use crate::process::{Launch, free_port, word, words};
+use crate::{Result, workspace};
+
+/// Somebody else's way of doing the same. What each chose is written in its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rival {
+    GoPgx,
+    Vertx,
+    SpringMvcStreaming,
+    SpringMvcBuffered,
+    SpringWebflux,
+    Php,
+}
+
+impl Rival {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::GoPgx,
+        Self::Vertx,
+        Self::SpringMvcStreaming,
+        Self::SpringMvcBuffered,
+        Self::SpringWebflux,
+        Self::Php,
+    ];
+
+    /// Those that answer a look-up differently: of the two with Spring MVC, one.
+    pub(crate) const LOOK_UPS: [Self; 5] =
+        [Self::GoPgx, Self::Vertx, Self::SpringMvcBuffered, Self::SpringWebflux, Self::Php];
+
+    /// The name of its folder.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GoPgx => "go-pgx",
+            Self::Vertx => "vertx",
+            Self::SpringMvcStreaming => "spring-mvc-streaming",
+            Self::SpringMvcBuffered => "spring-mvc-buffered",
+            Self::SpringWebflux => "spring-webflux",
+            Self::Php => "php",
+        }
+    }
+
+    /// What it runs on decides what it needs to warm up.
+    pub(crate) fn platform(self) -> Platform {
+        match self {
+            Self::GoPgx => Platform::Go,
+            Self::Php => Platform::Php,
+            Self::Vertx | Self::SpringMvcStreaming | Self::SpringMvcBuffered | Self::SpringWebflux => {
+                Platform::Java
+            }
+        }
+    }
+
+    /// How it is started.
+    pub(crate) fn launch(self, postgres: &Postgres, pool: u64) -> Result<Launch> {
+        let port = free_port()?;
+        let mut environment = postgres.environment();
+        environment.push(("PORT".into(), port.to_string()));
+        environment.push(("POOL".into(), pool.to_string()));
+        let words = match self.platform() {
+            Platform::Go => vec![word(workspace::scratch()?.join(self.name()))],
+            Platform::Java => self.java()?,
+            Platform::Php => {
+                // As many at once as there are connections for: each worker has one of its own.
+                environment.push(("PHP_CLI_SERVER_WORKERS".into(), pool.to_string()));
+                let script = word(folder().join("php/index.php"));
+                words(["php", "-d", "opcache.enable_cli=1", "-S", &format!("127.0.0.1:{port}"), &script])
+            }
+        };
+        Ok(Launch { name: self.name().into(), words, environment, port })
+    }
+
+    /// The heap is what small containers have.
+    fn java(self) -> Result<Vec<String>> {
+        let folder = java_target()?.join(self.name());
+        let jar = word(folder.join(format!("{}.jar", self.name())));
+        Ok(match self {
+            Self::Vertx => {
+                let class_path = format!("{jar}:{}/*", folder.join("lib").display());
+                words(["java", "-Xmx256m", "-cp", &class_path, "rivals.Main"])
+            }
+            _ => words(["java", "-Xmx256m", "-jar", &jar]),
+        })
+    }
+}
+
+/// What rivals are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Platform {
+    Go,
+    Java,
+    Php,
+}
+
+impl Platform {
+    /// The programs without which it is skipped.
+    fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::Go => &["go"],
+            Self::Java => &["java", "mvn"],
+            Self::Php => &["php"],
+        }
+    }
+
+    fn build(self) -> Result<()> {
+        if let Some(program) = self.needs().iter().find(|program| workspace::find(program).is_none()) {
+            return Err(format!("{program} is not here"));
+        }
+        match self {
+            Self::Go => run(Command::new("go")
+                .args(["build", "-buildvcs=false", "-o"])
+                .arg(workspace::scratch()?.join(Rival::GoPgx.name()))
+                .arg(".")
+                .current_dir(folder().join(Rival::GoPgx.name()))),
+            Self::Java => run(Command::new("mvn")
+                .args(["--batch-mode", "--quiet", "--no-transfer-progress", "package"])
+                .arg(format!("-Drivals.target={}", java_target()?.display()))
+                .current_dir(folder())),
+            Self::Php => php_has_postgres(),
+        }
+    }
+}
+
+fn php_has_postgres() -> Result<()> {
+    let modules = workspace::output_of(&["php", "-m"]).unwrap_or_default();
+    if modules.lines().any(|module| module == "pdo_pgsql") {
+        return Ok(());
+    }
+    Err("PHP has no pdo_pgsql here".into())
+}
+
+/// The rivals' builds: done once, and only if a row has rivals.
+#[derive(Default)]
+pub(crate) struct Builds(Vec<(Platform, Result<()>)>);
+
+impl Builds {
+    /// Builds a rival with its whole platform; the reason why it cannot be run, if it cannot.
+    pub(crate) fn build(&mut self, rival: Rival) -> Result<()> {
+        let platform = rival.platform();
+        if !self.0.iter().any(|(built, _)| *built == platform) {
+            println!("building {}", rival.name());
+            self.0.push((platform, platform.build()));
+        }
+        let built = self.0.iter().find(|(built, _)| *built == platform);
+        built.map_or(Ok(()), |(_, result)| result.clone())
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace::root().join("benches/compare/rivals")
+}
+
+fn java_target() -> Result<PathBuf> {
+    Ok(workspace::scratch()?.join("java"))
+}
+
+/// Rowstream's access log, which the rivals do not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccessLog {
+    Off,
+    /// Into a file.
+    Text,
+}
+
+/// Rowstream with an example's own configuration, and its data in another place.
+pub(crate) fn example(data: Data, url: &str, log: AccessLog) -> Result<Launch> {
+    let mut launch = rowstream(data.folder().join("rowstream.toml"), log)?;
+    launch.environment.push((format!("{}_URL", data.name().to_uppercase()), url.into()));
+    Ok(launch)
+}
+
+/// Rowstream with a configuration of a row's own, where the examples' pool or endpoints are not what the row is about.
+pub(crate) fn configured(name: &str, endpoints: &str, source: &str) -> Result<Launch> {
+    let file = workspace::scratch()?.join(name).join("rowstream.toml");
+    workspace::write(&file, &format!("endpoints = \"{endpoints}\"\n\n{source}\n"))?;
+    rowstream(file, AccessLog::Off)
+}
+
+fn rowstream(config: PathBuf, log: AccessLog) -> Result<Launch> {
+    let port = free_port()?;
+    let log = match log {
+        AccessLog::Off => "off",
+        AccessLog::Text => "text",
+    };
+    let (program, config) = (word(workspace::rowstream()?), word(config));
+    let listen = format!("127.0.0.1:{port}");
+    let words = words([&program, "serve", &config, "--listen", &listen, "--log-format", log]);
+    Ok(Launch { name: "rowstream".into(), words, environment: Vec::new(), port })
+}

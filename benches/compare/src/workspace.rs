@@ -1,0 +1,61 @@
+//! Where things are: the repository's folders, and Cargo's target folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Result;
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package)
+}
+
+/// Where everything that is built or written besides the runs lies: `target/compare`.
+pub(crate) fn scratch() -> Result<PathBuf> {
+    let folder = target()?.join("compare");
+    std::fs::create_dir_all(&folder).map_err(|fault| format!("cannot make {}: {fault}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.
+fn target() -> Result<PathBuf> {
+    let program = std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+    // A test program lies one folder deeper, in `deps`.
+    let mut folders = program.ancestors().skip(1).filter(|folder| !folder.ends_with("deps"));
+    Ok(folders.nth(1).ok_or("this program is not in a target folder")?.to_path_buf())
+}
+
+/// The release build of Rowstream that is measured.
+pub(crate) fn rowstream() -> Result<PathBuf> {
+    let program = target()?.join("release/rowstream");
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err("there is no release build of rowstream: cargo build --release".into())
+}
+
+/// What a program prints, with its blanks trimmed; None if it is not there or fails.
+pub(crate) fn output_of(words: &[&str]) -> Option<String> {
+    let output = Command::new(words.first()?).args(&words[1..]).current_dir(root()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Where a program is, if it is in `PATH` or among the system's own.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].into_iter().map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// Reads a file whose absence is a fault.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|fault| format!("cannot read {}: {fault}", path.display()))
+}
+
+/// Writes a file, and the folders that it lies in.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    let cannot = |fault| format!("cannot write {}: {fault}", path.display());
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(cannot)?;
+    std::fs::write(path, text).map_err(cannot)
+}
