@@ -130,7 +130,9 @@ mod tests {
 
     #[test]
     fn malformed() {
-        for text in ["\r\n", "x\r\n", "1\n", "1\r\nab\r\n", "-1\r\n", "11111111111111111\r\n", "0\r\n\rx", "1;\n"] {
+        for text in
+            ["\r\n", "x\r\n", "1\n", "1\r\nab\r\n", "-1\r\n", "11111111111111111\r\n", "0\r\n\rx", "1;\n"]
+        {
             assert_eq!(decode(&[text.as_bytes()]), Err(Malformed), "{text:?}");
         }
     }

@@ -154,7 +154,9 @@ impl Decoder {
                 let detail = format!("the connection closed, {left} bytes before the promised end");
                 Err(Failure::new(FailureKind::Cut, detail))
             }
-            State::Head => Err(Failure::new(FailureKind::Cut, "the connection closed before the head was whole")),
+            State::Head => {
+                Err(Failure::new(FailureKind::Cut, "the connection closed before the head was whole"))
+            }
             _ => Err(Failure::new(FailureKind::Cut, "the connection closed before the last chunk")),
         }
     }
@@ -312,12 +314,32 @@ mod tests {
         ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcd", 200, 3, Err(FailureKind::Protocol)),
         ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, 0, Ok(Framing::Marked)),
         ("HTTP/1.1 204 No Content\r\n\r\n", 204, 0, Ok(Framing::Marked)),
-        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\ncontent-length: 1\r\n\r\nx", 404, 1, Ok(Framing::Marked)),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\ncontent-length: 1\r\n\r\nx",
+            404,
+            1,
+            Ok(Framing::Marked),
+        ),
         ("HTTP/1.0 200 OK\r\n\r\nabc", 200, 3, Ok(Framing::Closed)),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 200, 3, Ok(Framing::Marked)),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            200,
+            3,
+            Ok(Framing::Marked),
+        ),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 200, 3, Err(FailureKind::Cut)),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nx", 200, 3, Err(FailureKind::Protocol)),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n", 200, 3, Err(FailureKind::Protocol)),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nx",
+            200,
+            3,
+            Err(FailureKind::Protocol),
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n",
+            200,
+            3,
+            Err(FailureKind::Protocol),
+        ),
         ("HTTP/1.1 200 OK\r\nTransfer-Enc", 0, 0, Err(FailureKind::Cut)),
     ];
 

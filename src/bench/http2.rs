@@ -66,11 +66,7 @@ impl Http2 {
         read.map_err(Trouble::Failed)
     }
 
-    async fn send(
-        &mut self,
-        path: &str,
-        wire: &Wire,
-    ) -> Result<http::Response<h2::RecvStream>, h2::Error> {
+    async fn send(&mut self, path: &str, wire: &Wire) -> Result<http::Response<h2::RecvStream>, h2::Error> {
         let uri = http::Uri::builder().scheme("http").authority(wire.authority.as_str()).path_and_query(path);
         let mut request = Request::new(());
         *request.version_mut() = http::Version::HTTP_2;
@@ -91,7 +87,8 @@ impl Http2 {
         reply: &mut Reply<'_>,
     ) -> Result<Framing, Failure> {
         reply.arrived();
-        let field = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let field =
+            |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         reply.head(response.status().as_u16(), field("content-type"), field("content-encoding"));
         let mut body = response.into_body();
         loop {

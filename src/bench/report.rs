@@ -28,7 +28,8 @@ impl Report {
             "rowstream_bench": 1, "command": command, "started": self.started.to_string(), "targets": targets,
         });
         if self.targets.len() > 1 {
-            let ratio = |figure: Figure| (figure.name().to_owned(), json!(self.ratio(figure).map(spread_json)));
+            let ratio =
+                |figure: Figure| (figure.name().to_owned(), json!(self.ratio(figure).map(spread_json)));
             report["ratios"] = Value::Object(Figure::ALL.into_iter().map(ratio).collect());
         }
         report
@@ -50,16 +51,10 @@ fn spread_json(spread: Spread) -> Value {
 
 fn run_json(run: &Run) -> Value {
     let tally = &run.tally;
-    let failures: Map<String, Value> = tally
-        .failures
-        .iter()
-        .map(|(kind, failed)| (kind.name().to_owned(), json!(failed.count)))
-        .collect();
-    let examples: Map<String, Value> = tally
-        .failures
-        .iter()
-        .map(|(kind, failed)| (kind.name().to_owned(), json!(failed.example)))
-        .collect();
+    let failures: Map<String, Value> =
+        tally.failures.iter().map(|(kind, failed)| (kind.name().to_owned(), json!(failed.count))).collect();
+    let examples: Map<String, Value> =
+        tally.failures.iter().map(|(kind, failed)| (kind.name().to_owned(), json!(failed.example))).collect();
     let statuses: Map<String, Value> =
         tally.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
     let latency: Map<String, Value> = Phase::ALL
@@ -135,10 +130,15 @@ impl fmt::Display for Report {
 fn write_run(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
     let tally = &run.tally;
     writeln!(f)?;
-    let interrupted = if run.interrupted { ", interrupted: what was in flight then is not counted" } else { "" };
+    let interrupted =
+        if run.interrupted { ", interrupted: what was in flight then is not counted" } else { "" };
     let failed = tally.failed();
     line(f, "time", &format!("{}{interrupted}", time(run.wall.as_secs_f64())))?;
-    line(f, "requests", &format!("{} ended, {} complete, {failed} failed", tally.requests(), tally.complete))?;
+    line(
+        f,
+        "requests",
+        &format!("{} ended, {} complete, {failed} failed", tally.requests(), tally.complete),
+    )?;
     let rate = |count: u64| grouped(run.per_second(count));
     line(f, "", &format!("{} requests/s", rate(tally.complete)))?;
     line(f, "rows", &format!("{}, {} rows/s", grouped(tally.rows as f64), rate(tally.rows)))?;
@@ -197,7 +197,9 @@ fn write_cost(f: &mut fmt::Formatter<'_>, cost: Cost) -> fmt::Result {
 
 fn write_limited(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
     match run.client.limited() {
-        true => writeln!(f, "\nThe load tester was the bottleneck: the server may be faster than these figures."),
+        true => {
+            writeln!(f, "\nThe load tester was the bottleneck: the server may be faster than these figures.")
+        }
         false => Ok(()),
     }
 }
@@ -213,7 +215,8 @@ impl Report {
             let mut text = format!("{:<22}", figure.name().replace('_', " "));
             for target in &self.targets {
                 let values = target.runs.iter().filter_map(|run| figure.of(run)).collect();
-                let shown = Spread::of(values).map_or("–".to_owned(), |spread| shown(figure, spread.median));
+                let shown =
+                    Spread::of(values).map_or("–".to_owned(), |spread| shown(figure, spread.median));
                 write!(text, "{shown:>14}")?;
             }
             match self.ratio(figure) {
@@ -231,7 +234,12 @@ impl Report {
             for (number, run) in target.runs.iter().enumerate() {
                 for (kind, failed) in &run.tally.failures {
                     let (count, example) = (failed.count, &failed.example);
-                    writeln!(f, "\n{name}, run {}: {count} × {} (the first: {example})", number + 1, kind.name())?;
+                    writeln!(
+                        f,
+                        "\n{name}, run {}: {count} × {} (the first: {example})",
+                        number + 1,
+                        kind.name()
+                    )?;
                 }
                 if run.interrupted {
                     writeln!(f, "\n{name}, run {}: interrupted", number + 1)?;

@@ -44,7 +44,9 @@ impl Target {
         let sample = target.path();
         match sample.parse::<PathAndQuery>() {
             Ok(parsed) if parsed.as_str() == sample => Ok(target),
-            _ => Err(format!("`{path}` is no path of a URL: percent-encode what is special, and leave #… away")),
+            _ => Err(format!(
+                "`{path}` is no path of a URL: percent-encode what is special, and leave #… away"
+            )),
         }
     }
 
@@ -185,7 +187,8 @@ mod tests {
         let target = Target::parse("http://h:1/x").unwrap();
         let given = [(ACCEPT, HeaderValue::from_static("text/csv"))];
         let request = String::from_utf8(Headers::new(&target, &given).http1("/x")).unwrap();
-        let expected = format!("GET /x HTTP/1.1\r\nhost: h:1\r\nuser-agent: {AGENT}\r\naccept: text/csv\r\n\r\n");
+        let expected =
+            format!("GET /x HTTP/1.1\r\nhost: h:1\r\nuser-agent: {AGENT}\r\naccept: text/csv\r\n\r\n");
         assert_eq!(request, expected);
     }
 }

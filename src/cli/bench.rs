@@ -90,7 +90,9 @@ fn duration(text: &str) -> Result<Duration, String> {
     let span = text.parse::<Span>().ok();
     let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
     let duration = duration.and_then(|duration| Duration::try_from(duration).ok());
-    duration.filter(|duration| !duration.is_zero()).ok_or_else(|| "write a duration such as 10s or 1m30s".into())
+    duration
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "write a duration such as 10s or 1m30s".into())
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -197,7 +199,8 @@ mod tests {
 
     #[test]
     fn byte_rates() {
-        for (text, rate) in [("500", 500), ("100KB", 100_000), ("2k", 2000), ("1M", 1_000_000), ("3mb/s", 3_000_000)]
+        for (text, rate) in
+            [("500", 500), ("100KB", 100_000), ("2k", 2000), ("1M", 1_000_000), ("3mb/s", 3_000_000)]
         {
             assert_eq!(byte_rate(text), Ok(rate), "{text}");
         }

@@ -186,8 +186,20 @@ impl End {
 
 #[test]
 fn json_that_is_not_one_closed_document() {
-    for text in ["", " ", "[1]]", "[1][2]", "[1] x", "{\"a\":[1}", "{\"a\":1]", "[}", "]", "1 2", "\"a", "Internal error"]
-    {
+    for text in [
+        "",
+        " ",
+        "[1]]",
+        "[1][2]",
+        "[1] x",
+        "{\"a\":[1}",
+        "{\"a\":1]",
+        "[}",
+        "]",
+        "1 2",
+        "\"a",
+        "Internal error",
+    ] {
         assert_eq!(whole(JSON, text).end, End::Broken, "{text}");
     }
 }
@@ -196,9 +208,17 @@ fn json_that_is_not_one_closed_document() {
 #[test]
 fn a_row_counts_when_it_is_closed() {
     let mut counter = Counter::for_content_type(JSON);
-    for (piece, rows) in
-        [("{\"events\":[", 0), ("{\"a\":", 0), ("[1]}", 1), (",", 1), ("7", 1), (",", 2), ("8", 2), ("]", 3), ("}", 3)]
-    {
+    for (piece, rows) in [
+        ("{\"events\":[", 0),
+        ("{\"a\":", 0),
+        ("[1]}", 1),
+        (",", 1),
+        ("7", 1),
+        (",", 2),
+        ("8", 2),
+        ("]", 3),
+        ("}", 3),
+    ] {
         counter.feed(piece.as_bytes());
         assert_eq!(counter.rows(), rows, "{piece}");
     }
