@@ -99,7 +99,7 @@ fn serve(stream: &TcpStream, paths: &Mutex<Vec<String>>, sent: &AtomicU64, scrip
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     while let Some(line) = lines.next() {
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        if lines.by_ref().find(|line| line.is_empty()).is_none() {
+        if lines.by_ref().find(String::is_empty).is_none() {
             return;
         }
         let number = {
@@ -196,12 +196,14 @@ async fn rows_of_every_kind_over_both_protocols() {
     }
 }
 
+type Script = Box<dyn Fn() -> Answer + Send + Sync>;
+
 #[tokio::test]
 async fn failures_by_kind() {
     let chunked =
         "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
     let json = |body: &str| Answer::Keep(response("200 OK", "application/json", body));
-    let mut cases: Vec<(&str, Box<dyn Fn() -> Answer + Send + Sync>)> = vec![
+    let cases: Vec<(&str, Script)> = vec![
         ("cut", Box::new(|| Answer::Close(SMALL[..SMALL.len() - 1].to_owned()))),
         ("cut", Box::new(move || Answer::Close(format!("{chunked}2\r\n{{}}\r\n")))),
         ("cut", Box::new(|| Answer::Close("HTTP/1.1 200 OK\r\n".to_owned()))),
@@ -225,7 +227,7 @@ async fn failures_by_kind() {
         ("status-3xx", Box::new(|| Answer::Keep(response("301 No", "text/plain", "there")))),
         ("timeout", Box::new(|| Answer::Hang)),
     ];
-    for (kind, script) in cases.drain(..) {
+    for (kind, script) in cases {
         // Every second request is answered well: a failure touches neither its rows nor its times.
         let server = Scripted::start(move |number| match number % 2 {
             0 => script(),

@@ -104,12 +104,13 @@ const MAX_NINES: f64 = 4.0;
 
 /// Between neighbouring moments.
 fn rates(run: &Run, count: fn(&super::attack::Moment) -> f64) -> Vec<(f64, f64)> {
-    slopes(run.timeline.iter().map(|moment| (moment.at.as_secs_f64(), count(moment))).collect())
+    let points: Vec<_> = run.timeline.iter().map(|moment| (moment.at.as_secs_f64(), count(moment))).collect();
+    slopes(&points)
 }
 
 fn cores(run: &Run) -> Vec<(f64, f64)> {
     let used = |moment: &super::attack::Moment| Some((moment.at.as_secs_f64(), moment.server?.cpu));
-    slopes(run.timeline.iter().filter_map(used).collect())
+    slopes(&run.timeline.iter().filter_map(used).collect::<Vec<_>>())
 }
 
 fn memory(run: &Run) -> Vec<(f64, f64)> {
@@ -118,7 +119,7 @@ fn memory(run: &Run) -> Vec<(f64, f64)> {
 }
 
 /// How fast each value grew until its moment. Moments that are too close tell nothing but noise.
-fn slopes(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+fn slopes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let slope = |pair: &[(f64, f64)]| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0));
     points.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 1e-3).map(slope).collect()
 }
@@ -259,10 +260,10 @@ mod tests {
     #[test]
     fn slopes_are_by_time() {
         assert_eq!(
-            slopes(vec![(0.0, 0.0), (0.5, 10.0), (0.5001, 90.0), (1.5, 10.0)]).first(),
+            slopes(&[(0.0, 0.0), (0.5, 10.0), (0.5001, 90.0), (1.5, 10.0)]).first(),
             Some(&(0.5, 20.0))
         );
-        assert_eq!(slopes(vec![(0.0, 0.0), (0.0, 5.0)]), []);
+        assert_eq!(slopes(&[(0.0, 0.0), (0.0, 5.0)]), []);
     }
 
     #[test]

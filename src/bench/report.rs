@@ -169,7 +169,7 @@ fn write_failures(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
 fn write_latencies(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
     writeln!(f)?;
     let names = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
-    writeln!(f, "{}", row("", names.map(str::to_owned)))?;
+    writeln!(f, "{}", row("", &names.map(str::to_owned)))?;
     for phase in Phase::ALL {
         let latency = run.tally.latency(phase);
         if latency.count() == 0 {
@@ -177,7 +177,7 @@ fn write_latencies(f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
         }
         let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(|(_, quantile)| latency.at(quantile));
         let values = [latency.min(), latency.mean(), p50, p90, p99, p99_9, p99_99, latency.max()];
-        writeln!(f, "{}", row(&phase.name().replace('_', " "), values.map(time)))?;
+        writeln!(f, "{}", row(&phase.name().replace('_', " "), &values.map(time)))?;
     }
     writeln!(f)
 }
@@ -210,7 +210,7 @@ impl Report {
         for (name, target) in ["A", "B"].iter().zip(&self.targets) {
             writeln!(f, "{name}  {} ({} runs)", target.url, target.runs.len())?;
         }
-        writeln!(f, "\n{:<22}{:>14}{:>14}{:>10}  {}", "medians", "A", "B", "A ÷ B", "(min to max)")?;
+        writeln!(f, "\n{:<22}{:>14}{:>14}{:>10}  (min to max)", "medians", "A", "B", "A ÷ B")?;
         for figure in Figure::ALL {
             let mut text = format!("{:<22}", figure.name().replace('_', " "));
             for target in &self.targets {
@@ -266,7 +266,7 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:<13}{text}")
 }
 
-fn row(name: &str, cells: [String; 8]) -> String {
+fn row(name: &str, cells: &[String; 8]) -> String {
     let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
     format!("{name:<13}{cells}")
 }

@@ -143,7 +143,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 
 impl Args {
     fn plan(&self) -> Plan {
-        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Plan {
             connections: self.connections as usize,
             threads: self.threads.map_or_else(cores, |threads| threads as usize),
