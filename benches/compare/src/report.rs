@@ -38,9 +38,8 @@ pub(crate) fn write(folder: Option<PathBuf>) -> Result<()> {
     let folder = folder.map_or_else(record::newest, Ok)?;
     let run = Run::read(&folder)?;
     let docs = if run.machine.quick { folder.clone() } else { workspace::root().join("docs") };
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let page = docs.join("performance.md");
-    workspace::write(&page, &markdown(&run, &name))?;
+    workspace::write(&page, &markdown(&run, &shown(&folder)))?;
     for (name, svg) in pictures(&run) {
         workspace::write(&docs.join("performance").join(name), &svg)?;
     }
@@ -52,13 +51,13 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(workspace::root()).unwrap_or(path).display().to_string()
 }
 
-fn markdown(run: &Run, name: &str) -> String {
+fn markdown(run: &Run, folder: &str) -> String {
     let mut page = String::from(INTRODUCTION);
     if run.machine.quick {
         page += "\n**This is a trial at a tenth of the size, one run each: its numbers mean nothing.**\n";
     }
     page += &claims(run);
-    page += &machine(&run.machine, name);
+    page += &machine(&run.machine, folder);
     page += "\n";
     page += METHOD;
     for row in Row::ALL {
@@ -69,9 +68,9 @@ fn markdown(run: &Run, name: &str) -> String {
     page
 }
 
-fn machine(machine: &Machine, name: &str) -> String {
+fn machine(machine: &Machine, folder: &str) -> String {
     let mut text = format!(
-        "\n## Where\n\nCommit `{}`, {}, {} runs of each target. Raw runs: `benches/runs/{name}`.\n\n| | |\n|---|---|\n",
+        "\n## Where\n\nCommit `{}`, {}, {} runs of each target. Raw runs: `{folder}`.\n\n| | |\n|---|---|\n",
         machine.commit, machine.date, machine.runs
     );
     for (name, value) in &machine.facts {
@@ -344,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_page_has_what_was_measured() {
-        let page = markdown(&fixture(), "2026-01-02-abc1234");
+        let page = markdown(&fixture(), "benches/runs/2026-01-02-abc1234");
         assert!(page.contains("Commit `abc1234`, 2026-01-02, 3 runs"), "{page}");
         assert!(page.contains("| Processor | 2 cores, Example |"), "{page}");
         let rowstream = lines_with(&page, "| rowstream | 0.75 (0.70–0.80) |");
