@@ -2,8 +2,11 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::database::Postgres;
@@ -69,7 +72,10 @@ fn written(said: &str, wall: f64) -> Option<Sample> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Amount {
     Requests(u64),
+    /// Requests begin for so many seconds; those in flight then end, and count.
     Seconds(u64),
+    /// One request a connection, all of them broken off by us after so many seconds.
+    BrokenOff(u64),
 }
 
 /// Many requests at a time.
@@ -92,6 +98,7 @@ pub(crate) fn load(load: &Load) -> Result<Sample> {
     match load.amount {
         Amount::Requests(number) => command.args(["-n", &number.to_string()]),
         Amount::Seconds(seconds) => command.args(["-z", &format!("{seconds}s")]),
+        Amount::BrokenOff(_) => command.args(["-n", &load.connections.to_string()]),
     };
     if let Some(rate) = load.slow {
         command.args(["--slow", &rate.to_string()]);
@@ -99,20 +106,26 @@ pub(crate) fn load(load: &Load) -> Result<Sample> {
     if let Some(rows) = load.rows {
         command.args(["--expect-rows", &rows.to_string()]);
     }
-    command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]).stderr(Stdio::piped());
-    let output = command.output().map_err(|fault| format!("cannot run rowstream bench: {fault}"))?;
+    command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]);
+    let cannot = |fault| format!("cannot run rowstream bench: {fault}");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+    if let Amount::BrokenOff(seconds) = load.amount {
+        thread::sleep(Duration::from_secs(seconds));
+        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
+    }
+    let output = child.wait_with_output().map_err(cannot)?;
     let told = || format!("rowstream bench: {}", String::from_utf8_lossy(&output.stderr).trim());
     let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| told())?;
     benched(&answer["targets"][0]["runs"][0]).ok_or_else(told)
 }
 
 fn benched(run: &Value) -> Option<Sample> {
-    let failures: f64 = run["failures"].as_object()?.values().filter_map(Value::as_f64).sum();
+    let failures: u64 = run["failures"].as_object()?.values().filter_map(Value::as_u64).sum();
     let mut sample = Sample::from([
         (Measure::Wall, run["wall"].as_f64()?),
         (Measure::RequestsPerSecond, run["requests_per_second"].as_f64()?),
-        (Measure::Failures, failures),
-        (Measure::Bytes, run["bytes"].as_f64()?),
+        (Measure::Failures, failures as f64),
+        (Measure::Bytes, bytes_seen(run)?),
     ]);
     if let Some(p99) = run["latency"]["total"]["p99"].as_f64() {
         sample.insert(Measure::P99, p99);
@@ -120,21 +133,22 @@ fn benched(run: &Value) -> Option<Sample> {
     Some(sample)
 }
 
-/// Runs `pgbench`: prepared statements, two threads, ids by chance.
-pub(crate) fn pgbench(
-    postgres: &Postgres,
-    select: &str,
-    ids: u64,
-    clients: u64,
-    amount: Amount,
-) -> Result<Sample> {
+/// What was received, with answers that we broke off: the sum of a run is of whole answers only, its timeline of all.
+fn bytes_seen(run: &Value) -> Option<f64> {
+    let live = run["timeline"].as_array().and_then(|moments| moments.last()?["bytes"].as_f64());
+    Some(run["bytes"].as_f64()?.max(live.unwrap_or(0.0)))
+}
+
+/// Runs `pgbench`: prepared statements, 16 clients on two threads, ids by chance.
+pub(crate) fn pgbench(postgres: &Postgres, select: &str, ids: u64, amount: Amount) -> Result<Sample> {
+    const CLIENTS: u64 = 16;
     let script = workspace::scratch()?.join("pgbench.sql");
     workspace::write(&script, &format!("\\set id random(1, {ids})\n{select} = :id;\n"))?;
     let mut command = postgres.program("pgbench");
-    command.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-f"]).arg(script);
+    command.args(["-n", "-M", "prepared", "-j", "2", "-c", &CLIENTS.to_string(), "-f"]).arg(script);
     match amount {
-        Amount::Requests(number) => command.args(["-t", &(number / clients).to_string()]),
-        Amount::Seconds(seconds) => command.args(["-T", &seconds.to_string()]),
+        Amount::Requests(number) => command.args(["-t", &(number / CLIENTS).to_string()]),
+        Amount::Seconds(seconds) | Amount::BrokenOff(seconds) => command.args(["-T", &seconds.to_string()]),
     };
     let output = command.output().map_err(|fault| format!("cannot run pgbench: {fault}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -180,6 +194,11 @@ mod tests {
         assert_eq!(sample[&Measure::Failures], 3.0);
         assert_eq!(sample[&Measure::P99], 0.5);
         assert_eq!(sample[&Measure::RequestsPerSecond], 48.5);
+        assert_eq!(sample[&Measure::Bytes], 1000.0);
         assert_eq!(benched(&serde_json::json!(null)), None);
+        let broken_off = serde_json::json!({
+            "wall": 2.0, "failures": {}, "bytes": 0, "requests_per_second": 0, "timeline": [{"bytes": 5}, {"bytes": 70}],
+        });
+        assert_eq!(benched(&broken_off).unwrap()[&Measure::Bytes], 70.0);
     }
 }

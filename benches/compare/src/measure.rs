@@ -27,6 +27,9 @@ use crate::{Options, Result, Size, machine, report, sockets, workspace};
 /// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
 const POOL: u64 = 20;
 
+/// How often a run is tried before its target is given up.
+const ATTEMPTS: usize = 3;
+
 /// Measures the rows, writes their raw runs, and the report of them.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut lab = Lab::new(options)?;
@@ -77,8 +80,13 @@ impl<'a> Contender<'a> {
         warm_ups: usize,
         work: impl FnMut() -> Result<Sample> + 'a,
     ) -> Self {
-        let series = Series { target: name.into(), x: None, warm_ups, samples: Vec::new(), missing: None };
-        Self { series, server, work: Box::new(work) }
+        Self { series: Series::new(name, warm_ups), server, work: Box::new(work) }
+    }
+
+    /// What failed while its answer was proven.
+    fn after(mut self, faults: Vec<String>) -> Self {
+        self.series.faults = faults;
+        self
     }
 
     fn at(mut self, x: u64) -> Self {
@@ -100,20 +108,29 @@ impl<'a> Contender<'a> {
         Ok(sample)
     }
 
-    /// A run that counts, or the reason why there is none; the target is then left out of the rounds to come.
+    /// A run that counts. One that failed is repeated, and told; after too many the target is left out of the rounds to come.
     fn measured(&mut self) {
-        match self.once() {
-            Ok(sample) => self.series.samples.push(sample),
-            Err(message) => self.fail(message),
+        if let Some(sample) = self.repeated() {
+            self.series.samples.push(sample);
         }
     }
 
     fn warm_up(&mut self) {
         for _ in 0..self.series.warm_ups {
-            if let Err(message) = self.once() {
-                return self.fail(message);
+            if self.repeated().is_none() {
+                return;
             }
         }
+    }
+
+    fn repeated(&mut self) -> Option<Sample> {
+        for _ in 1..ATTEMPTS {
+            match self.once() {
+                Ok(sample) => return Some(sample),
+                Err(message) => self.series.faults.push(message),
+            }
+        }
+        self.once().map_err(|message| self.fail(message)).ok()
     }
 
     fn fail(&mut self, message: String) {
@@ -211,8 +228,9 @@ impl Lab {
         warm_ups: usize,
     ) -> Result<Contender<'a>> {
         let url = format!("http://127.0.0.1:{}{path}", server.port());
-        let bytes = prove(&url, answer, self.expected_events()?)?;
-        Ok(Contender::new(name, Some(server), warm_ups, move || client::stream(&url, http, bytes)))
+        let Proof { bytes, faults } = prove(&url, answer, self.expected_events()?)?;
+        let work = move || client::stream(&url, http, bytes);
+        Ok(Contender::new(name, Some(server), warm_ups, work).after(faults))
     }
 
     fn events(&self, path: &str, answer: Answer, http: Http) -> Result<Vec<Series>> {
@@ -292,23 +310,38 @@ impl Lab {
     }
 
     fn authors(&mut self) -> Result<Vec<Series>> {
-        let (rivals, mut missing) = self.rivals(&Rival::ALL, POOL);
+        let rivals = self.rivals(&Rival::ALL, POOL);
         let (clients, requests) = (20, self.size.of(100).max(20));
-        let work = |server: &Server| -> Result<Load> {
+        let floor = self.copies(clients, requests);
+        self.against(Data::Authors, floor, rivals, 3, |server| {
             let url = format!("http://127.0.0.1:{}/authors", server.port());
-            prove(&url, Answer::Json, self.expected_authors()?)?;
+            let Proof { faults, .. } = prove(&url, Answer::Json, self.expected_authors()?)?;
             let rows = Some(Data::Authors.rows(self.size));
-            Ok(Load { url, connections: clients, amount: Amount::Requests(requests), slow: None, rows })
-        };
-        let server = self.example(Data::Authors)?;
+            Ok((
+                Load { url, connections: clients, amount: Amount::Requests(requests), slow: None, rows },
+                faults,
+            ))
+        })
+    }
+
+    /// Rowstream, a floor and the rivals under the same load, which `work` makes for a server once its answers are proven.
+    fn against<'a>(
+        &'a self,
+        data: Data,
+        floor: Contender<'a>,
+        (rivals, mut missing): (Vec<(Rival, Server)>, Vec<Series>),
+        java_warm_ups: usize,
+        work: impl Fn(&Server) -> Result<(Load, Vec<String>)>,
+    ) -> Result<Vec<Series>> {
+        let server = self.example(data)?;
+        let (load, faults) = work(&server)?;
         let warm_ups = self.warm_ups(None, 0);
-        let mut contenders =
-            vec![loaded(ROWSTREAM, work(&server)?, server, warm_ups), self.copies(clients, requests)];
+        let mut contenders = vec![loaded(ROWSTREAM, load, server, warm_ups).after(faults), floor];
         for (rival, server) in rivals {
             match work(&server) {
-                Ok(load) => {
-                    let warm_ups = self.warm_ups(Some(rival.platform()), 3);
-                    contenders.push(loaded(rival.name(), load, server, warm_ups));
+                Ok((load, faults)) => {
+                    let warm_ups = self.warm_ups(Some(rival.platform()), java_warm_ups);
+                    contenders.push(loaded(rival.name(), load, server, warm_ups).after(faults));
                 }
                 Err(why) => missing.push(skipped(rival.name(), &why)),
             }
@@ -348,16 +381,16 @@ impl Lab {
         let server = Server::start(&launch)?;
         let (port, database) = (server.port(), self.postgres.port());
         let url = format!("http://127.0.0.1:{port}/events.ndjson");
-        prove(&url, Answer::Lines, self.expected_events()?)?;
+        let Proof { faults, .. } = prove(&url, Answer::Lines, self.expected_events()?)?;
         let load = Load {
             url,
             connections: READERS,
-            amount: Amount::Seconds(seconds),
+            amount: Amount::BrokenOff(seconds),
             slow: Some(BYTES_PER_SECOND),
             rows: None,
         };
         let work = move || {
-            let (sample, largest) = thread::scope(|scope| {
+            let (mut sample, largest) = thread::scope(|scope| {
                 let bench = scope.spawn(|| client::load(&load));
                 let mut largest = 0;
                 while !bench.is_finished() {
@@ -367,62 +400,53 @@ impl Lab {
                 let sample = bench.join().unwrap_or_else(|_| Err("the client was lost".into()))?;
                 Ok::<_, String>((sample, largest))
             })?;
-            let mut sample = sample;
+            let (least, read) =
+                (0.9 * (READERS * BYTES_PER_SECOND * seconds) as f64, sample[&Measure::Bytes]);
+            if read < least {
+                return Err(format!("the readers were slower than they are: {read} bytes in all"));
+            }
             sample.insert(Measure::SocketMemory, largest as f64 / READERS as f64);
             Ok(sample)
         };
-        Ok(alternate(vec![Contender::new(ROWSTREAM, Some(server), 0, work)], self.runs))
+        let rowstream = Contender::new(ROWSTREAM, Some(server), 0, work).after(faults);
+        Ok(alternate(vec![rowstream], self.runs))
     }
 
     fn lookups(&mut self) -> Result<Vec<Series>> {
         let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
         let columns = AUTHORS.trim_end_matches(" order by id");
         let statement = format!("{columns} where id");
-        self.asked(Data::Authors, &statement, ids, POOL, (64, 16), Amount::Seconds(seconds))
+        self.asked(Data::Authors, &statement, ids, POOL, 64, Amount::Seconds(seconds))
     }
 
     fn films(&mut self) -> Result<Vec<Series>> {
         let ids = Data::Films.rows(self.size);
         let amount = Amount::Requests(self.size.of(50_000));
-        self.asked(Data::Films, "select title from film where fid", ids, 50, (1000, 50), amount)
+        self.asked(Data::Films, "select title from film where fid", ids, 50, 1000, amount)
     }
 
-    /// Look-ups by a number: Rowstream and the rivals with so many connections, `pgbench` with so many clients.
+    /// Look-ups by a number, over so many connections of clients and a pool of so many to the database.
     fn asked(
         &mut self,
         data: Data,
         statement: &str,
         ids: u64,
         pool: u64,
-        (connections, clients): (u64, u64),
+        connections: u64,
         amount: Amount,
     ) -> Result<Vec<Series>> {
-        let (rivals, mut missing) = self.rivals(&Rival::LOOK_UPS, pool);
-        let work = |server: &Server| -> Result<Load> {
+        let rivals = self.rivals(&Rival::LOOK_UPS, pool);
+        let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), || {
+            client::pgbench(&self.postgres, statement, ids, amount)
+        });
+        self.against(data, floor, rivals, 4, |server| {
             let path = format!("http://127.0.0.1:{}/{}", server.port(), data.name());
             for id in [1, ids / 3, ids] {
                 self.prove_row(&format!("{path}/{id}"), &format!("{statement} = {id}"))?;
             }
-            Ok(Load { url: format!("{path}/{{1-{ids}}}"), connections, amount, slow: None, rows: None })
-        };
-        let server = self.example(data)?;
-        let warm_ups = self.warm_ups(None, 0);
-        let floor = Contender::new(PGBENCH, None, warm_ups, || {
-            client::pgbench(&self.postgres, statement, ids, clients, amount)
-        });
-        let mut contenders = vec![loaded(ROWSTREAM, work(&server)?, server, warm_ups), floor];
-        for (rival, server) in rivals {
-            match work(&server) {
-                Ok(load) => {
-                    let warm_ups = self.warm_ups(Some(rival.platform()), 4);
-                    contenders.push(loaded(rival.name(), load, server, warm_ups));
-                }
-                Err(why) => missing.push(skipped(rival.name(), &why)),
-            }
-        }
-        let mut series = alternate(contenders, self.runs);
-        series.append(&mut missing);
-        Ok(series)
+            let url = format!("{path}/{{1-{ids}}}");
+            Ok((Load { url, connections, amount, slow: None, rows: None }, Vec::new()))
+        })
     }
 
     fn small_machine(&self) -> Result<(Vec<Series>, Vec<String>)> {
@@ -546,14 +570,31 @@ fn loaded<'a>(name: &str, load: Load, server: Server, warm_ups: usize) -> Conten
     Contender::new(name, Some(server), warm_ups, move || client::load(&load))
 }
 
-/// Reads an answer and compares it with what the database says; its size.
-fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<f64> {
+/// An answer that says what the database says.
+struct Proof {
+    bytes: f64,
+    /// Attempts that failed before.
+    faults: Vec<String>,
+}
+
+/// Reads an answer and compares it with what the database says. An answer that breaks off is repeated; one that is whole and
+/// says something else is not.
+fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     let body = workspace::scratch()?.join("body");
-    let bytes = client::fetch(url, &body)?;
+    let mut faults = Vec::new();
+    let bytes = loop {
+        match client::fetch(url, &body) {
+            Ok(bytes) => break bytes,
+            Err(message) => faults.push(message),
+        }
+        if faults.len() == ATTEMPTS {
+            return Err(faults.join("; "));
+        }
+    };
     let digest = match answer {
         Answer::Lines => Digest::of_lines(&body),
         Answer::Json => Digest::of_json(&body),
     }?;
     digest.agrees_with(expected)?;
-    Ok(bytes)
+    Ok(Proof { bytes, faults })
 }

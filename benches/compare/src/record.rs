@@ -48,15 +48,30 @@ pub(crate) struct Series {
     /// Runs of the same work before the first that counts.
     pub(crate) warm_ups: usize,
     pub(crate) samples: Vec<Sample>,
+    /// Runs that failed and were repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) faults: Vec<String>,
     /// Why it was not run, or not to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) missing: Option<String>,
 }
 
 impl Series {
+    /// A target without any runs yet.
+    pub(crate) fn new(target: &str, warm_ups: usize) -> Self {
+        Self {
+            target: target.into(),
+            x: None,
+            warm_ups,
+            samples: Vec::new(),
+            faults: Vec::new(),
+            missing: None,
+        }
+    }
+
     /// A target that could not be run.
     pub(crate) fn missing(target: &str, why: &str) -> Self {
-        Self { target: target.into(), x: None, warm_ups: 0, samples: Vec::new(), missing: Some(why.into()) }
+        Self { missing: Some(why.into()), ..Self::new(target, 0) }
     }
 
     /// The values of one measure, in the order of the runs.

@@ -28,7 +28,8 @@ const METHOD: &str = "\
 - The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
   A ratio is that of two runs of the same round; the median of these ratios.
 - Time is that of the client's process from its start to its end, for the floors as for `curl`; of many clients, as their driver counts it. CPU is user
-  and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run; MB are 1,000,000 bytes.
+  and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run;
+  of a server that is several processes it is the sum, in which pages that they share count once for each. MB are 1,000,000 bytes.
 - Access logs are off but in the row about them. Java has a heap of 256 MB. What each rival chose stands in its source, in
   [`benches/compare/rivals`](../benches/compare/rivals).
 ";
@@ -141,7 +142,8 @@ fn section(row: Row, run: &RowRun) -> String {
 
 /// A line for each target: the measures that any of them has.
 fn table(row: Row, run: &RowRun) -> String {
-    let measures: Vec<Measure> = COLUMNS.into_iter().filter(|measure| is_shown(run, *measure)).collect();
+    let said = |measure: &Measure| is_measured(run, *measure) && !row.beside_the_point().contains(measure);
+    let measures: Vec<Measure> = COLUMNS.into_iter().filter(said).collect();
     let base = row.base().and_then(|(target, measure)| Some((run.series(target)?, measure)));
     let mut head = vec!["".to_owned()];
     head.extend(run.series.iter().any(|series| series.x.is_some()).then(|| "of".into()));
@@ -157,13 +159,27 @@ fn table(row: Row, run: &RowRun) -> String {
         table += &line(&cells(series, base, &measures));
     }
     for series in &run.series {
-        if let Some(why) = &series.missing {
-            let how_far = if series.samples.is_empty() { "not measured" } else { "not measured to the end" };
-            let _ =
-                write!(table, "\n{} was {how_far}: {}.\n", series.target, cell(why.trim_end_matches('.')));
-        }
+        table += &told(series);
     }
     table
+}
+
+/// What went wrong with a target.
+fn told(series: &Series) -> String {
+    let mut text = String::new();
+    if let Some(fault) = series.faults.first() {
+        let (runs, fault) = (series.faults.len(), cell(fault.trim_end_matches('.')));
+        let _ = write!(
+            text,
+            "\n{}: runs that failed and were repeated: {runs}. The first: {fault}.\n",
+            series.target
+        );
+    }
+    if let Some(why) = &series.missing {
+        let how_far = if series.samples.is_empty() { "not measured" } else { "not measured to the end" };
+        let _ = write!(text, "\n{} was {how_far}: {}.\n", series.target, cell(why.trim_end_matches('.')));
+    }
+    text
 }
 
 fn cells(series: &Series, base: Option<(&Series, Measure)>, measures: &[Measure]) -> Vec<String> {
@@ -209,7 +225,7 @@ const COLUMNS: [Measure; 8] = [
     Measure::Failures,
 ];
 
-fn is_shown(run: &RowRun, measure: Measure) -> bool {
+fn is_measured(run: &RowRun, measure: Measure) -> bool {
     run.series.iter().any(|series| !series.values(measure).is_empty())
 }
 
@@ -239,6 +255,7 @@ fn unit(measure: Measure) -> &'static str {
 /// A value in the unit of its column.
 fn number(measure: Measure, value: f64) -> String {
     match measure {
+        Measure::Wall | Measure::Cpu if value < 0.1 && value != 0.0 => format!("{value:.4}"),
         Measure::Wall | Measure::Cpu => format!("{value:.3}"),
         Measure::FirstByte | Measure::P99 => format!("{:.2}", value * 1e3),
         Measure::PeakMemory | Measure::Bytes => format!("{:.1}", value / 1e6),
@@ -350,7 +367,7 @@ mod tests {
         assert_eq!(
             rowstream,
             [
-                "| rowstream | 0.75 (0.70–0.80) | 0.300 (0.280–0.320) | 0.90 (0.80–1.00) | 0.080 (0.075–0.090) | 5.0 (4.0–6.0) | 2 |"
+                "| rowstream | 0.75 (0.70–0.80) | 0.300 (0.280–0.320) | 0.90 (0.80–1.00) | 0.0800 (0.0750–0.0900) | 5.0 (4.0–6.0) | 2 |"
             ]
         );
         let floor = lines_with(&page, "| psql \\copy binary | 1.00 |");
@@ -362,7 +379,7 @@ mod tests {
         let page = claims(&fixture());
         let expected = [
             ("time: rowstream ÷ psql \\copy binary | ≤ 0.80 | ≤ 0.70 | 0.75 | reached |", "events"),
-            ("rowstream: server CPU | ≤ 0.120 s | ≤ 0.080 s | 0.080 s | reached, the aim too |", "events"),
+            ("rowstream: server CPU | ≤ 0.120 s | ≤ 0.0800 s | 0.0800 s | reached, the aim too |", "events"),
             (
                 "rowstream: peak memory, the greatest | ≤ 12.0 MB | ≤ 8.0 MB | 6.0 MB | reached, the aim too |",
                 "events",
@@ -383,6 +400,13 @@ mod tests {
             page.contains("\nspring-mvc-buffered was not measured to the end: curl: (52) Empty reply.\n"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn runs_that_were_repeated_are_told() {
+        let page = markdown(&fixture(), "x");
+        let told = "go-pgx: runs that failed and were repeated: 2. The first: curl: (18) transfer closed.";
+        assert!(page.contains(told), "{page}");
     }
 
     #[test]

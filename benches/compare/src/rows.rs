@@ -119,7 +119,7 @@ impl Row {
             ),
             Self::Films => (
                 "1,000 clients and a pool of 50",
-                "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 50 \
+                "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 16 \
                  clients.",
             ),
             Self::SmallMachine => (
@@ -149,6 +149,15 @@ impl Row {
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
             Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
             Self::FirstByte | Self::Slow | Self::Growth => None,
+        }
+    }
+
+    /// Measures that any run has and that say nothing in this row.
+    pub(crate) fn beside_the_point(self) -> &'static [Measure] {
+        match self {
+            Self::Slow => &[Measure::RequestsPerSecond, Measure::Wall, Measure::P99],
+            Self::Growth => &[Measure::RequestsPerSecond, Measure::P99],
+            _ => &[],
         }
     }
 
@@ -307,11 +316,9 @@ mod tests {
 
     fn run(targets: &[(&str, &[f64], Option<&str>)]) -> RowRun {
         let series = targets.iter().map(|(target, walls, missing)| Series {
-            target: (*target).into(),
-            x: None,
-            warm_ups: 0,
             samples: walls.iter().map(|wall| Sample::from([(Measure::Wall, *wall)])).collect(),
             missing: missing.map(String::from),
+            ..Series::new(target, 0)
         });
         RowRun { row: "events".into(), started: String::new(), series: series.collect(), notes: vec![] }
     }

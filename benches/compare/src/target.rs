@@ -7,6 +7,9 @@ use crate::database::{Data, Postgres, run};
 use crate::process::{Launch, free_port, word, words};
 use crate::{Result, workspace};
 
+/// Eight for each of two cores, most of which wait for the database.
+const PHP_WORKERS: u64 = 16;
+
 /// Somebody else's way of doing the same. What each chose is written in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rival {
@@ -65,8 +68,9 @@ impl Rival {
             Platform::Go => vec![word(workspace::scratch()?.join(self.name()))],
             Platform::Java => self.java()?,
             Platform::Php => {
-                // As many at once as there are connections for: each worker has one of its own.
-                environment.push(("PHP_CLI_SERVER_WORKERS".into(), pool.to_string()));
+                // A process for each request at a time: more than these only cost memory, and a connection each.
+                let workers = pool.min(PHP_WORKERS);
+                environment.push(("PHP_CLI_SERVER_WORKERS".into(), workers.to_string()));
                 let script = word(folder().join("php/index.php"));
                 words(["php", "-d", "opcache.enable_cli=1", "-S", &format!("127.0.0.1:{port}"), &script])
             }

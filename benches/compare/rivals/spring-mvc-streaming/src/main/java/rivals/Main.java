@@ -56,24 +56,24 @@ public class Main {
     void write(ResultSet row, JsonGenerator json) throws SQLException, IOException;
   }
 
-  private record Framing(String open, String between, String close) {}
+  private record Framing(MediaType mediaType, String open, String between, String close) {}
 
-  private static final Framing ARRAY = new Framing("[", ",", "]");
-  private static final Framing ENVELOPE = new Framing("{\"events\":[", ",", "]}");
-  private static final Framing LINES = new Framing("", "\n", "\n");
+  private static final Framing ARRAY = new Framing(MediaType.APPLICATION_JSON, "[", ",", "]");
+  private static final Framing ENVELOPE = new Framing(MediaType.APPLICATION_JSON, "{\"events\":[", ",", "]}");
+  private static final Framing LINES = new Framing(MediaType.APPLICATION_NDJSON, "", "\n", "\n");
 
-  @GetMapping(path = "/authors", produces = MediaType.APPLICATION_JSON_VALUE)
-  StreamingResponseBody authors() {
+  @GetMapping("/authors")
+  ResponseEntity<StreamingResponseBody> authors() {
     return list(AUTHORS + "order by id", Main::author, ARRAY);
   }
 
-  @GetMapping(path = "/events", produces = MediaType.APPLICATION_JSON_VALUE)
-  StreamingResponseBody events() {
+  @GetMapping("/events")
+  ResponseEntity<StreamingResponseBody> events() {
     return list(EVENTS, Main::event, ENVELOPE);
   }
 
-  @GetMapping(path = "/events.ndjson", produces = MediaType.APPLICATION_NDJSON_VALUE)
-  StreamingResponseBody lines() {
+  @GetMapping("/events.ndjson")
+  ResponseEntity<StreamingResponseBody> lines() {
     return list(EVENTS, Main::event, LINES);
   }
 
@@ -93,8 +93,8 @@ public class Main {
         .orElseGet(() -> ResponseEntity.status(HttpStatus.NOT_FOUND).build());
   }
 
-  private StreamingResponseBody list(String sql, Encoder encoder, Framing framing) {
-    return response -> {
+  private ResponseEntity<StreamingResponseBody> list(String sql, Encoder encoder, Framing framing) {
+    return ResponseEntity.ok().contentType(framing.mediaType()).body(response -> {
       try (Connection connection = source.getConnection()) {
         connection.setAutoCommit(false);
         try (PreparedStatement statement = connection.prepareStatement(sql)) {
@@ -110,7 +110,7 @@ public class Main {
         // Breaks the answer off, so that it does not look whole.
         throw new IOException(failure);
       }
-    };
+    });
   }
 
   private static void write(PreparedStatement statement, JsonGenerator json, Encoder encoder, Framing framing)
