@@ -82,8 +82,10 @@ impl Source {
     /// The pool's, or 503 when the database cannot be reached.
     pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
         let place = self.0.pool.acquire().await?;
-        while let Some(mut connection) = place.take_idle() {
-            if connection.is_alive() {
+        while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
+            if connection.is_alive()
+                && let Ok(connection) = connection.move_here()
+            {
                 return Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot));
             }
         }

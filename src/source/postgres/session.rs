@@ -387,7 +387,7 @@ impl Drop for Session {
             return;
         }
         if self.in_flight == 0 && connection.status == b'I' {
-            connection.wire.shrink();
+            connection.wire.rest();
             return place.give_back(connection);
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
@@ -409,7 +409,7 @@ async fn recycle(
 ) {
     let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight, runs));
     if let Ok(Ok(())) = ready.await {
-        connection.wire.shrink();
+        connection.wire.rest();
         place.give_back(connection);
     }
 }
