@@ -152,6 +152,11 @@ impl<C> Shared<C> {
 }
 
 impl<C> Place<C> {
+    /// How long a connection may be idle before it is closed.
+    pub fn idle_timeout(&self) -> Duration {
+        self.shared.config.idle_timeout
+    }
+
     /// The most recently used idle connection, if there is one.
     pub fn take_idle(&self) -> Option<C> {
         self.take_idle_of(|_| true)

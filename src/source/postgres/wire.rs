@@ -4,7 +4,8 @@
 //!
 //! 1. a [`Frame`] stays readable by [`Wire::body`] until the next poll;
 //! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond the limit;
-//! 3. reading begins only when what was written has been flushed;
+//! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other: the server may have to be
+//!    read before it reads on;
 //! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up.
 //!
 //! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the receive mark lets several pieces
@@ -161,7 +162,9 @@ impl Wire {
 
     /// Sends what is to be sent, then reads at least one byte.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        ready!(self.poll_flush(cx))?;
+        if let Poll::Ready(flushed) = self.poll_flush(cx) {
+            flushed?;
+        }
         self.make_room();
         loop {
             let mut space = ReadBuf::new(&mut self.read[self.end..]);
