@@ -44,16 +44,18 @@ pub(super) enum Cell<'a> {
 #[inline]
 pub(super) fn push_row(rows: &Rows<'_>, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
     let start = batch.len();
+    let mut room = limit;
     batch.extend_from_slice(&[0; HEAD]);
     for column in 0..rows.columns() {
         let value = rows.value(column);
-        if batch.len() - start - HEAD + packed_len(value) > limit {
+        let Some(left) = room.checked_sub(packed_len(value)) else {
             batch.truncate(start);
             return Err(Error::row_too_large(row_len(rows), limit));
-        }
+        };
+        room = left;
         push_value(value, batch);
     }
-    let length = u32::try_from(batch.len() - start - HEAD).expect("`limit` is below 4 GiB");
+    let length = u32::try_from(limit - room).expect("`limit` is below 4 GiB");
     batch[start..start + HEAD].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
