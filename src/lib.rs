@@ -14,6 +14,7 @@
 pub mod access_log;
 pub mod admission;
 pub mod auth;
+mod bench;
 pub mod body;
 pub mod cli;
 pub mod config;

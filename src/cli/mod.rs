@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr.
 
+mod bench;
 mod check;
 mod demo;
 mod query;
@@ -30,6 +31,8 @@ enum Command {
     Demo(demo::Args),
     Query(query::Args),
     Check(check::Args),
+    // Boxed, as it has three times the options of any other.
+    Bench(Box<bench::Args>),
     Token(token::Args),
 }
 
@@ -96,6 +99,7 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Query(args) => query::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
     };
     match result {
@@ -110,5 +114,10 @@ pub fn run() -> ExitCode {
 
 /// Runs a future on this thread. The server starts its workers by itself.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+}
+
+/// Runs a future on this thread alone.
+fn block_on_one<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
 }

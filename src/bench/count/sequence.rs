@@ -1,0 +1,61 @@
+//! JSON text sequences (RFC 7464): each text stands between a record separator and a line feed.
+
+use super::{Document, End};
+
+const SEPARATOR: u8 = 0x1e;
+
+/// Counts texts.
+#[derive(Default)]
+pub(in crate::bench) struct Sequence {
+    rows: u64,
+    last: Last,
+    /// The text that goes on is counted.
+    counted: bool,
+    /// A text was cut short, or something stands before the first separator.
+    broken: bool,
+}
+
+/// What the last byte was.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Nothing,
+    Separator,
+    Text,
+    /// A line feed in a text: its end, if a separator or the end of the body follows.
+    Feed,
+}
+
+impl Sequence {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let mut from = 0;
+        for at in memchr::memchr_iter(SEPARATOR, bytes) {
+            self.part(&bytes[from..at]);
+            self.broken |= self.last == Last::Text;
+            (self.last, self.counted) = (Last::Separator, false);
+            from = at + 1;
+        }
+        self.part(&bytes[from..]);
+    }
+
+    /// A text counts at its first line feed. Of one that is laid out in lines that is too early, but the next separator,
+    /// which would be sure, comes with the next text, and so too late for the time to the first.
+    fn part(&mut self, part: &[u8]) {
+        let Some(last) = part.last() else { return };
+        self.broken |= self.last == Last::Nothing;
+        if !self.counted && memchr::memchr(b'\n', part).is_some() {
+            self.counted = true;
+            self.rows += 1;
+        }
+        self.last = if *last == b'\n' { Last::Feed } else { Last::Text };
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn finish(&self) -> Document {
+        let whole = !self.broken && matches!(self.last, Last::Nothing | Last::Feed);
+        Document { rows: self.rows, end: End::possible_if(whole) }
+    }
+}

@@ -1,0 +1,162 @@
+//! One response while it is read: what came when, and whether it can be believed in the end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::count::{Counter, End};
+
+/// How a request can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FailureKind {
+    /// No connection could be opened.
+    Connect,
+    /// Nothing came for as long as `--timeout`, or the request had not ended so long after the end of the run.
+    Timeout,
+    /// A redirect, which is not followed.
+    Status3xx,
+    Status4xx,
+    Status5xx,
+    /// The connection or stream broke off in the middle.
+    Cut,
+    /// The framing is whole, and the document is not.
+    Incomplete,
+    /// Not the rows of `--expect-rows`.
+    WrongRows,
+    /// Not HTTP.
+    Protocol,
+}
+
+impl FailureKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Timeout => "timeout",
+            Self::Status3xx => "status-3xx",
+            Self::Status4xx => "status-4xx",
+            Self::Status5xx => "status-5xx",
+            Self::Cut => "cut",
+            Self::Incomplete => "incomplete",
+            Self::WrongRows => "wrong-rows",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    /// What a response with this status failed by; `None` if it did not.
+    fn of_status(status: u16) -> Option<Self> {
+        match status {
+            200..300 => None,
+            300..400 => Some(Self::Status3xx),
+            400..500 => Some(Self::Status4xx),
+            500..600 => Some(Self::Status5xx),
+            _ => Some(Self::Protocol),
+        }
+    }
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) kind: FailureKind,
+    /// What was seen, for people.
+    pub(super) detail: String,
+}
+
+impl Failure {
+    pub(super) fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+}
+
+/// How the framing of a body ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// By its own mark: the last promised byte, the last chunk, END_STREAM.
+    Marked,
+    /// By the end of the connection, as in HTTP/1.0: a server that died looks the same.
+    Closed,
+}
+
+/// What one thread has read until now, for the timeline. It holds what fails later, too.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) requests: AtomicU64,
+    pub(super) rows: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+/// A response while it is read.
+pub(super) struct Reply<'a> {
+    live: &'a Live,
+    pub(super) status: Option<u16>,
+    /// When the first byte of the head came.
+    pub(super) first_byte: Option<Instant>,
+    /// When the first row was whole.
+    pub(super) first_row: Option<Instant>,
+    /// Of the body, without its framing.
+    pub(super) bytes: u64,
+    counter: Counter,
+}
+
+impl<'a> Reply<'a> {
+    pub(super) fn new(live: &'a Live) -> Self {
+        Self { live, status: None, first_byte: None, first_row: None, bytes: 0, counter: Counter::Opaque }
+    }
+
+    /// Bytes have come.
+    pub(super) fn arrived(&mut self) {
+        self.first_byte.get_or_insert_with(Instant::now);
+    }
+
+    /// The head has come. What is compressed is not counted.
+    pub(super) fn head(&mut self, status: u16, content_type: &str, content_encoding: &str) {
+        self.status = Some(status);
+        if matches!(content_encoding, "" | "identity") && FailureKind::of_status(status).is_none() {
+            self.counter = Counter::for_content_type(content_type);
+        }
+    }
+
+    /// A piece of the body has come.
+    pub(super) fn body(&mut self, bytes: &[u8]) {
+        let before = self.counter.rows();
+        self.counter.feed(bytes);
+        let rows = self.counter.rows();
+        if before == 0 && rows > 0 {
+            self.first_row = Some(Instant::now());
+        }
+        self.bytes += bytes.len() as u64;
+        self.live.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.live.rows.fetch_add(rows - before, Ordering::Relaxed);
+    }
+
+    /// The rows, if the response is whole and what was expected.
+    pub(super) fn verdict(
+        &self,
+        ended: Result<Framing, Failure>,
+        expected: Option<u64>,
+    ) -> Result<u64, Failure> {
+        if let Some(kind) = self.status.and_then(FailureKind::of_status) {
+            return Err(Failure::new(kind, format!("status {}", self.status.unwrap_or_default())));
+        }
+        let framing = ended?;
+        let document = self.counter.finish();
+        let as_expected = expected == Some(document.rows);
+        match (document.end, framing) {
+            (End::Broken, _) => {
+                let detail = format!("the document breaks off after {} rows", document.rows);
+                return Err(Failure::new(FailureKind::Incomplete, detail));
+            }
+            (End::Possible, Framing::Closed) if !as_expected => {
+                let detail = "only the close of the connection ended the body, which proves nothing";
+                return Err(Failure::new(FailureKind::Cut, detail));
+            }
+            _ => {}
+        }
+        match expected {
+            Some(rows) if !as_expected => {
+                let detail = format!("{} rows instead of {rows}", document.rows);
+                Err(Failure::new(FailureKind::WrongRows, detail))
+            }
+            _ => Ok(document.rows),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `rowstream bench`: the load tester. This file reads the command line and writes the reports.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use jiff::{Span, SpanRelativeTo};
+
+use super::{Failure, block_on_one};
+use crate::bench::{Extent, Fault, Plan, Protocol, Report, Run, Subject, Target, measure};
+
+/// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and memory.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// An http:// URL; {1-1000} in it is a random integer in each request.
+    #[arg(value_parser = Target::parse)]
+    url: Target,
+    /// Connections, each with one request at a time.
+    #[arg(short, value_name = "CONNECTIONS", default_value_t = 1, value_parser = positive())]
+    connections: u32,
+    /// Requests over all connections [default: 1].
+    #[arg(short = 'n', value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// Begin requests for so long (10s, 1m30s), instead of counting them.
+    #[arg(short = 'z', value_name = "DURATION", conflicts_with = "requests", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Begin so many requests a second, whether or not earlier ones have ended.
+    #[arg(short = 'q', value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Read no more than so many bytes a second on each connection (100KB, 1MB).
+    #[arg(long, value_name = "BYTES_PER_S", value_parser = byte_rate)]
+    slow: Option<u64>,
+    /// Speak HTTP/2 without TLS, by prior knowledge.
+    #[arg(long)]
+    http2: bool,
+    /// A header of every request.
+    #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// The rows that each answer has to hold.
+    #[arg(long, value_name = "N")]
+    expect_rows: Option<u64>,
+    /// How long a server may send nothing.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    timeout: Duration,
+    /// The server's process, to report its CPU time and memory (Linux).
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// A second URL, driven in turn with the first one.
+    #[arg(long, value_name = "URL", value_parser = Target::parse)]
+    compare: Option<Target>,
+    /// The process of the second server.
+    #[arg(long, value_name = "PID", requires = "compare")]
+    compare_pid: Option<u32>,
+    /// How often both are driven [default: 7].
+    #[arg(long, value_name = "N", requires = "compare", value_parser = positive())]
+    pairs: Option<u32>,
+    /// Threads that drive [default: the number of cores].
+    #[arg(long, value_name = "N", value_parser = positive())]
+    threads: Option<u32>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+    /// The file to write the report to, instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A web page with pictures, to be written besides.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// How reports are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum ReportFormat {
+    /// Tables for people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+const DEFAULT_PAIRS: u32 = 7;
+
+fn positive() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let span = text.parse::<Span>().ok();
+    let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    let duration = duration.and_then(|duration| Duration::try_from(duration).ok());
+    duration
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "write a duration such as 10s or 1m30s".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "write requests per second, such as 100 or 0.5".into())
+}
+
+/// Less is no steady rate any more: it is read in tenths of a second.
+const MIN_BYTE_RATE: u64 = 10;
+
+fn byte_rate(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let number = lower.strip_suffix("/s").unwrap_or(&lower);
+    let number = number.strip_suffix('b').unwrap_or(number);
+    let (number, unit) = match number.strip_suffix(['k', 'm']) {
+        Some(digits) if number.ends_with('k') => (digits, 1000),
+        Some(digits) => (digits, 1_000_000),
+        None => (number, 1),
+    };
+    let rate = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    rate.filter(|rate| *rate >= MIN_BYTE_RATE)
+        .ok_or_else(|| "write bytes per second, such as 5000, 100KB or 1MB, and no less than 10".into())
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once(':').ok_or("write 'Name: value'")?;
+    let name = name.trim().parse().map_err(|_| format!("`{name}` is no header name"))?;
+    let value = value.trim().parse().map_err(|_| format!("`{value}` is no header value"))?;
+    Ok((name, value))
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let plan = args.plan();
+    let target = Subject { target: args.url, pid: args.pid };
+    let pairs = args.pairs.unwrap_or(DEFAULT_PAIRS);
+    let compare = args.compare.map(|target| (Subject { target, pid: args.compare_pid }, pairs));
+    let progress = if compare.is_some() && io::stderr().is_terminal() { say } else { |_: &_, _: &_| {} };
+    let report = block_on_one(async { Ok(measure(&plan, target, compare, progress).await?) })?;
+    write_report(&report, args.format, args.output.as_deref())?;
+    if let Some(path) = &args.html {
+        write_file(path, &report.html())?;
+    }
+    match report.failed() {
+        0 => Ok(()),
+        failed => Err(Failure::Message(format!("{failed} of {} requests failed", report.requests()))),
+    }
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Plan {
+            connections: self.connections as usize,
+            threads: self.threads.map_or_else(cores, |threads| threads as usize),
+            extent: match self.duration {
+                Some(duration) => Extent::Duration(duration),
+                None => Extent::Requests(self.requests.unwrap_or(1)),
+            },
+            rate: self.rate,
+            slow: self.slow,
+            protocol: if self.http2 { Protocol::Http2 } else { Protocol::Http1 },
+            headers: self.header.clone(),
+            expect_rows: self.expect_rows,
+            timeout: self.timeout,
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Io(error) => error.into(),
+            Fault::Message(message) => Self::Message(message),
+        }
+    }
+}
+
+/// What a person who waits for many runs sees of each.
+fn say(subject: &Subject, run: &Run) {
+    eprintln!("{}: {}", subject.target.url, run.summary());
+}
+
+fn write_report(report: &Report, format: ReportFormat, output: Option<&Path>) -> Result<(), Failure> {
+    let text = match format {
+        ReportFormat::Text => report.to_string(),
+        ReportFormat::Json => {
+            let command: Vec<String> = std::env::args().collect();
+            format!("{:#}\n", report.json(&command))
+        }
+    };
+    match output {
+        None => Ok(io::stdout().write_all(text.as_bytes())?),
+        Some(path) => write_file(path, &text),
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_rates() {
+        for (text, rate) in
+            [("500", 500), ("100KB", 100_000), ("2k", 2000), ("1M", 1_000_000), ("3mb/s", 3_000_000)]
+        {
+            assert_eq!(byte_rate(text), Ok(rate), "{text}");
+        }
+        for text in ["", "KB", "0", "9", "1GB", "-5", "1.5MB", "99999999999999999M"] {
+            assert!(byte_rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_durations() {
+        assert_eq!((rate("0.5"), duration("1m30s")), (Ok(0.5), Ok(Duration::from_secs(90))));
+        for text in ["0", "-1", "x", "inf", "NaN"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+        for text in ["0s", "-1s", "5", "x"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}
