@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 
 use crate::test::{cargo, workspace};
 use crate::{Result, needs, target_folder};
@@ -66,20 +67,17 @@ fn count_all(program: &Path) -> Result<BaseLine> {
     let cannot = |fault| format!("cannot run {}: {fault}", program.display());
     let listed = Command::new(program).output().map_err(cannot)?;
     let mut counts = BaseLine::default();
-    for line in String::from_utf8_lossy(&listed.stdout).lines() {
-        let (case, items) =
-            line.rsplit_once(' ').ok_or_else(|| format!("not a case and its items: {line}"))?;
-        let items: u32 = items.parse().map_err(|_| format!("not a number of items: {line}"))?;
-        counts.0.insert(case.to_owned(), count(program, case, items)?);
+    for case in String::from_utf8_lossy(&listed.stdout).lines() {
+        counts.0.insert(case.to_owned(), count(program, case)?);
     }
     Ok(counts)
 }
 
 /// Counts one case; its two runs go on at once.
-fn count(program: &Path, case: &str, items: u32) -> Result<Count> {
+fn count(program: &Path, case: &str) -> Result<Count> {
     let runs = PASSES.map(|passes| Callgrind::start(program, case, passes));
     let [few, many] = runs.map(|run| run?.finish(program));
-    let (few, many) = (few?, many?);
+    let ((items, few), (_, many)) = (few?, many?);
     let items = f64::from((PASSES[1] - PASSES[0]) * items);
     Ok(Count {
         instructions: (many.instructions - few.instructions) as f64 / items,
@@ -99,20 +97,23 @@ impl Callgrind {
         let mut command = Command::new("valgrind");
         command.args(["--quiet", "--tool=callgrind"]);
         command.arg(format!("--callgrind-out-file={}", profile.display()));
-        command.arg(program).args([case, &passes.to_string()]).stdin(Stdio::null());
+        command.arg(program).args([case, &passes.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         let child = command
             .spawn()
             .map_err(|fault| format!("cannot run valgrind, of the package valgrind: {fault}"))?;
         Ok(Self { child, profile })
     }
 
-    fn finish(mut self, program: &Path) -> Result<Profile> {
+    /// The items of a pass, which the program prints, and what callgrind saw.
+    fn finish(self, program: &Path) -> Result<(u32, Profile)> {
         let cannot = |fault| format!("{}: {fault}", self.profile.display());
-        let status = self.child.wait().map_err(cannot)?;
-        if !status.success() {
-            return Err(format!("valgrind failed: {status}"));
+        let output = self.child.wait_with_output().map_err(cannot)?;
+        if !output.status.success() {
+            return Err(format!("valgrind failed: {}", output.status));
         }
-        Profile::read(&fs::read_to_string(&self.profile).map_err(cannot)?, program)
+        let items = first_number(String::from_utf8_lossy(&output.stdout).trim_end())?;
+        let profile = Profile::read(&fs::read_to_string(&self.profile).map_err(cannot)?, program)?;
+        Ok((items, profile))
     }
 }
 
@@ -135,12 +136,12 @@ impl Profile {
                 Some(("ob", object)) => own = objects.is_program(object),
                 Some(("cob", object)) => outward = !objects.is_program(object) && own,
                 Some(("calls", calls)) => {
-                    profile.calls += if outward { first_number(calls)? } else { 0 };
+                    profile.calls += if outward { first_number::<u64>(calls)? } else { 0 };
                     (outward, callee) = (false, true);
                 }
                 None if line.starts_with(|first| matches!(first, '0'..='9' | '+' | '-' | '*')) => {
                     let cost = line.split_once(' ').map_or("", |(_, cost)| cost);
-                    profile.instructions += if own && !callee { first_number(cost)? } else { 0 };
+                    profile.instructions += if own && !callee { first_number::<u64>(cost)? } else { 0 };
                     callee = false;
                 }
                 _ => {}
@@ -166,9 +167,9 @@ impl<'a> Objects<'a> {
     }
 }
 
-fn first_number(text: &str) -> Result<u64> {
+fn first_number<T: FromStr>(text: &str) -> Result<T> {
     let word = text.split(' ').next().unwrap_or_default();
-    word.parse().map_err(|_| format!("not a count of callgrind's: {text}"))
+    word.parse().map_err(|_| format!("not a number: {text}"))
 }
 
 /// What a case takes per item.

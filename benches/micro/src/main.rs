@@ -1,19 +1,19 @@
 //! Runs one case so many times, and does nothing else: what `cargo xtask instructions` counts.
 //!
-//! `instructions` prints the name of each case and its items per pass; `instructions CASE PASSES` runs one.
+//! `instructions` prints the name of each case; `instructions CASE PASSES` runs one, and prints its items per pass.
 
 use std::process::ExitCode;
 
-use rowstream_micro::{Case, cases};
+use rowstream_micro::{Pass, cases};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let case = |name: &str| cases().into_iter().find(|case| case.name == name);
     match words.as_slice() {
-        [] => cases().iter().for_each(|case| println!("{} {}", case.name, case.items)),
+        [] => cases().iter().for_each(|case| println!("{}", case.name)),
         [name, passes] => match (case(name), passes.parse()) {
-            (Some(case), Ok(passes)) => run(case, passes),
+            (Some(case), Ok(passes)) => run(case.build(), passes),
             _ => return usage(),
         },
         _ => return usage(),
@@ -21,9 +21,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(mut case: Case, passes: usize) {
+fn run(mut pass: Pass, passes: usize) {
     let mut out = Vec::new();
-    (0..passes).for_each(|_| case.run(&mut out));
+    (0..passes).for_each(|_| pass.run(&mut out));
+    println!("{}", pass.items);
 }
 
 fn usage() -> ExitCode {

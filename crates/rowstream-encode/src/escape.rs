@@ -7,7 +7,7 @@ use crate::append::{ROOM, Room};
 
 /// Puts `text` as a JSON string with its quotes into `room`; gives its length, or `None` where it is longer than 32 bytes
 /// or needs an escape.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_string(text: &str, room: &mut Room) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.len() {

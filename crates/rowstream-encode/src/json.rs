@@ -12,7 +12,7 @@ pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 /// Writes `value` as one JSON value into its place; `last` is the hour of the timestamp before it.
-#[inline]
+#[inline(always)]
 pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: Slot<'_>) {
     let room = slot.room();
     let length = match value {
@@ -29,14 +29,13 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
             Some(length) => length,
             None => return quoted(slot.release(), |out| datetime::write_date(days, out)),
         },
-        Value::Timestamp(micros) => match last.put_timestamp(micros, Zone::None, room) {
-            Some(length) => length,
-            None => return write_far_timestamp(micros, Zone::None, slot.release()),
-        },
-        Value::TimestampTz(micros) => match last.put_timestamp(micros, Zone::Utc, room) {
-            Some(length) => length,
-            None => return write_far_timestamp(micros, Zone::Utc, slot.release()),
-        },
+        Value::Timestamp(micros) | Value::TimestampTz(micros) => {
+            let zone = if matches!(value, Value::Timestamp(_)) { Zone::None } else { Zone::Utc };
+            match last.put_timestamp(micros, zone, room) {
+                Some(length) => length,
+                None => return write_far_timestamp(micros, zone, slot.release()),
+            }
+        }
         Value::Float(float) => return write_float(float, slot.release()),
         Value::Float4(float) => return write_float4(float, slot.release()),
         Value::Number(text) | Value::Json(text) => return slot.release().extend_from_slice(text.as_bytes()),
