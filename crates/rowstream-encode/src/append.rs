@@ -19,24 +19,27 @@ const SHORT: usize = BLOCK - ROOM;
 /// What comes before a value.
 #[derive(Debug)]
 pub(crate) struct Prefix {
-    text: Box<[u8]>,
-    /// The text once more, where it is short.
+    length: usize,
+    /// The text where it is short.
     block: [u8; BLOCK],
+    /// The text where it is not.
+    long: Box<[u8]>,
 }
 
 impl Prefix {
     pub(crate) fn new(text: &[u8]) -> Self {
+        let (short, long) = if text.len() > SHORT { (&[][..], text) } else { (text, &[][..]) };
         let mut block = [0; BLOCK];
-        block.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
-        Self { text: text.into(), block }
+        block[..short.len()].copy_from_slice(short);
+        Self { length: text.len(), block, long: long.into() }
     }
 
     /// Appends this, and room for a value.
     #[inline]
     pub(crate) fn append<'a>(&self, out: &'a mut Vec<u8>) -> Slot<'a> {
-        let taken = self.text.len();
+        let taken = self.length;
         if taken > SHORT {
-            out.extend_from_slice(&self.text);
+            out.extend_from_slice(&self.long);
             return Slot::new(out);
         }
         out.extend_from_slice(&self.block);

@@ -38,8 +38,10 @@ pub struct RowEncoder {
 
 /// What stands before each value of a row: `{"a":`, `,"b":`, …
 fn keys(columns: &[Column]) -> Vec<Prefix> {
+    let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {
-        let mut text = vec![if index == 0 { b'{' } else { b',' }];
+        text.clear();
+        text.push(if index == 0 { b'{' } else { b',' });
         escape::write_string(&column.name, &mut text);
         text.push(b':');
         Prefix::new(&text)
