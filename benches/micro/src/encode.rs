@@ -15,7 +15,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.push(values("value: json, 40 bytes", |_| {
         Value::Json(r#"{"a": [1, 2, 3], "b": {"c": "text here"}}"#)
     }));
-    cases.push(values("value: uuid", |x| Value::Uuid((u128::from(x) << 64 | u128::from(!x)).to_be_bytes())));
+    cases
+        .push(values("value: uuid", |x| Value::Uuid(((u128::from(x) << 64) | u128::from(!x)).to_be_bytes())));
     cases.push(values("value: 16 bytes", |_| Value::Bytes(b"\x00\x01sixteen bytes\xff")));
     cases
 }

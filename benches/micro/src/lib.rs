@@ -29,11 +29,14 @@ impl Case {
     }
 }
 
+/// Appends what a pass writes.
+type Write = dyn FnMut(&mut Vec<u8>);
+
 /// A hot path with its data.
 pub struct Pass {
     /// Rows, or values, or whatever else a pass writes.
     pub items: usize,
-    write: Box<dyn FnMut(&mut Vec<u8>)>,
+    write: Box<Write>,
 }
 
 impl Pass {

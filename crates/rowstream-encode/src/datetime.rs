@@ -145,7 +145,7 @@ fn fraction(micros: u32) -> ([u8; 8], usize) {
     // Of eight digits the first two are zeros; as a little-endian word they are the lowest bytes.
     let digits = eight_digits(u64::from(micros));
     // Zeros behind the last other digit lead in the word. A mark in the byte before the digits ends them.
-    let zeros = (digits | 1 << 8).leading_zeros() as usize / 8;
+    let zeros = (digits | (1 << 8)).leading_zeros() as usize / 8;
     let length = if zeros == 6 { 0 } else { 7 - zeros };
     let text = (digits >> 8) | u64::from_le_bytes(*b".000000\0");
     (text.to_le_bytes(), length)

@@ -137,7 +137,7 @@ fn word(bytes: [u8; WORD]) -> u64 {
 }
 
 fn halves(low: [u8; WORD / 2], high: [u8; WORD / 2]) -> u64 {
-    u64::from(u32::from_le_bytes(low)) | u64::from(u32::from_le_bytes(high)) << 32
+    u64::from(u32::from_le_bytes(low)) | (u64::from(u32::from_le_bytes(high)) << 32)
 }
 
 /// The offset of the first byte of a word that needs an escape.

@@ -36,7 +36,7 @@ fn put_large(number: u64, at: usize, room: &mut Room) -> usize {
 fn put_first(number: u64, at: usize, room: &mut Room) -> usize {
     let digits = eight_digits(number);
     // The first digit is the lowest byte. A mark in the last one lets 0 keep a digit.
-    let zeros = (digits | 1 << 63).trailing_zeros() as usize / 8;
+    let zeros = (digits | (1 << 63)).trailing_zeros() as usize / 8;
     room[at..at + 8].copy_from_slice(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes());
     at + 8 - zeros
 }
@@ -55,11 +55,11 @@ fn put_eight(number: u64, at: usize, room: &mut Room) -> usize {
 /// shift; the fields are wide enough that none reaches into the next (P. Khuong, "How to print integers really fast").
 #[inline]
 pub(crate) fn eight_digits(number: u64) -> u64 {
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
-    let twos = hundreds | (fours - 100 * hundreds) << 16;
-    let tens = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
-    tens | (twos - 10 * tens) << 8
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((twos - 10 * tens) << 8)
 }
 
 #[cfg(test)]
