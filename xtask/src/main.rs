@@ -1,8 +1,10 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
-//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
-//! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
+//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`instructions`] (what the
+//! hot paths take), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not
+//! know what the tests test.
 
+mod instructions;
 mod needs;
 mod postgres;
 mod steps;
@@ -11,11 +13,13 @@ mod test;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use instructions::Mode;
 use postgres::Postgres;
 
 const USAGE: &str = "\
-usage: cargo xtask test [FILTER…]   everything that has to pass; with a FILTER only the tests whose names contain one
-       cargo xtask pg               a private PostgreSQL with the users of the tests, until Ctrl-C";
+usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
+       cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
+       cargo xtask pg                      a private PostgreSQL with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
 type Result<T> = std::result::Result<T, String>;
@@ -27,6 +31,8 @@ fn main() -> ExitCode {
         ["test", filters @ ..] if !filters.iter().any(|word| word.starts_with('-')) => {
             exit(test::run(filters))
         }
+        ["instructions"] => exit(instructions::run(Mode::Compare)),
+        ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg().map(|()| true)),
         _ => {
             eprintln!("{USAGE}");
