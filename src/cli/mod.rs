@@ -116,8 +116,3 @@ pub fn run() -> ExitCode {
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
 }
-
-/// Runs a future on this thread alone.
-fn block_on_one<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
-}
