@@ -1,6 +1,7 @@
 //! The access log: one line per request, on stderr, written when the last byte was handed over or the request ended otherwise.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -83,16 +84,19 @@ impl Entry {
     /// Writes the line.
     pub fn end(&self, outcome: &Outcome) {
         match self.format {
-            LogFormat::Text => write_line(&self.text(outcome)),
-            LogFormat::Json => write_line(&self.json(outcome)),
+            LogFormat::Text => write_line(self.text(outcome)),
+            LogFormat::Json => write_line(self.json(outcome)),
             LogFormat::Off => {}
         }
     }
 
     fn text(&self, outcome: &Outcome) -> String {
-        let mut line = format!(
-            "{} {} {} {:?} {} {} rows={} bytes={} ms={}",
-            now(),
+        // Room for most lines, so that they are written in one piece of memory.
+        let mut line = String::with_capacity(256);
+        let _ = write!(
+            line,
+            "{:.3} {} {} {:?} {} {} rows={} bytes={} ms={}",
+            jiff::Timestamp::now(),
             self.method,
             one_line(&self.target),
             self.version,
@@ -100,10 +104,10 @@ impl Entry {
             outcome.name(),
             self.rows,
             self.bytes,
-            milliseconds(self.started.elapsed()),
+            Milliseconds(self.started.elapsed()),
         );
         for (name, time) in self.phases() {
-            let _ = write!(line, " {name}={}", milliseconds(time));
+            let _ = write!(line, " {name}={}", Milliseconds(time));
         }
         if let Outcome::Failed(error) = outcome {
             let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
@@ -113,7 +117,7 @@ impl Entry {
 
     fn json(&self, outcome: &Outcome) -> String {
         let mut line = json!({
-            "time": now(),
+            "time": format!("{:.3}", jiff::Timestamp::now()),
             "method": self.method.as_str(),
             "target": self.target,
             "version": format!("{:?}", self.version),
@@ -141,16 +145,22 @@ impl Entry {
 
 /// Text from outside cannot begin a line of its own, nor a field, nor a terminal's command: targets may hold what is
 /// beyond ASCII, which has controls and ends of lines too.
-fn one_line(text: &str) -> String {
-    text.replace(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'), "\u{fffd}")
+fn one_line(text: &str) -> Cow<'_, str> {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    match text.contains(breaks) {
+        true => text.replace(breaks, "\u{fffd}").into(),
+        false => text.into(),
+    }
 }
 
-fn now() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
-}
+/// A time with one decimal. Whole numbers only: formatting a float costs more than the rest of the line.
+struct Milliseconds(Duration);
 
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1}", time.as_secs_f64() * 1e3)
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0.as_micros() + 50) / 100;
+        write!(f, "{}.{}", tenths / 10, tenths % 10)
+    }
 }
 
 fn number(time: Duration) -> serde_json::Value {
@@ -158,6 +168,7 @@ fn number(time: Duration) -> serde_json::Value {
 }
 
 /// One write per line, so that lines of several threads do not mix. A log that cannot be written stops no answer.
-fn write_line(line: &str) {
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+fn write_line(mut line: String) {
+    line.push('\n');
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

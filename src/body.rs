@@ -31,6 +31,8 @@ use crate::source::{Session, Snapshot, Source};
 const CHUNK: usize = 32 * 1024;
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
+/// Room for most look-ups, which have one row.
+const LOOK_UP: usize = 512;
 /// Until there is a row, no chunk is full, and none is flushed: an error before the first row then has a real status, also
 /// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
 /// because a second one would be an error.
@@ -86,11 +88,7 @@ impl RowStream {
             Format::Json => &endpoint.body[..],
             Format::Ndjson => &lines[..],
         };
-        let started = Instant::now();
-        let statements = pieces.iter().filter_map(Piece::statement).count();
-        let mut session =
-            source.acquire(if statements > 1 { Snapshot::Transaction } else { Snapshot::Statement }).await?;
-        let mut clock = Clock::new(started.elapsed());
+        let (mut session, mut clock) = begin(endpoint, source, pieces, &values).await?;
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             steps.push(match piece {
@@ -102,12 +100,13 @@ impl RowStream {
         }
         clock.enter();
         clock.leave(Phase::Database);
+        let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
         Ok(Self {
             session: Some(session),
             steps: steps.into_iter(),
             current: None,
             values,
-            chunk: Vec::with_capacity(FIRST_CHUNK * 2),
+            chunk: Vec::with_capacity(capacity),
             full: HELD,
             flush: None,
             flush_armed: false,
@@ -264,6 +263,29 @@ impl Rows {
             _ => Ok(()),
         }
     }
+}
+
+/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
+async fn begin(
+    endpoint: &Endpoint,
+    source: &Source,
+    pieces: &[Piece],
+    values: &[ParamValue],
+) -> Result<(Session, Clock), Error> {
+    let mut statements = pieces.iter().filter_map(Piece::statement);
+    let (first, more) = (statements.next(), statements.next().is_some());
+    if let (Some(first), false) = (first.map(|index| &endpoint.statements[index]), more)
+        && first.cardinality != Cardinality::Many
+    {
+        let clock = Clock::new(Duration::ZERO);
+        let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
+        if let Some(session) = source.look_up(&first.query, &args).await? {
+            return Ok((session, clock));
+        }
+    }
+    let started = Instant::now();
+    let session = source.acquire(if more { Snapshot::Transaction } else { Snapshot::Statement }).await?;
+    Ok((session, Clock::new(started.elapsed())))
 }
 
 /// Where the time of a stream went.

@@ -152,9 +152,22 @@ impl<C> Shared<C> {
 }
 
 impl<C> Place<C> {
+    /// How long a connection may be idle before it is closed.
+    pub fn idle_timeout(&self) -> Duration {
+        self.shared.config.idle_timeout
+    }
+
     /// The most recently used idle connection, if there is one.
     pub fn take_idle(&self) -> Option<C> {
-        self.shared.idle().pop().map(|idle| idle.connection)
+        self.take_idle_of(|_| true)
+    }
+
+    /// The most recently used idle connection that is `ours`, else the most recently used one of all.
+    pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
+        let mut idle = self.shared.idle();
+        let last = idle.len().checked_sub(1)?;
+        let index = idle.iter().rposition(|idle| ours(&idle.connection)).unwrap_or(last);
+        Some(idle.remove(index).connection)
     }
 
     /// Gives a connection back, ready for its next user, and frees the place.

@@ -1,5 +1,9 @@
 //! Our own accept loop: sockets and buffers of our sizes, HTTP/1.1 and HTTP/2 by the client's preface, and the drain.
 //!
+//! Each core has a worker: a thread with a single-threaded runtime. A connection belongs to one worker for its life, and all
+//! that its streams wait for is waited for there, so that a stream does not move between cores, and many streams use all of them.
+//! The accept loop runs on a thread of its own and gives each connection to the worker that has fewest.
+//!
 //! ```text
 //! serving ──signal──► draining: nobody is accepted, responses go on ──all done──► ended
 //!                        └── drain_timeout, or a second signal ──► the rest is broken off ──► ended
@@ -8,9 +12,10 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,13 +23,15 @@ use http::Version;
 use http_body::Body;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::respond::App;
 
@@ -84,6 +91,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
         reapers.spawn(async move { source.reap().await });
     }
     let (state, watcher) = watch::channel(State::Serving);
+    let workers = Workers::start()?;
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
     loop {
@@ -93,11 +101,16 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
             () = stop.next() => break,
         };
         let (stream, permit) = accepted;
-        let connection = serve_connection(stream, Arc::clone(&app), watcher.clone());
-        connections.spawn(async move {
-            connection.await;
-            drop(permit);
-        });
+        let (worker, load) = workers.least_loaded();
+        let (app, state) = (Arc::clone(&app), watcher.clone());
+        let connection = async move {
+            // It fails only without descriptors; the client then sees its connection closed.
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                serve_connection(stream, app, state).await;
+            }
+            drop((permit, load));
+        };
+        connections.spawn_on(connection, worker);
     }
     drop(listener);
     state.send_replace(State::Draining);
@@ -111,38 +124,93 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
     reapers.shutdown().await;
-    cancelled().await;
+    drop(app);
+    workers.finish().await;
     Ok(())
-}
-
-/// Waits until the statements that were broken off are cancelled in their databases, which tasks of their own do: a database
-/// goes on with a statement whose client has just gone. No other tasks are left by now.
-async fn cancelled() {
-    let tasks = tokio::runtime::Handle::current().metrics();
-    let deadline = tokio::time::Instant::now() + CANCEL_TIMEOUT;
-    while tasks.num_alive_tasks() > 0 && tokio::time::Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 async fn all_done(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// The next connection, once there is room for it.
+/// The next connection, once there is room for it; it belongs to no runtime yet.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
+) -> (std::net::TcpStream, tokio::sync::OwnedSemaphorePermit) {
     let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+        match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+            Ok(stream) => return (stream, permit),
             // Out of descriptors, or the client has gone again: neither is a reason to end, nor to spin.
             Err(error) => {
                 eprintln!("a connection could not be accepted: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
+        }
+    }
+}
+
+/// The workers, one for each core that this process may use.
+struct Workers {
+    workers: Vec<Worker>,
+    /// Ends the threads when it is dropped.
+    _running: watch::Sender<()>,
+}
+
+/// One worker; its thread drives the runtime until the end of all of them, because a database connection that was opened on
+/// one worker may serve a stream of another.
+struct Worker {
+    runtime: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+/// One connection of a worker; counted until it is dropped.
+struct Load(Arc<AtomicUsize>);
+
+impl Load {
+    fn add(connections: &Arc<AtomicUsize>) -> Self {
+        connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connections))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Workers {
+    fn start() -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let (running, ended) = watch::channel(());
+        let worker = |number| {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let handle = runtime.handle().clone();
+            let mut ended = ended.clone();
+            let run = move || runtime.block_on(async { while ended.changed().await.is_ok() {} });
+            std::thread::Builder::new().name(format!("worker {number}")).spawn(run)?;
+            Ok(Worker { runtime: handle, connections: Arc::default() })
+        };
+        let workers = (0..cores).map(worker).collect::<io::Result<_>>()?;
+        Ok(Self { workers, _running: running })
+    }
+
+    /// The runtime for the next connection, and what counts it there.
+    fn least_loaded(&self) -> (&Handle, Load) {
+        let load = |worker: &&Worker| worker.connections.load(Ordering::Relaxed);
+        let worker = self.workers.iter().min_by_key(load).expect("there is a worker for each core");
+        (&worker.runtime, Load::add(&worker.connections))
+    }
+
+    /// Waits until the statements that were broken off are cancelled in their databases, which tasks of their own do: a database
+    /// goes on with a statement whose client has just gone. Then ends the workers.
+    async fn finish(self) {
+        let deadline = Instant::now() + CANCEL_TIMEOUT;
+        let busy = |worker: &Worker| worker.runtime.metrics().num_alive_tasks() > 0;
+        while self.workers.iter().any(busy) && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
@@ -236,8 +304,8 @@ impl AsyncWrite for ResettingStream {
     }
 }
 
-fn http_builder() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn http_builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP_BUFFER);
     builder
         .http2()

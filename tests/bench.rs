@@ -152,16 +152,13 @@ const NUMBERS: &str = "with recursive c(i) as (select 1 union all select i + 1 f
     select i as n, 'a \"quoted\", {[text' as s from c";
 
 async fn server() -> Server {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("test.db");
-    rusqlite::Connection::open(&file).unwrap().execute_batch("create table t(n integer)").unwrap();
-    let config = format!("[source.db]\nurl = \"sqlite:{}\"\n", file.display());
     let templated = format!(
         "/*\nbody = {{ _embedded = {{ list = \"$list\" }}, total = \"$total\" }}\n*/\n-- name: list :many\n{NUMBERS};\n\n\
          -- name: total :value\nselect 7;\n"
     );
-    let server = Server::start(&[
-        ("rowstream.toml", config.as_str()),
+    Server::start(&[
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:test.db\"\ncreate = [\"empty.sql\"]\n"),
+        ("empty.sql", "create table t(n integer);"),
         ("endpoints/list.sql", NUMBERS),
         ("endpoints/document.sql", &templated),
         (
@@ -169,10 +166,7 @@ async fn server() -> Server {
             "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect :id as id where :id > 0",
         ),
     ])
-    .await;
-    // The open file outlives its folder's entry as little as the server does.
-    drop(folder.keep());
-    server
+    .await
 }
 
 #[tokio::test]

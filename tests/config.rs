@@ -87,6 +87,7 @@ fn everything_that_can_be_said() {
             statement_timeout = "${TIMEOUT:-10s}"
             [source.local]
             url    = "sqlite:data/local.db"
+            mmap   = "256MB"
             create = ["schema.sql"]
             [token.reader]
             sha256 = "00ffABcd00000000000000000000000000000000000000000000000000000001"
@@ -124,6 +125,7 @@ fn everything_that_can_be_said() {
     assert_eq!((shop.statement_cache, shop.fetch_rows, shop.max_row_bytes), (0, 1000, 65_536));
     assert_eq!(shop.statement_timeout, Some(Duration::from_secs(10)));
     assert_eq!(local.url, format!("sqlite:{}", folder.0.path().join("data/local.db").display()));
+    assert_eq!((shop.mmap, local.mmap), (0, 256_000_000));
     assert_eq!(local.create, [folder.0.path().join("schema.sql")]);
     assert_eq!((local.statement_cache, local.max_row_bytes, local.statement_timeout), (1000, 16 << 20, None));
 

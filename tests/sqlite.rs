@@ -57,6 +57,7 @@ fn config(file: &Path) -> SourceConfig {
         fetch_rows: 0,
         max_row_bytes: 1 << 20,
         statement_timeout: None,
+        mmap: 0,
         create: Vec::new(),
     }
 }
@@ -455,6 +456,97 @@ async fn columns_that_changed_are_an_error() {
     assert_eq!(columns[0].name, "b", "another try is worth it");
 }
 
+/// What is known of a statement is the source's, so that columns which changed must not fail once per connection.
+#[tokio::test]
+async fn columns_that_changed_fail_once_for_all_connections() {
+    let database = Database::new("create table t (a BOOLEAN); insert into t values (1)");
+    let source = database.source();
+    let sql = "select * from t";
+    let all = [started(&source, sql).await, started(&source, sql).await, started(&source, sql).await];
+    for mut session in all {
+        assert_eq!(count(&mut session).await.unwrap(), 1);
+    }
+    assert_eq!((source.usage().used, source.usage().idle), (0, 3));
+    // The name stays, the type does not: a 1 would be written as `true`.
+    for (changed, expected) in [
+        ("create table t (a INTEGER)", "{\"a\":1}\n"),
+        ("create table t (a INTEGER, b default 2)", "{\"a\":1,\"b\":2}\n"),
+    ] {
+        database
+            .writer
+            .execute_batch(&format!("drop table t; {changed}; insert into t (a) values (1)"))
+            .unwrap();
+        let error = run(&source, sql).await.unwrap_err();
+        assert_eq!((error.code(), error.status().as_u16()), ("source_unavailable", 503), "{changed}");
+        freed(&source).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(started(&source, sql).await);
+        }
+        for mut session in held {
+            assert_eq!(count(&mut session).await.unwrap(), 1, "{changed}");
+        }
+        assert_eq!(ndjson(&source, sql, &[]).await.unwrap(), expected);
+    }
+    // By connections that have the statement compiled, and by one that has not.
+    database.writer.execute_batch("drop table t").unwrap();
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(started(&source, sql).await);
+    }
+    for mut session in held {
+        let error = count(&mut session).await.unwrap_err();
+        assert_eq!(error.message(), "no such table: t (SQLite code 1)");
+    }
+}
+
+/// Streams of one file neither wait for each other nor for a writer, nor does it wait for them.
+#[tokio::test]
+async fn streams_run_side_by_side_while_a_writer_commits() {
+    const ROWS: usize = 100_000;
+    let database = Database::new("create table t (id integer primary key, name text)");
+    database.writer.execute_batch(&format!("insert into t {}", series(100_000))).unwrap();
+    // At once or not at all: a lock would be an error here.
+    database.writer.busy_timeout(Duration::ZERO).unwrap();
+    let source = database.source();
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let mut stream = started(&source, "select id, name from t").await;
+        assert!(next(&mut stream).await.unwrap(), "the first row, which takes the snapshot");
+        streams.push(stream);
+        database.writer.execute_batch("insert into t (name) values ('new'), ('new')").unwrap();
+    }
+    assert_eq!(source.usage().used, 4);
+    // A row of each in turn, then what the later ones have more.
+    for _ in 1..ROWS {
+        for stream in &mut streams {
+            assert!(next(stream).await.unwrap());
+        }
+    }
+    let mut more = Vec::new();
+    for stream in &mut streams {
+        more.push(count(stream).await.unwrap());
+    }
+    assert_eq!(more, [0, 2, 4, 6], "each reads the state of its first row");
+}
+
+#[tokio::test]
+async fn a_mapped_file_reads_the_same() {
+    let database = Database::new("create table t (id integer primary key, name text)");
+    database
+        .writer
+        .execute_batch(&format!("insert into t {}; pragma wal_checkpoint(truncate)", series(50_000)))
+        .unwrap();
+    let mapped = Source::open(&SourceConfig { mmap: 64 << 20, ..database.config() }).unwrap();
+    let sql = "select id, name from t order by id";
+    let expected = ndjson(&database.source(), sql, &[]).await.unwrap();
+    assert_eq!(expected.lines().count(), 50_000);
+    assert_eq!(ndjson(&mapped, sql, &[]).await.unwrap(), expected);
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
+    let file = database.folder.path().join("test.db");
+    assert!(maps().lines().any(|line| line.ends_with(file.to_str().unwrap())), "the file is mapped");
+}
+
 #[tokio::test]
 async fn a_pool_of_one_serialises() {
     let database = Database::new("create table t (v)");
@@ -476,10 +568,12 @@ async fn a_statement_has_a_time_limit() {
     assert_eq!((error.code(), error.status().as_u16()), ("statement_timeout", 504));
     assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(run(&source, "select 1").await.unwrap(), 1);
-    // The client's time is not the statement's.
+    // The client's time is not the statement's, which needs some milliseconds, and a hundred on a busy machine.
+    let statement_timeout = Some(Duration::from_secs(1));
+    let source = Source::open(&SourceConfig { statement_timeout, ..database.config() }).unwrap();
     let mut session = started(&source, &series(20_000)).await;
     assert!(next(&mut session).await.unwrap());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(count(&mut session).await.unwrap(), 19_999);
 }
 

@@ -15,7 +15,7 @@ const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 78.0;
 const BOTTOM: f64 = 30.0;
 const TOP: f64 = 10.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 30.0;
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #d0d7de; --back: #fff; --a: #0969da; --b: #bc4c00 }

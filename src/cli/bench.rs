@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use jiff::{Span, SpanRelativeTo};
 
-use super::{Failure, block_on_one};
+use super::{Failure, block_on};
 use crate::bench::{Extent, Fault, Plan, Protocol, Report, Run, Subject, Target, measure};
+use crate::fault::reader::{parse_duration, parse_size};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and memory.
 #[derive(Debug, clap::Args)]
@@ -87,10 +87,7 @@ fn positive() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let span = text.parse::<Span>().ok();
-    let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
-    let duration = duration.and_then(|duration| Duration::try_from(duration).ok());
-    duration
+    parse_duration(text)
         .filter(|duration| !duration.is_zero())
         .ok_or_else(|| "write a duration such as 10s or 1m30s".into())
 }
@@ -104,15 +101,7 @@ fn rate(text: &str) -> Result<f64, String> {
 const MIN_BYTE_RATE: u64 = 10;
 
 fn byte_rate(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let number = lower.strip_suffix("/s").unwrap_or(&lower);
-    let number = number.strip_suffix('b').unwrap_or(number);
-    let (number, unit) = match number.strip_suffix(['k', 'm']) {
-        Some(digits) if number.ends_with('k') => (digits, 1000),
-        Some(digits) => (digits, 1_000_000),
-        None => (number, 1),
-    };
-    let rate = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let rate = parse_size(text.strip_suffix("/s").unwrap_or(text)).and_then(|rate| u64::try_from(rate).ok());
     rate.filter(|rate| *rate >= MIN_BYTE_RATE)
         .ok_or_else(|| "write bytes per second, such as 5000, 100KB or 1MB, and no less than 10".into())
 }
@@ -130,7 +119,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let pairs = args.pairs.unwrap_or(DEFAULT_PAIRS);
     let compare = args.compare.map(|target| (Subject { target, pid: args.compare_pid }, pairs));
     let progress = if compare.is_some() && io::stderr().is_terminal() { say } else { |_: &_, _: &_| {} };
-    let report = block_on_one(async { Ok(measure(&plan, target, compare, progress).await?) })?;
+    let report = block_on(async { Ok(measure(&plan, target, compare, progress).await?) })?;
     write_report(&report, args.format, args.output.as_deref())?;
     if let Some(path) = &args.html {
         write_file(path, &report.html())?;

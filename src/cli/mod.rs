@@ -112,12 +112,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Runs a future on a runtime of one worker per core.
+/// Runs a future on this thread. The server starts its workers by itself.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
-}
-
-/// Runs a future on this thread alone.
-fn block_on_one<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
 }

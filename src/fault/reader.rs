@@ -330,14 +330,14 @@ fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool)
 }
 
 /// A time span in jiff's friendly format; days are 24 hours, weeks seven of them. `None` when it is not one, or negative.
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let span = SpanParser::new().parse_span(text.trim()).ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     duration.try_into().ok()
 }
 
 /// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` when it is not one, or beyond the address space.
-fn parse_size(text: &str) -> Option<usize> {
+pub(crate) fn parse_size(text: &str) -> Option<usize> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -65,6 +65,23 @@ impl Source {
         }
     }
 
+    /// Asks `statement`, which answers with one row at most, on a connection that is shared with other look-ups; it then has its
+    /// rows, and holds no connection. `None`: it has to be asked on a connection of its own, because it has not been prepared
+    /// yet, or takes long, or the source does not share.
+    ///
+    /// # Errors
+    /// What the database says of the statement; 503 when too many look-ups are on their way.
+    pub async fn look_up(
+        &self,
+        statement: &Statement,
+        args: &[&ParamValue],
+    ) -> Result<Option<Session>, Error> {
+        match self {
+            Self::Postgres(source) => Ok(source.look_up(statement, args).await?.map(Session::Answer)),
+            Self::Sqlite(_) => Ok(None),
+        }
+    }
+
     /// Waits for a connection and makes it ready.
     ///
     /// # Errors
@@ -78,10 +95,15 @@ impl Source {
 }
 
 /// One connection of a source, held by one response.
-#[expect(clippy::large_enum_variant, reason = "one per response, which is boxed as a whole")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one per response, which is boxed as a whole; the difference is near the limit"
+)]
 pub enum Session {
     /// A PostgreSQL connection.
     Postgres(postgres::Session),
+    /// The rows of a look-up in PostgreSQL, which have come: a connection no longer.
+    Answer(postgres::Answer),
     /// A SQLite connection on its own thread.
     Sqlite(sqlite::Session),
 }
@@ -94,6 +116,7 @@ impl Session {
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Postgres(session) => session.prepare(statement).await,
+            Self::Answer(answer) => Ok(answer.columns()),
             Self::Sqlite(session) => session.prepare(statement).await,
         }
     }
@@ -103,6 +126,7 @@ impl Session {
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         match self {
             Self::Postgres(session) => session.execute(index, args),
+            Self::Answer(_) => {}
             Self::Sqlite(session) => session.execute(index, args),
         }
     }
@@ -115,6 +139,7 @@ impl Session {
     pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Postgres(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Postgres)),
+            Self::Answer(answer) => Poll::Ready(Ok(answer.next_row().map(Row::Postgres))),
             Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
         }
     }

@@ -1,9 +1,11 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
-//! Its parts: [`compare`] (the comparisons, which are a program of their own), [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`steps`] (what ran, for
-//! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
+//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`instructions`] (what the
+//! hot paths take), [`compare`] (the comparisons, which are a program of their own), [`steps`] (what ran, for how long, and
+//! how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
 mod compare;
+mod instructions;
 mod needs;
 mod postgres;
 mod steps;
@@ -12,15 +14,16 @@ mod test;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use instructions::Mode;
 use postgres::Postgres;
 
 const USAGE: &str = "\
-usage: cargo xtask test [FILTER…]   everything that has to pass; with a FILTER only the tests whose names contain one
-       cargo xtask pg               a private PostgreSQL with the users of the tests, until Ctrl-C
+usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
+       cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
-                                    Rowstream beside others and the databases' floors; --quick tries whether it works
-       cargo xtask compare report [RUNDIR]
-                                    docs/performance.md again, from raw runs";
+                                           Rowstream beside others and the databases' floors; --quick tries whether it works
+       cargo xtask compare report [RUNDIR] docs/performance.md again, from raw runs
+       cargo xtask pg                      a private PostgreSQL with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
 type Result<T> = std::result::Result<T, String>;
@@ -33,6 +36,8 @@ fn main() -> ExitCode {
             exit(test::run(filters))
         }
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
+        ["instructions"] => exit(instructions::run(Mode::Compare)),
+        ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg().map(|()| true)),
         _ => {
             eprintln!("{USAGE}");

@@ -27,6 +27,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool { program: "nginx", package: "nginx-light", why: "what a proxy makes of a cut response" },
     Tool { program: "curl", package: "curl", why: "what the commonest client makes of a response" },
+    Tool { program: "valgrind", package: "valgrind", why: "counts the instructions of the hot paths" },
     Tool { program: "jq", package: "jq", why: "a second opinion on our JSON" },
     Tool { program: "chromium", package: "chromium", why: "the console and the pages, in a real browser" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },

@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::instructions::Mode;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, needs, target_folder};
+use crate::{Result, instructions, needs, target_folder};
 
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
 pub(crate) fn run(filters: &[&str]) -> Result<bool> {
@@ -22,6 +23,7 @@ pub(crate) fn run(filters: &[&str]) -> Result<bool> {
     steps.run("release build", || Outcome::of(cargo().args(["build", "--release", "--locked"])));
     steps.run("tests", || tests(&target, filters, &mut counts));
     if filters.is_empty() {
+        steps.run("instructions", instructions);
         steps.run("documentation", documentation);
         steps.run("dependencies", dependencies);
     }
@@ -37,13 +39,26 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-fn workspace() -> &'static Path {
+/// The root of the workspace.
+pub(crate) fn workspace() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
 fn clippy() -> Outcome {
     Outcome::of(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+/// The hot paths against their base line, which holds for one kind of processor.
+fn instructions() -> Outcome {
+    if !cfg!(target_arch = "x86_64") {
+        return Outcome::Skipped("the base line is of x86-64");
+    }
+    match instructions::run(Mode::Compare) {
+        Ok(true) => Outcome::Passed,
+        Ok(false) => Outcome::Failed,
+        Err(message) => Outcome::of_result(Err(message)),
+    }
 }
 
 /// With private items: those who read it work on the code. Links to them are then no fault, and are checked like all others.

@@ -4,8 +4,10 @@
 //! RFC 3339 can say it, more digits for years beyond 9999, and ` BC` behind the years before 1. Only the zone
 //! differs: instants are always UTC, and say so with `Z`.
 
-use crate::append::append_front;
 use std::ops::Range;
+
+use crate::append::Room;
+use crate::integer::eight_digits;
 
 const DAY: i64 = 24 * HOUR as i64;
 const HOUR: u64 = 3_600_000_000;
@@ -17,6 +19,21 @@ pub(crate) enum Zone {
     None,
     /// An instant, read in UTC.
     Utc,
+}
+
+/// The days of the years 1 to 9999, whose dates have ten characters: all but a few.
+const FOUR_DIGIT_YEARS: Range<i64> = -719_162..2_932_897;
+
+/// Puts a date of [`FOUR_DIGIT_YEARS`] with its quotes into `room`; gives its length, or `None` for any other.
+#[inline]
+pub(crate) fn put_date(days: i32, room: &mut Room) -> Option<usize> {
+    let days = i64::from(days);
+    FOUR_DIGIT_YEARS.contains(&days).then(|| {
+        room[0] = b'"';
+        room[1..11].copy_from_slice(&Civil::from_days(days).digits());
+        room[11] = b'"';
+        12
+    })
 }
 
 /// Appends a date, given in days since 1970-01-01; `i32::MAX` and `i32::MIN` are the infinities.
@@ -50,7 +67,7 @@ pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
     let ([m1, m2], [s1, s2]) = (pair(seconds / 60), pair(seconds % 60));
     out.extend_from_slice(&[b':', m1, m2, b':', s1, s2]);
     let (fraction, length) = fraction((micros % 1_000_000) as u32);
-    append_front(&fraction, length, out);
+    out.extend_from_slice(&fraction[..length]);
 }
 
 /// Appends a timestamp, given in microseconds since 1970-01-01; `i64::MAX` and `i64::MIN` are the infinities.
@@ -71,63 +88,67 @@ pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
     }
 }
 
-/// The timestamps of the years 1 to 9999, which [`LastDay::put_timestamp`] can write: all but a few.
-pub(crate) const FOUR_DIGIT_YEARS: Range<i64> = -719_162 * DAY..2_932_897 * DAY;
-
-/// The longest timestamp of a year of four digits.
-pub(crate) const TIMESTAMP: usize = "2024-02-29T12:00:00.123456Z".len();
-
-/// The day of the timestamp that was written last: neighbouring rows often share it, and it is half of the work.
+/// The hour of the timestamp that was written last: neighbouring rows often share it, and it is half of the work.
 #[derive(Debug)]
-pub(crate) struct LastDay {
-    /// Its midnight, in microseconds since 1970-01-01.
+pub(crate) struct LastHour {
+    /// Its begin, in microseconds since 1970-01-01.
     start: i64,
-    date: [u8; 10],
+    /// From the opening quote to the colon behind the hour; the last byte is none of it.
+    text: [u8; 16],
 }
 
-impl Default for LastDay {
+impl Default for LastHour {
     fn default() -> Self {
-        Self { start: 0, date: *b"1970-01-01" }
+        Self { start: 0, text: *b"\"1970-01-01T00: " }
     }
 }
 
-impl LastDay {
-    /// Puts a timestamp of [`FOUR_DIGIT_YEARS`] into `block`; gives its length.
+impl LastHour {
+    /// Puts a timestamp of a year of four digits, with its quotes, into `room`; gives its length, or `None` for any other.
     ///
-    /// What [`write_timestamp`] appends, without a call on a `Vec` and with the day remembered.
+    /// What [`write_timestamp`] appends, without a call on a `Vec` and with the hour remembered.
     #[inline]
-    pub(crate) fn put_timestamp(&mut self, micros: i64, zone: Zone, block: &mut [u8; TIMESTAMP]) -> usize {
-        if !(self.start..self.start + DAY).contains(&micros) {
-            self.turn_to(micros.div_euclid(DAY));
+    pub(crate) fn put_timestamp(&mut self, micros: i64, zone: Zone, room: &mut Room) -> Option<usize> {
+        if micros.wrapping_sub(self.start) as u64 >= HOUR {
+            self.turn_to(micros)?;
         }
-        let time = (micros - self.start) as u64;
-        let seconds = (time / 1_000_000) as u32;
-        let ([h1, h2], [m1, m2], [s1, s2]) =
-            (pair(seconds / 3600), pair(seconds / 60 % 60), pair(seconds % 60));
-        let (fraction, length) = fraction((time % 1_000_000) as u32);
-
-        block[..10].copy_from_slice(&self.date);
-        block[10..19].copy_from_slice(&[b'T', h1, h2, b':', m1, m2, b':', s1, s2]);
-        block[19..26].copy_from_slice(&fraction);
-        block[19 + length] = b'Z';
-        19 + length + usize::from(zone == Zone::Utc)
+        let within = micros.wrapping_sub(self.start) as u32;
+        let (seconds, micros) = (within / 1_000_000, within % 1_000_000);
+        let ([m1, m2], [s1, s2]) = (pair(seconds / 60), pair(seconds % 60));
+        let (fraction, length) = fraction(micros);
+        room[..16].copy_from_slice(&self.text);
+        room[15..20].copy_from_slice(&[m1, m2, b':', s1, s2]);
+        room[20..28].copy_from_slice(&fraction);
+        let end = 20 + length;
+        room[end] = b'Z';
+        let end = end + usize::from(zone == Zone::Utc);
+        room[end] = b'"';
+        Some(end + 1)
     }
 
-    fn turn_to(&mut self, days: i64) {
-        *self = Self { start: days * DAY, date: Civil::from_days(days).digits() };
+    /// Remembers the hour of a timestamp; `None` where its year has not four digits.
+    fn turn_to(&mut self, micros: i64) -> Option<()> {
+        let days = micros.div_euclid(DAY);
+        let hour = micros.rem_euclid(DAY) as u64 / HOUR;
+        FOUR_DIGIT_YEARS.contains(&days).then(|| {
+            self.start = days * DAY + (hour * HOUR) as i64;
+            self.text[1..11].copy_from_slice(&Civil::from_days(days).digits());
+            self.text[12..14].copy_from_slice(&pair(hour as u32));
+        })
     }
 }
 
-/// `.` and the digits of a second's microseconds, and how many of these bytes stand before the zeros at the end;
-/// none where there are no microseconds.
+/// `.` and the six digits of a second's microseconds, and how many of these bytes stand before the zeros at the end; none
+/// where there are no microseconds. The last byte is none of them.
 #[inline]
-fn fraction(micros: u32) -> ([u8; 7], usize) {
-    let [[a, b], [c, d], [e, f]] = [pair(micros / 10_000), pair(micros / 100 % 100), pair(micros % 100)];
-    // As a little-endian word the last digit is the highest byte: zeros behind the last other digit lead.
-    let digits = u64::from_le_bytes([0, 0, a, b, c, d, e, f]) ^ u64::from_le_bytes(*b"\0\x01000000");
-    let zeros = digits.leading_zeros() as usize / 8;
+fn fraction(micros: u32) -> ([u8; 8], usize) {
+    // Of eight digits the first two are zeros; as a little-endian word they are the lowest bytes.
+    let digits = eight_digits(u64::from(micros));
+    // Zeros behind the last other digit lead in the word. A mark in the byte before the digits ends them.
+    let zeros = (digits | (1 << 8)).leading_zeros() as usize / 8;
     let length = if zeros == 6 { 0 } else { 7 - zeros };
-    ([b'.', a, b, c, d, e, f], length)
+    let text = (digits >> 8) | u64::from_le_bytes(*b".000000\0");
+    (text.to_le_bytes(), length)
 }
 
 /// A day of the proleptic Gregorian calendar; year 0 is 1 BC.

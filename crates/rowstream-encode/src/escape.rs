@@ -3,45 +3,51 @@
 //! What is escaped, and how, is what PostgreSQL's `escape_json` (`src/backend/utils/adt/json.c`) does: the seven
 //! bytes with a short form, and the other controls below 0x20 as `\u00xx`. RFC 8259, section 7, asks for no more.
 
-use crate::append::append_block;
+use crate::append::{ROOM, Room};
 
-/// Appends `text` as a JSON string with its quotes.
+/// Puts `text` as a JSON string with its quotes into `room`; gives its length, or `None` where it is longer than 32 bytes
+/// or needs an escape.
+#[inline(always)]
+pub(crate) fn put_string(text: &str, room: &mut Room) -> Option<usize> {
+    let bytes = text.as_bytes();
+    match bytes.len() {
+        8..=16 => put_clean::<8>(bytes, room, |first, last| marks(word(first)) | marks(word(last)) != 0),
+        4..=7 => put_clean::<4>(bytes, room, |first, last| marks(halves(first, last)) != 0),
+        17..=32 => put_clean::<16>(bytes, room, |first, last| is_dirty(first) | is_dirty(last)),
+        2..=3 => put_clean::<2>(bytes, room, |first, last| is_dirty(first) | is_dirty(last)),
+        1 => put_clean::<1>(bytes, room, |first, _| is_dirty(first)),
+        0 => {
+            room[..2].copy_from_slice(b"\"\"");
+            Some(2)
+        }
+        _ => None,
+    }
+}
+
+/// Puts a clean string of `N` to 2·`N` bytes as its first and its last `N`, which may overlap.
 #[inline]
+fn put_clean<const N: usize>(
+    bytes: &[u8],
+    room: &mut Room,
+    dirty: impl FnOnce([u8; N], [u8; N]) -> bool,
+) -> Option<usize> {
+    const { assert!(2 * N + 2 <= ROOM) };
+    let (first, last) = (*bytes.first_chunk()?, *bytes.last_chunk()?);
+    if dirty(first, last) {
+        return None;
+    }
+    let end = bytes.len() + 1;
+    room[0] = b'"';
+    room[1..=N].copy_from_slice(&first);
+    room[end - N..end].copy_from_slice(&last);
+    room[end] = b'"';
+    Some(end + 1)
+}
+
+/// Appends `text` as a JSON string with its quotes, escaped where it must be.
+#[inline(never)]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
-    let written = match bytes.len() {
-        4..=7 => write_short::<4>(bytes, out),
-        8..=16 => write_short::<8>(bytes, out),
-        17..=32 => write_short::<16>(bytes, out),
-        _ => false,
-    };
-    if !written {
-        write_any(bytes, out);
-    }
-}
-
-/// Appends a clean string of `N` to 2·`N` bytes as its first and its last `N`, which may overlap; false, and
-/// nothing appended, where an escape is needed.
-#[inline]
-fn write_short<const N: usize>(bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) else { return false };
-    if is_dirty(first) | is_dirty(last) {
-        return false;
-    }
-    append_block::<34>(out, |block| {
-        let end = bytes.len() + 1;
-        block[0] = b'"';
-        block[1..=N].copy_from_slice(first);
-        block[end - N..end].copy_from_slice(last);
-        block[end] = b'"';
-        end + 1
-    });
-    true
-}
-
-/// Appends a string of any length, escaped where it must be.
-#[inline(never)]
-fn write_any(bytes: &[u8], out: &mut Vec<u8>) {
     // The quotes and the text in one go, so that a clean string grows the buffer at most once.
     out.reserve(bytes.len() + 2);
     out.push(b'"');
@@ -100,7 +106,7 @@ fn clean_prefix(bytes: &[u8]) -> usize {
 fn clean_blocks(bytes: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    blocks.iter().position(is_dirty).unwrap_or(blocks.len()) * BLOCK
+    blocks.iter().position(|block| is_dirty(*block)).unwrap_or(blocks.len()) * BLOCK
 }
 
 /// How many bytes are clean from `at`, which is less than a word before the end; all before it are clean.
@@ -115,8 +121,8 @@ fn clean_tail(bytes: &[u8], at: usize) -> usize {
 }
 
 #[inline]
-fn is_dirty<const N: usize>(block: &[u8; N]) -> bool {
-    block.iter().fold(false, |dirty, &byte| dirty | needs_escape(byte))
+fn is_dirty<const N: usize>(block: [u8; N]) -> bool {
+    block.into_iter().fold(false, |dirty, byte| dirty | needs_escape(byte))
 }
 
 #[inline]
@@ -126,21 +132,34 @@ fn needs_escape(byte: u8) -> bool {
 
 const WORD: usize = size_of::<u64>();
 
-/// The offset of the first byte of a word that needs an escape, all eight bytes tested at once.
+fn word(bytes: [u8; WORD]) -> u64 {
+    u64::from_le_bytes(bytes)
+}
+
+fn halves(low: [u8; WORD / 2], high: [u8; WORD / 2]) -> u64 {
+    u64::from(u32::from_le_bytes(low)) | (u64::from(u32::from_le_bytes(high)) << 32)
+}
+
+/// The offset of the first byte of a word that needs an escape.
+#[inline]
+fn first_escape(bytes: [u8; WORD]) -> Option<usize> {
+    let marks = marks(word(bytes));
+    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+}
+
+/// A mark in the high bit of bytes that need an escape, all eight bytes tested at once.
 ///
 /// `x - n·ONES & !x & HIGH` has the high bit of each byte that is below `n` (for `n` up to 0x80; "Bit Twiddling
 /// Hacks", S. E. Anderson). A borrow can mark a clean byte too, but only above a byte that is truly marked, and
 /// the lowest mark is the one that counts. Flipping bit 1 takes `"` (0x22) to 0x20 and keeps the controls
 /// among themselves, so one comparison finds both.
 #[inline]
-fn first_escape(word: [u8; WORD]) -> Option<usize> {
+fn marks(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    let word = u64::from_le_bytes(word);
     let control_or_quote = (word ^ (0x02 * ONES)).wrapping_sub(0x21 * ONES);
     let backslash = (word ^ (0x5c * ONES)).wrapping_sub(ONES);
-    let marks = (control_or_quote | backslash) & !word & HIGH;
-    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+    (control_or_quote | backslash) & !word & HIGH
 }
 
 #[cfg(test)]

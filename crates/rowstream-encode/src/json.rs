@@ -2,34 +2,54 @@
 //!
 //! Two differences are promised: instants are in UTC and say so with `Z`, and the zone comes before ` BC`.
 
-use crate::append::append_block;
-use crate::datetime::{self, LastDay, Zone};
-use crate::{Value, escape, float, hex};
+use crate::append::{Room, Slot};
+use crate::datetime::{self, LastHour, Zone};
+use crate::{Value, escape, float, hex, integer};
 
 /// Appends `value` as one JSON value.
 pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
-    write_next_value(value, &mut LastDay::default(), out);
+    write_next_value(value, &mut LastHour::default(), Slot::new(out));
 }
 
-/// Appends `value` as one JSON value; `last` is the day of the timestamp before it.
+/// Writes `value` as one JSON value into its place; `last` is the hour of the timestamp before it.
+#[inline(always)]
+pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: Slot<'_>) {
+    let room = slot.room();
+    let length = match value {
+        Value::Null => put(b"null", room),
+        Value::Bool(true) => put(b"true", room),
+        Value::Bool(false) => put(b"false", room),
+        Value::Int(int) => integer::put_int(int, room),
+        Value::Uuid(uuid) => hex::put_uuid(uuid, room),
+        Value::Text(text) => match escape::put_string(text, room) {
+            Some(length) => length,
+            None => return escape::write_string(text, slot.release()),
+        },
+        Value::Date(days) => match datetime::put_date(days, room) {
+            Some(length) => length,
+            None => return quoted(slot.release(), |out| datetime::write_date(days, out)),
+        },
+        Value::Timestamp(micros) | Value::TimestampTz(micros) => {
+            let zone = if matches!(value, Value::Timestamp(_)) { Zone::None } else { Zone::Utc };
+            match last.put_timestamp(micros, zone, room) {
+                Some(length) => length,
+                None => return write_far_timestamp(micros, zone, slot.release()),
+            }
+        }
+        Value::Float(float) => return write_float(float, slot.release()),
+        Value::Float4(float) => return write_float4(float, slot.release()),
+        Value::Number(text) | Value::Json(text) => return slot.release().extend_from_slice(text.as_bytes()),
+        Value::Bytes(bytes) => return write_bytes(bytes, slot.release()),
+        Value::Time(micros) => return quoted(slot.release(), |out| datetime::write_time(micros, out)),
+    };
+    slot.keep(length);
+}
+
+/// Puts a text of a fixed length into `room`; gives its length.
 #[inline]
-pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastDay, out: &mut Vec<u8>) {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Int(int) => write_int(int, out),
-        Value::Float(float) => write_float(float, out),
-        Value::Float4(float) => write_float4(float, out),
-        Value::Number(text) | Value::Json(text) => out.extend_from_slice(text.as_bytes()),
-        Value::Text(text) => escape::write_string(text, out),
-        Value::Bytes(bytes) => write_bytes(bytes, out),
-        Value::Date(days) => quoted(out, |out| datetime::write_date(days, out)),
-        Value::Time(micros) => quoted(out, |out| datetime::write_time(micros, out)),
-        Value::Timestamp(micros) => write_timestamp(micros, Zone::None, last, out),
-        Value::TimestampTz(micros) => write_timestamp(micros, Zone::Utc, last, out),
-        Value::Uuid(uuid) => quoted(out, |out| hex::write_uuid(uuid, out)),
-    }
+fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
+    room[..N].copy_from_slice(text);
+    N
 }
 
 /// Appends a JSON document without a line break.
@@ -49,10 +69,6 @@ fn replace_line_breaks(json: &mut [u8]) {
     }
 }
 
-fn write_int(int: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(int).as_bytes());
-}
-
 fn write_float(float: f64, out: &mut Vec<u8>) {
     if float.is_finite() {
         float::write_f64(float, out);
@@ -69,16 +85,9 @@ fn write_float4(float: f32, out: &mut Vec<u8>) {
     }
 }
 
-fn write_timestamp(micros: i64, zone: Zone, last: &mut LastDay, out: &mut Vec<u8>) {
-    if !datetime::FOUR_DIGIT_YEARS.contains(&micros) {
-        return quoted(out, |out| datetime::write_timestamp(micros, zone, out));
-    }
-    append_block::<{ datetime::TIMESTAMP + 2 }>(out, |block| {
-        let length = block[1..].first_chunk_mut().map_or(0, |text| last.put_timestamp(micros, zone, text));
-        block[0] = b'"';
-        block[length + 1] = b'"';
-        length + 2
-    });
+#[cold]
+fn write_far_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
+    quoted(out, |out| datetime::write_timestamp(micros, zone, out));
 }
 
 /// Appends what `write` appends as a JSON string; it must need no escape.

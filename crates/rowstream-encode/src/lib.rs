@@ -9,6 +9,7 @@ mod escape;
 mod float;
 mod format;
 mod hex;
+mod integer;
 mod json;
 mod number;
 mod rows;

@@ -3,8 +3,8 @@
 //! Nothing here can fail: a source that cannot read a value says so before it lends it. Whether a statement
 //! may have one row or many is the caller's to check; [`RowEncoder::rows`] counts them for it.
 
-use crate::append::append_front;
-use crate::datetime::LastDay;
+use crate::append::Prefix;
+use crate::datetime::LastHour;
 use crate::{Column, Value, escape, json};
 
 /// How the rows of one statement stand in a body.
@@ -29,57 +29,34 @@ pub enum Shape {
 pub struct RowEncoder {
     shape: Shape,
     rows: u64,
-    keys: Vec<Key>,
+    /// Before each value; nothing before a scalar.
+    keys: Vec<Prefix>,
     /// The column that the next value belongs to.
     column: usize,
-    last_day: LastDay,
+    last_hour: LastHour,
 }
 
-/// What stands before a value of a row: `{"a":`, `,"b":`, …; nothing before a scalar.
-#[derive(Debug)]
-struct Key {
-    /// The whole key where it is short, as most are.
-    block: [u8; Self::SHORT],
-    text: Box<[u8]>,
-}
-
-impl Key {
-    const SHORT: usize = 32;
-
-    fn new(text: Vec<u8>) -> Self {
-        let mut block = [0; Self::SHORT];
-        block.iter_mut().zip(&text).for_each(|(to, from)| *to = *from);
-        Self { block, text: text.into() }
-    }
-
-    fn of_each(columns: &[Column]) -> Vec<Self> {
-        let text = |(index, column): (usize, &Column)| {
-            let mut text = vec![if index == 0 { b'{' } else { b',' }];
-            escape::write_string(&column.name, &mut text);
-            text.push(b':');
-            Self::new(text)
-        };
-        columns.iter().enumerate().map(text).collect()
-    }
-
-    #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
-        if self.text.len() <= Self::SHORT {
-            append_front(&self.block, self.text.len(), out);
-        } else {
-            out.extend_from_slice(&self.text);
-        }
-    }
+/// What stands before each value of a row: `{"a":`, `,"b":`, …
+fn keys(columns: &[Column]) -> Vec<Prefix> {
+    let mut text = Vec::new();
+    let key = |(index, column): (usize, &Column)| {
+        text.clear();
+        text.push(if index == 0 { b'{' } else { b',' });
+        escape::write_string(&column.name, &mut text);
+        text.push(b':');
+        Prefix::new(&text)
+    };
+    columns.iter().enumerate().map(key).collect()
 }
 
 impl RowEncoder {
     /// An encoder for rows of `columns`; the keys are escaped here, once.
     pub fn new(shape: Shape, columns: &[Column]) -> Self {
         let keys = match shape {
-            Shape::Array | Shape::Object | Shape::Lines => Key::of_each(columns),
-            Shape::Scalar => columns.iter().take(1).map(|_| Key::new(Vec::new())).collect(),
+            Shape::Array | Shape::Object | Shape::Lines => keys(columns),
+            Shape::Scalar => columns.iter().take(1).map(|_| Prefix::new(b"")).collect(),
         };
-        Self { shape, rows: 0, keys, column: 0, last_day: LastDay::default() }
+        Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
     }
 
     /// Rows begun so far.
@@ -102,37 +79,52 @@ impl RowEncoder {
     /// Begins a row.
     #[inline]
     pub fn begin_row(&mut self, out: &mut Vec<u8>) {
-        if self.shape == Shape::Array && self.rows > 0 {
-            out.push(b',');
-        }
         self.rows += 1;
-        self.column = if self.is_surplus() { self.keys.len() } else { 0 };
+        self.column = 0;
+        if self.rows > 1 {
+            match self.shape {
+                Shape::Array => out.push(b','),
+                Shape::Object | Shape::Scalar => self.column = self.keys.len(),
+                Shape::Lines => {}
+            }
+        }
     }
 
     /// Writes the next value of the row.
-    #[inline]
+    // As a function of its own it saves and restores six registers for each value.
+    #[inline(always)]
     pub fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         let Some(key) = self.keys.get(self.column) else { return };
-        key.write(out);
         self.column += 1;
-        match (self.shape, value) {
-            (Shape::Lines, Value::Json(text)) => json::write_json_in_line(text, out),
-            (_, value) => json::write_next_value(value, &mut self.last_day, out),
+        let slot = key.append(out);
+        match value {
+            Value::Json(text) if self.shape == Shape::Lines => json::write_json_in_line(text, slot.release()),
+            value => json::write_next_value(value, &mut self.last_hour, slot),
         }
     }
 
     /// Ends the row.
     #[inline]
     pub fn end_row(&mut self, out: &mut Vec<u8>) {
-        if self.is_surplus() {
-            return;
+        if self.column == 0 {
+            self.write_empty_row(out);
         }
-        let empty = self.column == 0;
         match self.shape {
-            Shape::Scalar if empty => out.extend_from_slice(b"null"),
-            Shape::Scalar => {}
-            Shape::Array | Shape::Object => out.extend_from_slice(if empty { b"{}" } else { b"}" }),
-            Shape::Lines => out.extend_from_slice(if empty { b"{}\n" } else { b"}\n" }),
+            Shape::Lines => out.extend_from_slice(b"}\n"),
+            Shape::Array => out.push(b'}'),
+            Shape::Object if self.rows == 1 => out.push(b'}'),
+            Shape::Object | Shape::Scalar => {}
+        }
+    }
+
+    /// Writes what a row without columns has before its end.
+    #[cold]
+    fn write_empty_row(&self, out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Array | Shape::Lines => out.push(b'{'),
+            Shape::Object if self.rows == 1 => out.push(b'{'),
+            Shape::Scalar if self.rows == 1 => out.extend_from_slice(b"null"),
+            Shape::Object | Shape::Scalar => {}
         }
     }
 
@@ -143,12 +135,6 @@ impl RowEncoder {
             Shape::Object | Shape::Scalar if self.rows == 0 => out.extend_from_slice(b"null"),
             Shape::Object | Shape::Scalar | Shape::Lines => {}
         }
-    }
-
-    /// Whether the current row has no place in the shape.
-    #[inline]
-    fn is_surplus(&self) -> bool {
-        matches!(self.shape, Shape::Object | Shape::Scalar) && self.rows > 1
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -17,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::error::DatabaseError;
@@ -30,6 +31,10 @@ use crate::source::SourceConfig;
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
+
+/// What the kernel may hold of a result that is not read (it doubles the number). Left to itself it grows to megabytes per slow
+/// client.
+const RECEIVE_BUFFER: u32 = 64 * 1024;
 
 /// Opens the connections of a source.
 pub(super) struct Connector {
@@ -48,6 +53,8 @@ pub(super) struct Connection {
     pub(super) status: u8,
     process_id: i32,
     secret_key: i32,
+    /// The thread whose runtime waits for the socket.
+    home: ThreadId,
 }
 
 /// Why a connection could not be opened. What users are told leaves out the address; the log has it.
@@ -107,6 +114,7 @@ impl Connector {
             status: b'I',
             process_id: 0,
             secret_key: 0,
+            home: thread::current().id(),
         };
         connection.until_ready().await?;
         frontend::query(&self.session_settings, &mut connection.wire.write).map_err(unreachable)?;
@@ -117,7 +125,7 @@ impl Connector {
     async fn open_socket(&self) -> io::Result<Socket> {
         let mut stream = match &self.target.host {
             Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
-            Host::Tcp(host) => TcpStream::connect((host.as_str(), self.target.port)).await?,
+            Host::Tcp(host) => connect_tcp(host, self.target.port).await?,
         };
         stream.set_nodelay(true)?;
         match &self.tls {
@@ -249,10 +257,41 @@ impl Connection {
         }
     }
 
+    /// Whether this thread's runtime waits for the socket.
+    pub(super) fn is_here(&self) -> bool {
+        self.home == thread::current().id()
+    }
+
+    /// Makes the connection this thread's own; without that, every wake-up would go through another core.
+    ///
+    /// # Errors
+    /// The system refuses the registration; the connection is then closed.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        match self.is_here() {
+            true => Ok(self),
+            false => Ok(Self { wire: self.wire.move_here()?, home: thread::current().id(), ..self }),
+        }
+    }
+
     /// Whether an idle connection is still open.
     pub(super) fn is_alive(&mut self) -> bool {
         self.wire.is_quiet()
     }
+}
+
+/// Opens a TCP connection to the first address of `host` that takes one.
+async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("the name has no address");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Before the connection is made, because the window is agreed on there.
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// The next message of the start-up; an error of the server ends it.

@@ -17,6 +17,8 @@ pub(super) struct DatabaseError {
     position: Option<usize>,
     /// The function of the server that reported it; unlike the message, never translated.
     routine: String,
+    /// Whether it ends the connection.
+    pub(super) fatal: bool,
 }
 
 impl DatabaseError {
@@ -32,6 +34,7 @@ impl DatabaseError {
                 b'H' => this.hint = Some(value()),
                 b'P' => this.position = value().parse().ok(),
                 b'R' => this.routine = value(),
+                b'V' => this.fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
                 _ => {}
             }
         }
@@ -40,7 +43,12 @@ impl DatabaseError {
 
     /// Whether a prepared statement no longer holds: its result changed (a migration), or a pooler dropped it.
     pub(super) fn is_stale_statement(&self) -> bool {
-        self.sqlstate == "26000" || self.routine == "RevalidateCachedQuery"
+        self.is_missing_statement() || self.routine == "RevalidateCachedQuery"
+    }
+
+    /// Whether the server has no prepared statement of that name.
+    pub(super) fn is_missing_statement(&self) -> bool {
+        self.sqlstate == "26000"
     }
 
     /// The error as a user is told it; `sql` is the statement's text, where it is known.

@@ -12,12 +12,14 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements, their cache, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling |
+//! | [`pipeline`] | look-ups of many requests on one connection |
 //! | [`value`], [`text`], [`mod@array`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod array;
 mod connect;
 mod error;
+mod pipeline;
 mod session;
 mod socket;
 mod statement;
@@ -29,12 +31,16 @@ mod wire;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Snapshot;
+use rowstream_encode::Column;
+
+use super::{Snapshot, Statement};
 use crate::Error;
-use crate::pool::Pool;
+use crate::params::ParamValue;
+use crate::pool::{Place, Pool};
 use crate::source::SourceConfig;
 use connect::Connection;
-use statement::TypeInfo;
+use pipeline::Pipelines;
+use statement::{Described, Descriptions, TypeInfo};
 
 pub use session::Session;
 pub use value::Row;
@@ -52,12 +58,28 @@ struct Shared {
     fetch_rows: i32,
     /// Types that are not built in, by OID: enums, domains, and arrays of these.
     types: Mutex<HashMap<u32, TypeInfo>>,
+    descriptions: Descriptions,
+    pipelines: Pipelines,
 }
 
 impl Shared {
     fn known_types(&self) -> MutexGuard<'_, HashMap<u32, TypeInfo>> {
         // Nothing under this lock panics half way; a poisoned map is still a map.
         self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place, and takes an idle connection or opens one.
+    async fn connection(&self) -> Result<(Place<Connection>, Connection), Error> {
+        let place = self.pool.acquire().await?;
+        while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
+            if connection.is_alive()
+                && let Ok(connection) = connection.move_here()
+            {
+                return Ok((place, connection));
+            }
+        }
+        let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
+        Ok((place, connection))
     }
 }
 
@@ -72,7 +94,9 @@ impl Source {
             connector: connect::Connector::new(config)?,
             pool: Pool::new(&config.name, config.pool.clone()),
             fetch_rows: i32::try_from(config.fetch_rows).unwrap_or(i32::MAX),
-            types: Mutex::new(HashMap::new()),
+            types: Mutex::default(),
+            descriptions: Descriptions::default(),
+            pipelines: Pipelines::new(&config.pool),
         })))
     }
 
@@ -81,18 +105,48 @@ impl Source {
     /// # Errors
     /// The pool's, or 503 when the database cannot be reached.
     pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
-        let place = self.0.pool.acquire().await?;
-        while let Some(mut connection) = place.take_idle() {
-            if connection.is_alive() {
-                return Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot));
-            }
-        }
-        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
+        let (place, connection) = self.0.connection().await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
+    }
+
+    /// See [`super::Source::look_up`].
+    ///
+    /// # Errors
+    /// What the database says of the statement; 503 when too many look-ups are on their way.
+    pub async fn look_up(
+        &self,
+        statement: &Statement,
+        args: &[&ParamValue],
+    ) -> Result<Option<Answer>, Error> {
+        let Some(described) = self.0.descriptions.get(&statement.sql) else { return Ok(None) };
+        let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
+        Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
     pub async fn reap(&self) {
         self.0.pool.reap().await;
+    }
+}
+
+/// The rows of a look-up, which have all come.
+pub struct Answer {
+    described: Arc<Described>,
+    rows: std::vec::IntoIter<Box<[u8]>>,
+    row: Option<Box<[u8]>>,
+    scratch: Vec<u8>,
+}
+
+impl Answer {
+    /// The columns of its rows.
+    pub fn columns(&self) -> Arc<[Column]> {
+        Arc::clone(&self.described.columns)
+    }
+
+    /// The next row, lent until the next call.
+    pub fn next_row(&mut self) -> Option<Row<'_>> {
+        self.row = self.rows.next();
+        let Described { decoders, columns, .. } = &*self.described;
+        self.row.as_deref().map(|data| Row { data, decoders, columns, scratch: &mut self.scratch })
     }
 }

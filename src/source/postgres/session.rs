@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -35,7 +35,7 @@ use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::statement::{Prepared, TypeInfo, parameter_type, type_query};
-use super::value::{Row, text_field};
+use super::value::{Decoder, Row, text_field};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
@@ -54,6 +54,8 @@ pub struct Session {
     prepared: Vec<Arc<Prepared>>,
     /// The statement whose rows come.
     current: Option<Arc<Prepared>>,
+    /// When it was executed.
+    started: Option<Instant>,
     /// ReadyForQuery messages still to come.
     in_flight: u32,
     /// Whether the statement has failed, so that all that is to come is ReadyForQuery.
@@ -86,6 +88,7 @@ impl Session {
             snapshot,
             prepared: Vec::new(),
             current: None,
+            started: None,
             in_flight: 0,
             stopped: false,
             complete: false,
@@ -116,11 +119,12 @@ impl Session {
     }
 
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
-        let (name, fields) = match self.describe(statement, &[]).await {
+        let mut declared = Vec::new();
+        let (name, fields) = match self.describe(statement, &declared).await {
             // 42P18, 42P08: the statement alone does not tell a parameter's type; then the declared one does.
             Err(error) if matches!(error.sqlstate_text(), Some("42P18" | "42P08")) => {
-                let types: Vec<u32> = statement.types.iter().map(|&kind| parameter_type(kind)).collect();
-                self.describe(statement, &types).await?
+                declared = statement.types.iter().map(|&kind| parameter_type(kind)).collect();
+                self.describe(statement, &declared).await?
             }
             described => described?,
         };
@@ -132,6 +136,7 @@ impl Session {
             columns: columns.map(|((name, _), info)| column(name, info)).collect(),
             decoders: types.iter().map(|info| info.decoder).collect(),
         });
+        self.shared.descriptions.learn(&prepared, declared, fields);
         let connection = self.connection();
         connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
         Ok(prepared)
@@ -228,13 +233,14 @@ impl Session {
             frontend::query("begin isolation level repeatable read, read only", &mut messages)
                 .map_err(unsendable)?;
         }
-        bind(&prepared, args, &mut messages)?;
+        bind(&prepared.name, &prepared.decoders, args, &mut messages)?;
         frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
         frontend::sync(&mut messages);
         write.unsplit(messages);
         self.in_flight += 1 + u32::from(begin);
         self.in_transaction |= begin;
         self.current = Some(prepared);
+        self.started = Some(Instant::now());
         self.stopped = false;
         self.complete = false;
         self.suspended = false;
@@ -300,11 +306,20 @@ impl Session {
         }
         match (self.complete, self.suspended) {
             (true, _) => {
-                self.current = None;
+                self.note_time();
                 Ok(true)
             }
             (false, true) => self.fetch_more().map(|()| false),
             (false, false) => Err(self.broken(out_of_order())),
+        }
+    }
+
+    /// The statement has ended: if it had held up others, it may be quick again.
+    fn note_time(&mut self) {
+        if let (Some(prepared), Some(started)) = (self.current.take(), self.started)
+            && let Some(described) = self.shared.descriptions.get(&prepared.sql)
+        {
+            described.note_time(started.elapsed());
         }
     }
 
@@ -387,7 +402,7 @@ impl Drop for Session {
             return;
         }
         if self.in_flight == 0 && connection.status == b'I' {
-            connection.wire.shrink();
+            connection.wire.rest();
             return place.give_back(connection);
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
@@ -400,7 +415,7 @@ impl Drop for Session {
 }
 
 /// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may still run on it.
-async fn recycle(
+pub(super) async fn recycle(
     shared: Arc<Shared>,
     place: Place<Connection>,
     mut connection: Connection,
@@ -409,7 +424,7 @@ async fn recycle(
 ) {
     let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight, runs));
     if let Ok(Ok(())) = ready.await {
-        connection.wire.shrink();
+        connection.wire.rest();
         place.give_back(connection);
     }
 }
@@ -457,8 +472,14 @@ impl Connection {
     }
 }
 
-fn bind(prepared: &Prepared, args: &[&ParamValue], write: &mut BytesMut) -> Result<(), Error> {
-    let result_formats = prepared.decoders.iter().map(|decoder| decoder.wire_format());
+/// Binds the statement `name` to the unnamed portal.
+pub(super) fn bind(
+    name: &str,
+    decoders: &[Decoder],
+    args: &[&ParamValue],
+    write: &mut BytesMut,
+) -> Result<(), Error> {
+    let result_formats = decoders.iter().map(|decoder| decoder.wire_format());
     let argument = |arg: &ParamValue, buf: &mut BytesMut| match arg.postgres_text() {
         Some(text) => {
             buf.extend_from_slice(text.as_bytes());
@@ -466,7 +487,7 @@ fn bind(prepared: &Prepared, args: &[&ParamValue], write: &mut BytesMut) -> Resu
         }
         None => Ok(IsNull::Yes),
     };
-    frontend::bind("", &prepared.name, [], args.iter().copied(), argument, result_formats, write)
+    frontend::bind("", name, [], args.iter().copied(), argument, result_formats, write)
         .map_err(|_| Error::endpoint("the arguments are too long for one message"))
 }
 
@@ -485,6 +506,6 @@ fn out_of_order() -> Error {
     Error::protocol("the database sent a message out of order")
 }
 
-fn unsendable(cause: std::io::Error) -> Error {
+pub(super) fn unsendable(cause: std::io::Error) -> Error {
     Error::endpoint("the statement cannot be sent: it is too long, or holds a NUL").cause(cause)
 }

@@ -1,6 +1,7 @@
 //! TCP, Unix socket or TLS as one stream of bytes.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,6 +14,40 @@ pub(super) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    /// Registers the socket with the runtime that runs now, so that what comes wakes no other thread. TLS stays where it is,
+    /// because its stream cannot be taken apart; it works all the same.
+    ///
+    /// # Errors
+    /// The system refuses the registration.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
+            Self::Tls(stream) => Self::Tls(stream),
+        })
+    }
+
+    /// Asks the kernel to wake us only when `bytes` have come, or the peer has ended (socket(7), `SO_RCVLOWAT`). What has
+    /// come already counts: a lower mark may wake at once. Whether it is so: Unix sockets have no such mark.
+    pub(super) fn set_receive_mark(&self, bytes: usize) -> bool {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return false,
+        };
+        let mark = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        #[expect(unsafe_code, reason = "socket2 has no such option")]
+        // SAFETY: the descriptor is open for as long as `stream` is borrowed, and `mark` is an int that lives through the call.
+        let status = unsafe {
+            let mark = (&raw const mark).cast();
+            libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, mark, length)
+        };
+        status == 0
+    }
 }
 
 /// Calls the same method of whichever stream it is.

@@ -1,7 +1,9 @@
 //! Prepared statements: their cache on a connection, and the decoder chosen once for each column.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -9,8 +11,13 @@ use postgres_types::{Kind, Type};
 use rowstream_encode::Column;
 
 use super::array::Element;
+use super::pipeline::PATIENCE;
 use super::value::Decoder;
 use crate::params::ParamType;
+
+/// How long a statement that held up others runs on connections of its own, at the least: one that is slow for some
+/// arguments only would be back at once.
+const SLOW_FOR: Duration = Duration::from_secs(1);
 
 /// A statement that the server has prepared on one connection.
 #[derive(Debug)]
@@ -21,6 +28,92 @@ pub(super) struct Prepared {
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
+}
+
+/// What the server told of a statement: the same on all connections, until a migration.
+#[derive(Debug)]
+pub(super) struct Described {
+    /// Told apart by this, also from what was described of the same text before a migration.
+    pub(super) number: u64,
+    /// Its name on connections that look-ups share; others count names of their own.
+    pub(super) shared_name: String,
+    pub(super) sql: Arc<str>,
+    /// The types of its parameters, as far as the server was told.
+    pub(super) types: Vec<u32>,
+    /// The name and type of each column.
+    pub(super) fields: Vec<(String, u32)>,
+    pub(super) columns: Arc<[Column]>,
+    pub(super) decoders: Box<[Decoder]>,
+    /// When it held up others; until it is seen to be quick, it runs on connections of its own.
+    slow_since: Mutex<Option<Instant>>,
+}
+
+impl Described {
+    /// Whether it is to run on connections of its own.
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow_since().is_some()
+    }
+
+    /// Notes that it held up others.
+    pub(super) fn mark_slow(&self) {
+        *self.slow_since() = Some(Instant::now());
+    }
+
+    /// Notes that it took so long on a connection of its own.
+    pub(super) fn note_time(&self, time: Duration) {
+        if time < PATIENCE / 2 {
+            self.slow_since().take_if(|since| since.elapsed() >= SLOW_FOR);
+        }
+    }
+
+    fn slow_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.slow_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The statements of a source that connections have described.
+#[derive(Debug, Default)]
+pub(super) struct Descriptions {
+    known: RwLock<HashMap<Arc<str>, Arc<Described>>>,
+    /// Descriptions so far.
+    count: AtomicU64,
+}
+
+impl Descriptions {
+    pub(super) fn get(&self, sql: &str) -> Option<Arc<Described>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned()
+    }
+
+    /// Keeps what was told, unless it is known; another description of the same text is forgotten.
+    pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<(String, u32)>) {
+        if self.get(&prepared.sql).is_some_and(|known| known.types == types && known.fields == fields) {
+            return;
+        }
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let described = Described {
+            number,
+            shared_name: format!("l{number}"),
+            sql: Arc::clone(&prepared.sql),
+            types,
+            fields,
+            columns: Arc::clone(&prepared.columns),
+            decoders: prepared.decoders.clone(),
+            slow_since: Mutex::default(),
+        };
+        self.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
+    }
+
+    /// Forgets `described`, unless the statement has been described anew meanwhile.
+    pub(super) fn forget(&self, described: &Arc<Described>) {
+        let mut known = self.write();
+        if known.get(&described.sql).is_some_and(|other| Arc::ptr_eq(other, described)) {
+            known.remove(&described.sql);
+        }
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Arc<Described>>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The prepared statements of one connection, by text; the least recently used one goes first.
@@ -86,7 +179,7 @@ impl StatementCache {
     }
 }
 
-fn close(name: &str, write: &mut BytesMut) {
+pub(super) fn close(name: &str, write: &mut BytesMut) {
     frontend::close(b'S', name, write).expect("our names hold no NUL");
 }
 

@@ -4,23 +4,46 @@
 //!
 //! 1. a [`Frame`] stays readable by [`Wire::body`] until the next poll;
 //! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond the limit;
-//! 3. reading begins only when what was written has been flushed.
+//! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other: the server may have to be
+//!    read before it reads on;
+//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up.
+//!
+//! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the receive mark lets several pieces
+//! come together, which halves the CPU time of a stream:
+//!
+//! ```text
+//!  mark down ──── RAISE_AFTER bytes have come ────► mark up
+//!      ▲                                               │
+//!      └── nothing for PATIENCE, or something is sent ─┘
+//! ```
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use postgres_protocol::message::backend::Message;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::socket::Socket;
 use crate::Error;
 
 /// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the wall time.
 const BUFFER: usize = 32 * 1024;
+
+/// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
+const RAISE_AFTER: usize = 128 * 1024;
+
+/// The mark of a flowing result. Measured: 64 KiB take a third less CPU time than 8 KiB, more take no less.
+const MARK: usize = 64 * 1024;
+
+/// How long the rest of a result, which may be shorter than the mark, waits for it.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Tag and length: what stands before each message's body.
 const HEADER: usize = 5;
@@ -35,6 +58,15 @@ pub(super) struct Wire {
     pub(super) write: BytesMut,
     /// The longest message taken, in bytes.
     limit: usize,
+    mark: Mark,
+}
+
+/// Where the socket's receive mark stands.
+enum Mark {
+    /// Every byte wakes us; this many have come since it was lowered.
+    Down(usize),
+    /// `MARK` bytes wake us, or the timer. `waiting`: the timer runs.
+    Up { timer: Pin<Box<Sleep>>, waiting: bool },
 }
 
 /// A whole message in the read buffer.
@@ -54,7 +86,13 @@ impl Wire {
             end: 0,
             write: BytesMut::new(),
             limit,
+            mark: Mark::Down(0),
         }
+    }
+
+    /// Makes the connection the current runtime's own.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.move_here()?, ..self })
     }
 
     /// The next message, consumed; its body can be read until the next poll.
@@ -124,16 +162,57 @@ impl Wire {
 
     /// Sends what is to be sent, then reads at least one byte.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        ready!(self.poll_flush(cx))?;
+        if let Poll::Ready(flushed) = self.poll_flush(cx) {
+            flushed?;
+        }
         self.make_room();
-        let mut space = ReadBuf::new(&mut self.read[self.end..]);
-        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut space)).map_err(lost)?;
-        match space.filled().len() {
-            0 => Poll::Ready(Err(lost(io::ErrorKind::UnexpectedEof.into()))),
-            n => {
-                self.end += n;
-                Poll::Ready(Ok(()))
+        loop {
+            let mut space = ReadBuf::new(&mut self.read[self.end..]);
+            match Pin::new(&mut self.socket).poll_read(cx, &mut space).map_err(lost)? {
+                Poll::Ready(()) => {
+                    let count = space.filled().len();
+                    if count == 0 {
+                        return Poll::Ready(Err(lost(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    self.end += count;
+                    self.note_read(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => ready!(self.poll_patience(cx)),
             }
+        }
+    }
+
+    /// Raises the mark once a result flows.
+    fn note_read(&mut self, count: usize) {
+        match &mut self.mark {
+            Mark::Down(read) if *read + count < RAISE_AFTER => *read += count,
+            Mark::Down(read) => {
+                *read = 0;
+                if self.socket.set_receive_mark(MARK) {
+                    self.mark = Mark::Up { timer: Box::pin(sleep(PATIENCE)), waiting: false };
+                }
+            }
+            Mark::Up { waiting, .. } => *waiting = false,
+        }
+    }
+
+    /// Nothing is there to be read: ready once the mark was up for too long, and is down.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Mark::Up { timer, waiting } = &mut self.mark else { return Poll::Pending };
+        if !mem::replace(waiting, true) {
+            timer.as_mut().reset(Instant::now() + PATIENCE);
+        }
+        ready!(timer.as_mut().poll(cx));
+        self.lower_mark();
+        Poll::Ready(())
+    }
+
+    /// From now on every byte wakes us, and what has come does so at once.
+    fn lower_mark(&mut self) {
+        if matches!(self.mark, Mark::Up { .. }) {
+            self.socket.set_receive_mark(1);
+            self.mark = Mark::Down(0);
         }
     }
 
@@ -150,8 +229,9 @@ impl Wire {
         }
     }
 
-    /// Gives back what a large message took, before the connection is idle. What came and is not consumed stays.
-    pub(super) fn shrink(&mut self) {
+    /// Gives back what a large result took, before the connection is idle. What came and is not consumed stays.
+    pub(super) fn rest(&mut self) {
+        self.lower_mark();
         if self.read.len() > BUFFER && self.end - self.start <= BUFFER {
             self.resize(BUFFER);
         }
@@ -169,6 +249,7 @@ impl Wire {
         if self.write.is_empty() {
             return Poll::Ready(Ok(()));
         }
+        self.lower_mark();
         while !self.write.is_empty() {
             let sent = ready!(Pin::new(&mut self.socket).poll_write(cx, &self.write)).map_err(lost)?;
             self.write.advance(sent);
@@ -235,7 +316,7 @@ mod tests {
         for tag in [b'C', b'Z'] {
             assert_eq!(wire.frame().await.unwrap().tag, tag);
         }
-        wire.shrink();
+        wire.rest();
         assert_eq!(wire.read.len(), BUFFER);
         let mut server = sending.await.unwrap();
         server.write_all(&message(b'N', 3)).await.unwrap();

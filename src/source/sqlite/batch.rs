@@ -10,6 +10,7 @@
 
 use rusqlite::types::ValueRef;
 
+use super::rows::Rows;
 use crate::Error;
 
 const NULL: u8 = 0;
@@ -36,33 +37,27 @@ pub(super) enum Cell<'a> {
     Blob(&'a [u8]),
 }
 
-/// Packs the first `columns` values of `row` at the end of `batch`.
+/// Packs the row that `rows` is at, at the end of `batch`.
 ///
 /// # Errors
 /// The row is larger than `limit` bytes; `batch` is then as it was before.
-pub(super) fn push_row(
-    row: &rusqlite::Row<'_>,
-    columns: usize,
-    limit: usize,
-    batch: &mut Vec<u8>,
-) -> Result<(), Error> {
+#[inline]
+pub(super) fn push_row(rows: &Rows<'_>, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
     let start = batch.len();
+    let mut room = limit;
     batch.extend_from_slice(&[0; HEAD]);
-    for column in 0..columns {
-        let value = value(row, column);
-        if batch.len() - start - HEAD + packed_len(value) > limit {
+    for column in 0..rows.columns() {
+        let value = rows.value(column);
+        let Some(left) = room.checked_sub(packed_len(value)) else {
             batch.truncate(start);
-            return Err(Error::row_too_large(row_len(row, columns), limit));
-        }
+            return Err(Error::row_too_large(row_len(rows), limit));
+        };
+        room = left;
         push_value(value, batch);
     }
-    let length = u32::try_from(batch.len() - start - HEAD).expect("`limit` is below 4 GiB");
+    let length = u32::try_from(limit - room).expect("`limit` is below 4 GiB");
     batch[start..start + HEAD].copy_from_slice(&length.to_le_bytes());
     Ok(())
-}
-
-fn value<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> ValueRef<'a> {
-    row.get_ref(column).expect("the statement has this column")
 }
 
 fn push_value(value: ValueRef<'_>, batch: &mut Vec<u8>) {
@@ -99,8 +94,8 @@ fn packed_len(value: ValueRef<'_>) -> usize {
 
 /// The size of a row that is too large, for its error.
 #[cold]
-fn row_len(row: &rusqlite::Row<'_>, columns: usize) -> u64 {
-    (0..columns).map(|column| packed_len(value(row, column)) as u64).sum()
+fn row_len(rows: &Rows<'_>) -> u64 {
+    (0..rows.columns()).map(|column| packed_len(rows.value(column)) as u64).sum()
 }
 
 /// The values of the row at `at`, and where the next row begins.
@@ -155,9 +150,9 @@ mod tests {
             .prepare("values (null, -9223372036854775808, 1.5, 'é', x'00ff'), (1, '', x'', 0, -0.5)")
             .unwrap();
         let mut batch = Vec::new();
-        let mut rows = statement.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            push_row(row, 5, 1000, &mut batch).unwrap();
+        let mut rows = Rows::new(&connection, &mut statement);
+        while rows.next().unwrap() {
+            push_row(&rows, 1000, &mut batch).unwrap();
         }
         let (mut first, at) = row_at(&batch, 0);
         let cells: [Cell<'_>; 5] = std::array::from_fn(|_| next_cell(&mut first));
@@ -177,12 +172,12 @@ mod tests {
     fn a_row_over_the_limit_leaves_the_batch_as_it_was() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let mut statement = connection.prepare("select 'abc', zeroblob(100)").unwrap();
-        let mut rows = statement.query([]).unwrap();
-        let row = rows.next().unwrap().unwrap();
+        let mut rows = Rows::new(&connection, &mut statement);
+        assert!(rows.next().unwrap());
         let mut batch = vec![7];
-        let error = push_row(row, 2, 112, &mut batch).unwrap_err();
+        let error = push_row(&rows, 112, &mut batch).unwrap_err();
         assert_eq!(error.message(), "a row of 113 bytes is over the limit of 112 bytes");
         assert_eq!(batch, [7]);
-        push_row(row, 2, 113, &mut batch).unwrap();
+        push_row(&rows, 113, &mut batch).unwrap();
     }
 }

@@ -5,23 +5,34 @@
 //! within one step, so the last of the three cannot be left to the loop over the rows: SQLite's progress handler looks at
 //! the clock, every [`TICK`] instructions of its virtual machine, which costs nothing when rows are fast.
 //!
+//! Each hand-over costs two threads a sleep and a waking, so batches grow while a statement runs, up to what its source's
+//! streams share ([`Running`]): few streams have large ones, and many streams take little memory.
+//!
 //! The handlers run on the worker's own thread, inside `sqlite3_step`. That is why the state is thread-local: a lock
 //! would be paid for each row.
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::batch;
 use super::handover::Link;
+use super::rows::Rows;
+use super::{Settings, batch};
 use crate::Error;
 
-/// A full batch. A stream has two; twice as much cost the same time for a million rows.
-const FULL: usize = 32 * 1024;
 /// The first batch of a statement.
 const FIRST: usize = 4 * 1024;
-/// What a batch needs beyond [`FULL`] so that a usual last row does not make it grow.
+/// A full batch when many statements run. A stream has two.
+const SMALL: usize = 32 * 1024;
+/// A full batch when few statements run.
+const LARGE: usize = 128 * 1024;
+/// What the batches of a source may take together before they become small.
+const SHARED: usize = 2 << 20;
+/// What a batch needs beyond its mark so that a usual last row does not make it grow.
 const SLACK: usize = 4 * 1024;
+/// What an idle connection keeps of a batch.
+const KEPT: usize = FIRST + SLACK;
 /// How long rows may wait for others.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing, some 50 rows.
@@ -43,12 +54,35 @@ impl From<Error> for Stop {
     }
 }
 
+/// How many statements of a source run at this moment.
+#[derive(Default)]
+pub(super) struct Running(AtomicUsize);
+
+impl Running {
+    /// A full batch of each.
+    fn batch(&self) -> usize {
+        let batches = 2 * self.0.load(Ordering::Relaxed).max(1);
+        (SHARED / batches).clamp(SMALL, LARGE)
+    }
+}
+
+/// A statement that runs, until it is dropped.
+pub(super) struct Run<'a>(&'a Running);
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 thread_local! {
     static FILLING: RefCell<Filling> = RefCell::new(Filling::new());
 }
 
 struct Filling {
     link: Arc<Link>,
+    /// How many share the memory of batches.
+    running: Arc<Running>,
     rows: Vec<u8>,
     /// Bytes at which the batch is handed over.
     enough: usize,
@@ -61,19 +95,25 @@ struct Filling {
 }
 
 /// Binds this thread to its hand-over; comes before all else.
-pub(super) fn bind(link: &Arc<Link>) {
-    FILLING.with_borrow_mut(|filling| filling.link = Arc::clone(link));
+pub(super) fn bind(link: &Arc<Link>, settings: &Settings) {
+    FILLING.with_borrow_mut(|filling| {
+        filling.link = Arc::clone(link);
+        filling.running = Arc::clone(&settings.running);
+    });
 }
 
-/// Begins a statement that may run for `timeout`.
-pub(super) fn start(timeout: Option<Duration>) {
-    FILLING.with_borrow_mut(|filling| filling.start(timeout));
+/// Begins a statement, which runs until what is returned is dropped.
+pub(super) fn start(settings: &Settings) -> Run<'_> {
+    settings.running.0.fetch_add(1, Ordering::Relaxed);
+    FILLING.with_borrow_mut(|filling| filling.start(settings.statement_timeout));
+    Run(&settings.running)
 }
 
-/// Adds a row of `columns` values and at most `limit` bytes; hands the batch over when it is due, which may wait for the
+/// Adds the row that `rows` is at, of at most `limit` bytes; hands the batch over when it is due, which may wait for the
 /// session to read.
-pub(super) fn push(row: &rusqlite::Row<'_>, columns: usize, limit: usize) -> Result<(), Stop> {
-    FILLING.with_borrow_mut(|filling| filling.push(row, columns, limit))
+#[inline]
+pub(super) fn push(rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
+    FILLING.with_borrow_mut(|filling| filling.push(rows, limit))
 }
 
 /// Hands over what is left, with how the statement ended.
@@ -81,13 +121,15 @@ pub(super) fn finish(end: Result<(), Error>) {
     FILLING.with_borrow_mut(|filling| filling.finish(end));
 }
 
-/// Forgets the session: an idle connection keeps what a short answer needs, not what a long one did.
+/// Forgets the rows of a session that has left.
 pub(super) fn rest() {
-    FILLING.with_borrow_mut(|filling| {
-        filling.deadline = None;
-        filling.rows.clear();
-        filling.rows.shrink_to(FIRST + SLACK);
-    });
+    FILLING.with_borrow_mut(Filling::rest);
+}
+
+/// Empties a batch that no statement fills: an idle connection keeps what a short answer needs, not what a long one did.
+pub(super) fn empty(rows: &mut Vec<u8>) {
+    rows.clear();
+    rows.shrink_to(KEPT);
 }
 
 /// Whether the statement's time was up.
@@ -115,6 +157,7 @@ impl Filling {
         let now = Instant::now();
         Self {
             link: Arc::new(Link::new()),
+            running: Arc::default(),
             rows: Vec::new(),
             enough: FIRST,
             since: now,
@@ -130,24 +173,31 @@ impl Filling {
         self.deadline = timeout.map(|timeout| Instant::now() + timeout);
     }
 
-    fn push(&mut self, row: &rusqlite::Row<'_>, columns: usize, limit: usize) -> Result<(), Stop> {
+    #[inline]
+    fn push(&mut self, rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
         if self.rows.is_empty() {
             self.open();
         }
-        batch::push_row(row, columns, limit, &mut self.rows)?;
+        batch::push_row(rows, limit, &mut self.rows)?;
         if self.rows.len() < self.enough || self.hand_over(None) { Ok(()) } else { Err(Stop::Abandoned) }
     }
 
     fn open(&mut self) {
         self.since = Instant::now();
-        if self.enough == FULL {
-            self.rows.reserve_exact(FULL + SLACK);
+        if self.enough > FIRST {
+            self.rows.reserve_exact(self.enough + SLACK);
         }
     }
 
     fn finish(&mut self, end: Result<(), Error>) {
         self.deadline = None;
         self.hand_over(Some(end));
+        self.rest();
+    }
+
+    fn rest(&mut self) {
+        self.deadline = None;
+        empty(&mut self.rows);
     }
 
     /// Hands the batch over, waiting for the session. That wait is the client's, so it does not count as the
@@ -181,7 +231,7 @@ impl Filling {
 
     /// Goes on with the batch that came back. A huge row that was in it must not stay in memory.
     fn fresh(&mut self) {
-        self.enough = FULL;
-        self.rows.shrink_to(FULL + SLACK);
+        self.enough = (2 * self.enough).max(SMALL).min(self.running.batch());
+        self.rows.shrink_to(self.enough + SLACK);
     }
 }

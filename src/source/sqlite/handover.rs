@@ -20,26 +20,32 @@
 //!    lost when it comes just before a statement's first step, which clears it.)
 //! 3. A place is in exactly one of: the session, `leaving`, the worker's cleaning. Whoever holds it when the worker is
 //!    dead drops it, which frees it.
+//! 4. A session that has taken the answers to all it asked, and has no transaction open, leaves nothing behind: the statement was
+//!    reset before its end was handed over, `command`, `reply` and `waker` are empty, and both batches are where they
+//!    were at first. Such a session gives its connection back itself, without the worker.
+//! 5. `waiting` is set exactly while the worker sleeps or is about to, under the lock. Only then is it woken: a wake-up costs a
+//!    system call, also when nobody sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use http::StatusCode;
-use rowstream_encode::Column;
 
+use super::filling;
+use super::known::Described;
 use crate::Error;
 use crate::pool::Place;
 use crate::source::Statement;
 
 /// What a session asks of the worker.
 pub(super) enum Command {
-    /// Prepare the next statement; answered by `Prepared` or `Failed`.
-    Prepare(Statement),
-    /// Run a prepared statement; answered by `Rows` until one of them has an end.
+    /// Describe a statement; answered by `Described` or `Failed`.
+    Describe(Statement),
+    /// Run a statement that has been described; answered by `Rows` until one of them has an end.
     Execute {
-        /// Which of the session's statements.
-        index: usize,
+        /// The statement.
+        statement: Arc<Described>,
         /// The values of its placeholders.
         args: Vec<rusqlite::types::Value>,
         /// Whether it belongs to a transaction, which the first one opens.
@@ -54,8 +60,8 @@ pub(super) enum Command {
 pub(super) enum Reply {
     /// The connection is open.
     Opened,
-    /// The columns of the statement that was prepared.
-    Prepared(Arc<[Column]>),
+    /// What SQLite says of a statement.
+    Described(Arc<Described>),
     /// Rows of the statement that runs.
     Rows(Batch),
     /// What was asked for failed; of a statement's rows, the batch tells it instead.
@@ -112,8 +118,9 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.work.notify_one();
+        let mut state = self.0.lock();
+        state.closed = true;
+        self.0.wake_worker(state);
     }
 }
 
@@ -133,6 +140,8 @@ struct State {
     spare: Option<Vec<u8>>,
     leaving: Option<Leaving>,
     waker: Option<Waker>,
+    /// Whether the worker sleeps.
+    waiting: bool,
     closed: bool,
     dead: bool,
 }
@@ -145,6 +154,12 @@ impl Link {
         Self { state: Mutex::new(state), work: Condvar::new(), abandoned: AtomicBool::new(false) }
     }
 
+    /// What the spare batch takes.
+    #[cfg(test)]
+    pub(super) fn spare_capacity(&self) -> usize {
+        self.lock().spare.as_ref().map_or(0, Vec::capacity)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under this lock panics half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,8 +167,9 @@ impl Link {
 
     /// Asks the worker for something; the answer to what was asked before must have been taken.
     pub(super) fn send(&self, command: Command) {
-        self.lock().command = Some(command);
-        self.work.notify_one();
+        let mut state = self.lock();
+        state.command = Some(command);
+        self.wake_worker(state);
     }
 
     /// The worker's next answer.
@@ -172,8 +188,15 @@ impl Link {
     /// Gives a batch that has been read back to be filled again.
     pub(super) fn give_spare(&self, mut rows: Vec<u8>) {
         rows.clear();
+        let mut state = self.lock();
+        state.spare = Some(rows);
+        self.wake_worker(state);
+    }
+
+    /// Gives the last batch of a statement back: the worker waits for a command, not for this.
+    pub(super) fn give_last(&self, mut rows: Vec<u8>) {
+        filling::empty(&mut rows);
         self.lock().spare = Some(rows);
-        self.work.notify_one();
     }
 
     /// Whether the worker is gone, and the connection with it.
@@ -193,8 +216,16 @@ impl Link {
         }
         link.abandoned.store(true, Ordering::Relaxed);
         state.leaving = Some(leaving);
+        link.wake_worker(state);
+    }
+
+    /// Wakes the worker if it sleeps, after the lock, which it will want.
+    fn wake_worker(&self, mut state: MutexGuard<'_, State>) {
+        let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        link.work.notify_one();
+        if waiting {
+            self.work.notify_one();
+        }
     }
 }
 
@@ -218,8 +249,12 @@ impl Link {
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting = true;
+        let mut state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        // It may have woken by itself.
+        state.waiting = false;
+        state
     }
 
     /// Forgets the session that left: the next one finds what a new connection has.

@@ -2,7 +2,8 @@
 //!
 //! SQLite's library blocks, so each connection lives on a thread of its own, the worker ([`worker`]). Between it and the
 //! session stands one bounded hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
-//! read stops the worker, and what a stream holds is two batches, at most about 72 KB unless a row is larger.
+//! read stops the worker, and what a stream holds is two batches: about 72 KB when many streams run, 270 KB when few do, unless a
+//! row is larger ([`filling`]).
 //!
 //! The worker only steps and copies; what the values mean ([`plan`]) is decided where they are read. So the two threads
 //! share the work, and the worker, which is the bound, has the lesser part of it.
@@ -13,7 +14,9 @@ mod create;
 mod fault;
 mod filling;
 mod handover;
+mod known;
 mod plan;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -29,7 +32,9 @@ use rowstream_encode::{Column, RowEncoder};
 pub use self::create::create_missing;
 pub use self::handover::Connection;
 
+use self::filling::Running;
 use self::handover::{Batch, Command, Leaving, Link, Reply};
+use self::known::{Described, Known};
 use self::plan::Plan;
 use super::{Snapshot, Statement};
 use crate::Error;
@@ -52,6 +57,10 @@ struct Settings {
     statement_cache: usize,
     max_row_bytes: usize,
     statement_timeout: Option<Duration>,
+    /// How much of the file is mapped into memory.
+    mmap: usize,
+    known: Known,
+    running: Arc<Running>,
 }
 
 impl Source {
@@ -71,6 +80,9 @@ impl Source {
             // The packed row's length is a u32.
             max_row_bytes: config.max_row_bytes.min(u32::MAX as usize),
             statement_timeout: config.statement_timeout,
+            mmap: config.mmap,
+            known: Known::new(config.statement_cache),
+            running: Arc::default(),
         };
         Ok(Self { pool: Pool::new(&config.name, config.pool.clone()), settings: Arc::new(settings) })
     }
@@ -82,7 +94,7 @@ impl Source {
     pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
         let place = self.pool.acquire().await?;
         match place.take_idle().filter(|connection| !connection.link().is_dead()) {
-            Some(connection) => Ok(Session::new(connection, place, snapshot)),
+            Some(connection) => Ok(self.session(connection, place, snapshot, Phase::Ready)),
             None => self.connect(place, snapshot).await,
         }
     }
@@ -93,10 +105,32 @@ impl Source {
             Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
         })?;
         // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
-        let session = Session::new(Connection::new(link), place, snapshot);
+        let mut session = self.session(Connection::new(link), place, snapshot, Phase::Asking);
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
             Reply::Failed(error) => Err(error),
-            _ => Ok(session),
+            _ => {
+                session.phase = Phase::Ready;
+                Ok(session)
+            }
+        }
+    }
+
+    fn session(
+        &self,
+        connection: Connection,
+        place: Place<Connection>,
+        snapshot: Snapshot,
+        phase: Phase,
+    ) -> Session {
+        Session {
+            held: Some(Leaving { place, connection }),
+            settings: Arc::clone(&self.settings),
+            snapshot,
+            phase,
+            statements: Vec::new(),
+            current: 0,
+            batch: None,
+            at: 0,
         }
     }
 
@@ -115,9 +149,10 @@ impl Source {
 pub struct Session {
     /// `None` only while it is dropped.
     held: Option<Leaving>,
+    settings: Arc<Settings>,
     snapshot: Snapshot,
     phase: Phase,
-    statements: Vec<Prepared>,
+    statements: Vec<Arc<Described>>,
     /// The statement that was executed last.
     current: usize,
     /// The rows that are read, and where the next one begins.
@@ -127,35 +162,17 @@ pub struct Session {
 
 /// What a session waits for.
 enum Phase {
-    /// Nothing: the next statement may be prepared or executed.
+    /// Nothing, and neither does the worker: the next statement may be prepared or executed.
     Ready,
-    /// The answer to `prepare`.
-    Preparing,
+    /// The connection, or what SQLite says of a statement.
+    Asking,
     /// Rows.
     Streaming,
     /// Nothing any more: it failed, or its calls came in a wrong order, which the error says once.
     Failed(Option<Error>),
 }
 
-/// A statement as the reader of its rows knows it.
-struct Prepared {
-    columns: Arc<[Column]>,
-    plans: Box<[Plan]>,
-}
-
 impl Session {
-    fn new(connection: Connection, place: Place<Connection>, snapshot: Snapshot) -> Self {
-        Self {
-            held: Some(Leaving { place, connection }),
-            snapshot,
-            phase: Phase::Ready,
-            statements: Vec::new(),
-            current: 0,
-            batch: None,
-            at: 0,
-        }
-    }
-
     fn link(&self) -> &Link {
         self.held.as_ref().expect("a session holds its connection until it is dropped").connection.link()
     }
@@ -169,34 +186,40 @@ impl Session {
         if !matches!(self.phase, Phase::Ready) {
             return Err(out_of_order());
         }
-        self.phase = Phase::Preparing;
-        self.link().send(Command::Prepare(statement.clone()));
+        let known = self.settings.known.get(&statement.sql);
+        let described = match known.filter(|known| known.placeholders == statement.types.len()) {
+            Some(known) => known,
+            None => self.describe(statement).await?,
+        };
+        let columns = Arc::clone(&described.columns);
+        self.statements.push(described);
+        Ok(columns)
+    }
+
+    async fn describe(&mut self, statement: &Statement) -> Result<Arc<Described>, Error> {
+        self.phase = Phase::Asking;
+        self.link().send(Command::Describe(statement.clone()));
         let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
         // A statement that cannot be prepared leaves the session as it was; `check` goes on with the next one.
         self.phase = Phase::Ready;
         match reply {
-            Reply::Prepared(columns) => Ok(self.know(columns)),
+            Reply::Described(described) => Ok(described),
             Reply::Failed(error) => Err(error),
             Reply::Opened | Reply::Rows(_) => Err(out_of_order()),
         }
     }
 
-    fn know(&mut self, columns: Arc<[Column]>) -> Arc<[Column]> {
-        let plans = columns.iter().map(|column| Plan::of(&column.type_name)).collect();
-        self.statements.push(Prepared { columns: Arc::clone(&columns), plans });
-        columns
-    }
-
     /// See [`super::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        if !matches!(self.phase, Phase::Ready) || index >= self.statements.len() {
+        let (Phase::Ready, Some(statement)) = (&self.phase, self.statements.get(index)) else {
             self.phase = Phase::Failed(Some(out_of_order()));
             return;
-        }
+        };
+        let statement = Arc::clone(statement);
         self.phase = Phase::Streaming;
         self.current = index;
         self.link().send(Command::Execute {
-            index,
+            statement,
             args: args.iter().map(|arg| bind::value(arg)).collect(),
             transaction: self.snapshot == Snapshot::Transaction,
         });
@@ -224,7 +247,7 @@ impl Session {
         let batch = self.batch.as_ref().expect("there is a row");
         let (values, next) = batch::row_at(&batch.rows, self.at);
         self.at = next;
-        let Prepared { columns, plans } = &self.statements[self.current];
+        let Described { columns, plans, .. } = &*self.statements[self.current];
         Row { values, plans, columns }
     }
 
@@ -238,7 +261,7 @@ impl Session {
             match ready!(self.link().poll_reply(cx)) {
                 Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
                 Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
-                Reply::Opened | Reply::Prepared(_) => self.phase = Phase::Failed(Some(out_of_order())),
+                Reply::Opened | Reply::Described(_) => self.phase = Phase::Failed(Some(out_of_order())),
             }
             if self.has_row() {
                 return Poll::Ready(Ok(true));
@@ -249,16 +272,17 @@ impl Session {
     /// Gives the batch that has been read back. How the statement ended, if it has.
     fn end_batch(&mut self) -> Option<Result<(), Error>> {
         if let Some(Batch { rows, end }) = self.batch.take() {
-            self.link().give_spare(rows);
             match end {
-                Some(Ok(())) => self.phase = Phase::Ready,
-                Some(Err(error)) => self.phase = Phase::Failed(Some(error)),
-                None => {}
+                None => self.link().give_spare(rows),
+                Some(end) => {
+                    self.link().give_last(rows);
+                    self.phase = end.map_or_else(|error| Phase::Failed(Some(error)), |()| Phase::Ready);
+                }
             }
         }
         match &mut self.phase {
             Phase::Ready => Some(Ok(())),
-            Phase::Preparing => Some(Err(out_of_order())),
+            Phase::Asking => Some(Err(out_of_order())),
             Phase::Failed(error) => Some(Err(error.take().unwrap_or_else(out_of_order))),
             Phase::Streaming => None,
         }
@@ -266,10 +290,13 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// The worker stops what it runs, and gives the connection back once it is clean.
+    /// The worker stops what it runs, and gives the connection back once it is clean. When nothing runs and nothing is
+    /// left to be cleaned up, the connection goes back at once (invariant 4 of the hand-over).
     fn drop(&mut self) {
-        if let Some(leaving) = self.held.take() {
-            Link::leave(leaving);
+        let Some(leaving) = self.held.take() else { return };
+        match (&self.phase, self.snapshot) {
+            (Phase::Ready, Snapshot::Statement) => leaving.give_back(),
+            _ => Link::leave(leaving),
         }
     }
 }

@@ -10,6 +10,8 @@ use rusqlite::{CachedStatement, Connection, OpenFlags};
 
 use super::filling::{self, Stop};
 use super::handover::{Command, Link, Reply, Work};
+use super::known::Described;
+use super::rows::Rows;
 use super::{Settings, fault};
 use crate::Error;
 use crate::source::Statement;
@@ -34,7 +36,7 @@ pub(super) fn spawn(settings: &Arc<Settings>) -> std::io::Result<Arc<Link>> {
 /// The thread. A panic ends the connection and nothing else: rusqlite's types are dropped by the unwinding, and the
 /// hand-over has no half-done states.
 fn run(link: &Arc<Link>, settings: &Settings) {
-    filling::bind(link);
+    filling::bind(link, settings);
     let ended = catch_unwind(AssertUnwindSafe(|| match open(settings) {
         Ok(connection) => {
             link.reply(Reply::Opened);
@@ -70,9 +72,15 @@ fn prepare_connection(mut connection: Connection, settings: &Settings) -> rusqli
     connection.progress_handler(filling::TICK, Some(filling::tick))?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "mmap_size", i64::try_from(settings.mmap).unwrap_or(i64::MAX))?;
     // SQLite reads the file at the first statement, not when it opens it: what is no database shows here.
-    connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))?;
+    read_schema(&connection)?;
     Ok(connection)
+}
+
+/// Makes SQLite look whether tables have changed. It does so when a statement runs, not when one is compiled.
+fn read_schema(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))
 }
 
 /// A worker with its open connection.
@@ -82,24 +90,14 @@ struct Worker<'a> {
     connection: &'a Connection,
 }
 
-/// A statement of a session.
-struct Prepared<'a> {
-    statement: CachedStatement<'a>,
-    /// What the session was told.
-    columns: Arc<[Column]>,
-}
-
-impl<'a> Worker<'a> {
+impl Worker<'_> {
     /// Serves one session. Whether there can be a next one.
     fn serve(&self) -> bool {
-        let mut statements = Vec::new();
         loop {
             match self.link.next() {
-                Work::Command(command) => self.obey(command, &mut statements),
+                Work::Command(command) => self.obey(command),
                 Work::Close => return false,
                 Work::Leave(leaving) => {
-                    // They go back to the connection's cache before the connection goes back to the pool.
-                    drop(statements);
                     let clean = self.clean_up();
                     if clean {
                         leaving.give_back();
@@ -110,47 +108,36 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn obey(&self, command: Command, statements: &mut Vec<Prepared<'a>>) {
+    fn obey(&self, command: Command) {
         match command {
-            Command::Prepare(statement) => self.link.reply(match self.prepare(&statement) {
-                Ok(prepared) => {
-                    let columns = Arc::clone(&prepared.columns);
-                    statements.push(prepared);
-                    Reply::Prepared(columns)
-                }
+            Command::Describe(statement) => self.link.reply(match self.describe(&statement) {
+                Ok(described) => Reply::Described(described),
                 Err(error) => Reply::Failed(error),
             }),
-            Command::Execute { index, args, transaction } => {
-                self.execute(statements.get_mut(index), &args, transaction);
-            }
+            Command::Execute { statement, args, transaction } => self.execute(&statement, &args, transaction),
             #[cfg(test)]
             Command::Panic => panic!("as a bug of ours would"),
         }
     }
 
-    fn prepare(&self, statement: &Statement) -> Result<Prepared<'a>, Error> {
-        // rusqlite trims the text, so the place that it names is one in the trimmed text.
-        let trimmed = statement.sql.len() - statement.sql.trim_start().len();
-        let prepared = self.connection.prepare_cached(&statement.sql).map_err(|error| {
-            let told = fault::of(&self.settings.source, error);
-            match told.position_offset() {
-                Some(offset) => told.position(offset + trimmed),
-                None => told,
-            }
-        })?;
-        check(&prepared, statement.types.len())?;
-        let columns = columns(&prepared);
-        Ok(Prepared { statement: prepared, columns })
+    /// What SQLite says of a statement, for this session and those to come.
+    fn describe(&self, statement: &Statement) -> Result<Arc<Described>, Error> {
+        let fault = |error| fault::of(&self.settings.source, error);
+        read_schema(self.connection).map_err(fault)?;
+        // Not from the connection's cache, where a statement keeps the columns that it had when it ran last.
+        let prepared = self.connection.prepare(&statement.sql).map_err(fault)?;
+        let placeholders = statement.types.len();
+        check(&prepared, placeholders)?;
+        let described =
+            Arc::new(Described::new(Arc::clone(&statement.sql), placeholders, columns(&prepared)));
+        self.settings.known.learn(&described);
+        Ok(described)
     }
 
     /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it ended.
-    fn execute(&self, prepared: Option<&mut Prepared<'_>>, args: &[Value], transaction: bool) {
-        filling::start(self.settings.statement_timeout);
-        let ended = match prepared {
-            Some(prepared) => self.stream(prepared, args, transaction),
-            None => Err(Error::endpoint("a statement was executed that was not prepared").into()),
-        };
-        match ended {
+    fn execute(&self, statement: &Described, args: &[Value], transaction: bool) {
+        let _run = filling::start(self.settings);
+        match self.stream(statement, args, transaction) {
             Ok(()) => filling::finish(Ok(())),
             Err(Stop::Failed(error)) => filling::finish(Err(error)),
             Err(Stop::Abandoned) => {}
@@ -158,31 +145,49 @@ impl<'a> Worker<'a> {
     }
 
     /// The step loop. The statement is reset, and its locks are gone, when this returns.
-    fn stream(&self, prepared: &mut Prepared<'_>, args: &[Value], transaction: bool) -> Result<(), Stop> {
+    fn stream(&self, described: &Described, args: &[Value], transaction: bool) -> Result<(), Stop> {
         if transaction && self.connection.is_autocommit() {
             // The snapshot itself is taken by the first read.
             self.connection.execute_batch("begin").map_err(|error| self.stop(error))?;
         }
-        let Prepared { statement, columns } = prepared;
-        bind(statement, args).map_err(|error| self.stop(error))?;
-        let mut rows = statement.raw_query();
+        let mut statement = self.compile(described)?;
+        bind(&mut statement, args).map_err(|error| self.stop(error))?;
+        let mut rows = Rows::new(self.connection, &mut statement);
         let mut checked = false;
-        while let Some(row) = rows.next().map_err(|error| self.stop(error))? {
+        while rows.next().map_err(|error| self.stop(error))? {
             if !checked {
-                self.check_columns(row.as_ref(), columns)?;
+                self.check_columns(rows.statement(), described)?;
                 checked = true;
             }
-            filling::push(row, columns.len(), self.settings.max_row_bytes)?;
+            filling::push(&rows, self.settings.max_row_bytes)?;
         }
         Ok(())
     }
 
+    /// The statement, from the connection's cache or compiled. When it no longer can be, a table has changed since it was
+    /// described: the error is the one that a cached statement has at its first step, which knows no place in the text.
+    fn compile(&self, described: &Described) -> Result<CachedStatement<'_>, Stop> {
+        self.connection.prepare_cached(&described.sql).map_err(|error| match error {
+            rusqlite::Error::SqlInputError { error, msg, .. } => {
+                self.settings.known.forget(&described.sql);
+                self.stop(rusqlite::Error::SqliteFailure(error, Some(msg)))
+            }
+            error => self.stop(error),
+        })
+    }
+
     /// SQLite prepares a statement anew by itself when a table has changed, so the columns may be others than the
     /// session was told, and their values would stand under wrong names.
-    fn check_columns(&self, statement: &rusqlite::Statement<'_>, told: &[Column]) -> Result<(), Error> {
-        let same = statement.column_count() == told.len()
-            && told.iter().enumerate().all(|(i, column)| statement.column_name(i).ok() == Some(&column.name));
-        if same { Ok(()) } else { Err(fault::schema_changed(&self.settings.source)) }
+    fn check_columns(
+        &self,
+        statement: Option<&rusqlite::Statement<'_>>,
+        told: &Described,
+    ) -> Result<(), Error> {
+        if statement.is_some_and(|statement| columns_are(statement, &told.columns)) {
+            return Ok(());
+        }
+        self.settings.known.forget(&told.sql);
+        Err(fault::schema_changed(&self.settings.source))
     }
 
     /// Why the statement stopped: the handlers interrupt it for reasons of their own.
@@ -239,6 +244,14 @@ fn columns(statement: &rusqlite::Statement<'_>) -> Arc<[Column]> {
         type_name: column.decl_type().unwrap_or_default().to_owned(),
     };
     statement.columns().map(|it| column(&it)).collect()
+}
+
+fn columns_are(statement: &rusqlite::Statement<'_>, told: &[Column]) -> bool {
+    let now = statement.columns();
+    now.len() == told.len()
+        && now.zip(told).all(|(now, told)| {
+            now.name() == told.name && now.decl_type().unwrap_or_default() == told.type_name
+        })
 }
 
 /// The file of a `sqlite:` URL: `sqlite:PATH` or `sqlite:///PATH`.

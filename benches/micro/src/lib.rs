@@ -1,0 +1,58 @@
+//! The hot paths, each as a case that can be run by itself over data that never change.
+//!
+//! Two programs run them: `instructions` counts (for `cargo xtask instructions`, which fails when a count grows), and
+//! the bench `time` measures, for people. A package of its own, so that criterion is compiled for neither the tests nor
+//! the counts.
+
+mod data;
+mod encode;
+mod postgres;
+mod template;
+
+use std::hint::black_box;
+
+/// One hot path.
+pub struct Case {
+    /// What is run, the kind of path first.
+    pub name: &'static str,
+    build: Box<dyn FnOnce() -> Pass>,
+}
+
+impl Case {
+    fn new(name: &'static str, build: impl FnOnce() -> Pass + 'static) -> Self {
+        Self { name, build: Box::new(build) }
+    }
+
+    /// Makes the data.
+    pub fn build(self) -> Pass {
+        (self.build)()
+    }
+}
+
+/// Appends what a pass writes.
+type Write = dyn FnMut(&mut Vec<u8>);
+
+/// A hot path with its data.
+pub struct Pass {
+    /// Rows, or values, or whatever else a pass writes.
+    pub items: usize,
+    write: Box<Write>,
+}
+
+impl Pass {
+    fn new(items: usize, write: impl FnMut(&mut Vec<u8>) + 'static) -> Self {
+        Self { items, write: Box::new(write) }
+    }
+
+    /// Writes all items into `out`, in the place of what it holds.
+    pub fn run(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        (self.write)(out);
+        black_box(out);
+    }
+}
+
+/// Every case.
+pub fn cases() -> Vec<Case> {
+    [encode::cases(), template::cases(), postgres::cases()].into_iter().flatten().collect()
+}

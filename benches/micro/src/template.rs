@@ -1,0 +1,33 @@
+//! Body templates: cut when the configuration is read, put together in each response.
+
+use rowstream_encode::{Segment, Template};
+use serde_json::{Value as Json, json};
+
+use crate::{Case, Pass};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("template: cut", || Pass::new(1, cut)), Case::new("template: literals", literals)]
+}
+
+fn body() -> Json {
+    json!({"_embedded": {"articles": "$articles"}, "_links": {"self": {"href": "/articles"}}, "total": "$total"})
+}
+
+/// Reads the template, as for each endpoint at start.
+fn cut(out: &mut Vec<u8>) {
+    let template = Template::new(&body()).expect("its placeholders are names");
+    template.placeholders().for_each(|name| out.extend_from_slice(name.as_bytes()));
+}
+
+/// Copies what stands around the rows, as in each response.
+fn literals() -> Pass {
+    let template = Template::new(&body()).expect("its placeholders are names");
+    Pass::new(1, move |out| {
+        for segment in &template.segments {
+            match segment {
+                Segment::Literal(text) => out.extend_from_slice(text),
+                Segment::Placeholder(_) => {}
+            }
+        }
+    })
+}

@@ -1,0 +1,520 @@
+//! Look-ups: short statements of many requests, pipelined on one connection.
+//!
+//! On a connection of its own, a look-up costs a round trip in which the connection does nothing else. Here the look-ups of a
+//! worker share one: what has been asked by the time the worker gets to it is sent together, behind one Sync, and the replies
+//! come in the same order (PostgreSQL manual, "Pipelining").
+//!
+//! ```text
+//! request ──look_up()──► asked ──Driver──► expected ──reply──► request
+//!                                             │
+//!        Again: asked once more               ◄── an error before it in its batch (the server skips to the Sync), or a stall
+//!        Elsewhere: a connection of its own   ◄── it stalled the others, or the connection was lost or could not be had
+//! ```
+//!
+//! Statements only read, so whatever was not answered may be asked again. Invariants:
+//!
+//! 1. what is expected stands in the order of what is sent, and each batch ends in one Sync;
+//! 2. every look-up is told something; one whose sender is dropped goes elsewhere;
+//! 3. rows are taken for the described columns only if they are: a statement that is parsed here is described here too, and
+//!    compared with what its readers know;
+//! 4. a statement holds up the others for [`PATIENCE`] at most. It then runs on connections of its own until it is seen to be
+//!    quick there, and the connection that it held up is cancelled and goes back to the pool;
+//! 5. of a reply at most two rows are held, of which the second is only the proof that there is one too many.
+
+use std::collections::{HashSet, VecDeque};
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker, ready};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Shared;
+use super::connect::Connection;
+use super::error::DatabaseError;
+use super::session::{bind, recycle, unsendable};
+use super::statement::{Described, close};
+use super::wire::Frame;
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pool::{Place, PoolConfig};
+
+/// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
+/// database may have to wait for its turn.
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+/// One row, and a second one as proof that there is one too many.
+const MAX_ROWS: i32 = 2;
+/// How often a look-up is asked here before it gets a connection of its own.
+const ATTEMPTS: usize = 3;
+/// Connections of a pool for each one that look-ups share: most of them are for streams.
+const SHARE: usize = 4;
+
+/// The rows of a look-up: the bodies of at most [`MAX_ROWS`] DataRows.
+pub(super) type Rows = Vec<Box<[u8]>>;
+
+/// Why a look-up has no rows.
+#[derive(Debug)]
+enum Refused {
+    /// The statement failed.
+    Failed(Error),
+    /// Nothing is known of it.
+    Again,
+    /// It belongs on a connection of its own.
+    Elsewhere,
+}
+
+/// The pipelines of one source: one for each worker, as far as the size of its pool allows.
+pub(super) struct Pipelines {
+    /// The look-ups that may be on their way at a time: as many as could hold a connection or wait for one.
+    most: usize,
+    pending: AtomicUsize,
+    /// The threads that have asked, in the order of their first look-up.
+    threads: Mutex<Vec<ThreadId>>,
+    /// By the number of the thread, modulo their count.
+    slots: Box<[Mutex<Option<Arc<Pipeline>>>]>,
+}
+
+impl Pipelines {
+    pub(super) fn new(pool: &PoolConfig) -> Self {
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            most: pool.max + pool.waiting,
+            pending: AtomicUsize::new(0),
+            threads: Mutex::default(),
+            slots: (0..cores.min(pool.max / SHARE)).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The rows of `statement` for `args`; `None`: it has to be asked on a connection of its own.
+    ///
+    /// # Errors
+    /// The statement failed, or too many look-ups are on their way.
+    pub(super) async fn look_up(
+        &self,
+        shared: &Arc<Shared>,
+        statement: &Arc<Described>,
+        args: &[&ParamValue],
+    ) -> Result<Option<Rows>, Error> {
+        if self.slots.is_empty() || statement.is_slow() {
+            return Ok(None);
+        }
+        let _pending = Pending::enter(&self.pending, self.most)
+            .ok_or_else(|| Error::pool_full(&shared.name, self.most))?;
+        for _ in 0..ATTEMPTS {
+            let reply = self.pipeline(shared).ask(statement, args)?;
+            match reply.await.unwrap_or(Err(Refused::Elsewhere)) {
+                Ok(rows) => return Ok(Some(rows)),
+                Err(Refused::Failed(error)) => return Err(error),
+                Err(Refused::Elsewhere) => break,
+                Err(Refused::Again) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The pipeline of this thread; a new one if there is none that is open.
+    fn pipeline(&self, shared: &Arc<Shared>) -> Arc<Pipeline> {
+        let mut slot = lock(&self.slots[self.number() % self.slots.len()]);
+        match &*slot {
+            Some(pipeline) if !pipeline.lock().closed => Arc::clone(pipeline),
+            _ => Arc::clone(slot.insert(Pipeline::open(shared))),
+        }
+    }
+
+    /// The number of this thread.
+    fn number(&self) -> usize {
+        let thread = thread::current().id();
+        let mut threads = lock(&self.threads);
+        threads.iter().position(|&other| other == thread).unwrap_or_else(|| {
+            threads.push(thread);
+            threads.len() - 1
+        })
+    }
+}
+
+impl Drop for Pipelines {
+    fn drop(&mut self) {
+        for pipeline in self.slots.iter().filter_map(|slot| lock(slot).take()) {
+            pipeline.close(|| Refused::Elsewhere);
+        }
+    }
+}
+
+/// One look-up on its way; counted until it is dropped.
+struct Pending<'a>(&'a AtomicUsize);
+
+impl<'a> Pending<'a> {
+    fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let pending = Self(count);
+        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(pending)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What has been asked on one connection and is not sent yet.
+struct Pipeline(Mutex<Asked>);
+
+#[derive(Default)]
+struct Asked {
+    /// The messages, without the Sync.
+    messages: BytesMut,
+    look_ups: Vec<LookUp>,
+    /// The statements that are parsed on the connection, or will be by `messages`.
+    parsed: HashSet<u64>,
+    driver: Option<Waker>,
+    closed: bool,
+}
+
+/// One look-up, from its question to its reply.
+struct LookUp {
+    statement: Arc<Described>,
+    /// Whether it is parsed and described first.
+    parses: bool,
+    /// Whether its columns are no longer the described ones.
+    changed: bool,
+    rows: Rows,
+    reply: oneshot::Sender<Result<Rows, Refused>>,
+}
+
+impl LookUp {
+    fn end(self, reply: Result<Rows, Refused>) {
+        // A request that has gone needs no reply.
+        let _ = self.reply.send(reply);
+    }
+}
+
+impl Pipeline {
+    /// A pipeline whose connection a task of this runtime opens and drives.
+    fn open(shared: &Arc<Shared>) -> Arc<Self> {
+        let this = Arc::new(Self(Mutex::default()));
+        tokio::spawn(drive(Arc::downgrade(shared), Arc::clone(&this)));
+        this
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        lock(&self.0)
+    }
+
+    /// Puts a look-up behind those before it.
+    ///
+    /// # Errors
+    /// The arguments cannot be sent.
+    fn ask(
+        &self,
+        statement: &Arc<Described>,
+        args: &[&ParamValue],
+    ) -> Result<oneshot::Receiver<Result<Rows, Refused>>, Error> {
+        let (reply, receiver) = oneshot::channel();
+        let mut asked = self.lock();
+        let parses = !asked.parsed.contains(&statement.number);
+        let begin = asked.messages.len();
+        if let Err(error) = write(statement, args, parses, &mut asked.messages) {
+            asked.messages.truncate(begin);
+            return Err(error);
+        }
+        asked.parsed.insert(statement.number);
+        let statement = Arc::clone(statement);
+        asked.look_ups.push(LookUp { statement, parses, changed: false, rows: Rows::new(), reply });
+        let driver = asked.driver.take();
+        drop(asked);
+        driver.into_iter().for_each(Waker::wake);
+        Ok(receiver)
+    }
+
+    /// Ends the pipeline; what was not sent is refused.
+    fn close(&self, refused: fn() -> Refused) {
+        let mut asked = self.lock();
+        asked.closed = true;
+        let (look_ups, driver) = (mem::take(&mut asked.look_ups), asked.driver.take());
+        drop(asked);
+        look_ups.into_iter().for_each(|look_up| look_up.end(Err(refused())));
+        driver.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Appends the messages of one look-up.
+fn write(
+    statement: &Described,
+    args: &[&ParamValue],
+    parses: bool,
+    messages: &mut BytesMut,
+) -> Result<(), Error> {
+    let name = &statement.shared_name;
+    if parses {
+        // It may be there from a pipeline before, or from an attempt that failed after it; closing none is no error.
+        close(name, messages);
+        frontend::parse(name, &statement.sql, statement.types.iter().copied(), messages)
+            .map_err(unsendable)?;
+        frontend::describe(b'S', name, messages).map_err(unsendable)?;
+    }
+    bind(name, &statement.decoders, args, messages)?;
+    frontend::execute("", MAX_ROWS, messages).map_err(unsendable)
+}
+
+/// Opens the connection of a pipeline and drives it to its end.
+async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
+    // Also when the runtime drops this task: nobody may ask where nobody answers.
+    let open = CloseOnDrop(pipeline);
+    let Some((place, connection)) = connect(&shared).await else { return };
+    let mut driver = Driver {
+        pipeline: &open.0,
+        connection,
+        expected: VecDeque::new(),
+        skipping: false,
+        heard: Instant::now(),
+        timer: Box::pin(sleep(PATIENCE)),
+        shared: &shared,
+        idle_timeout: place.idle_timeout(),
+    };
+    let end = poll_fn(|cx| driver.poll(cx)).await;
+    let (connection, syncs) = driver.end(&end);
+    match (end, shared.upgrade()) {
+        (End::Lost, _) | (_, None) => {}
+        (End::Idle, Some(_)) => place.give_back(connection),
+        (End::Stalled, Some(shared)) => recycle(shared, place, connection, syncs, true).await,
+    }
+}
+
+async fn connect(shared: &Weak<Shared>) -> Option<(Place<Connection>, Connection)> {
+    // Why it failed is told to the look-ups when they ask for a connection of their own.
+    shared.upgrade()?.connection().await.ok()
+}
+
+struct CloseOnDrop(Arc<Pipeline>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close(|| Refused::Elsewhere);
+    }
+}
+
+/// A reply that is to come.
+enum Expected {
+    Rows(LookUp),
+    /// ReadyForQuery, the answer to a Sync.
+    Ready,
+}
+
+/// How a pipeline ends.
+enum End {
+    /// The connection was lost, cannot be trusted, or is no longer needed.
+    Lost,
+    /// Nothing came for [`PATIENCE`].
+    Stalled,
+    /// Nothing was asked for the pool's `idle_timeout`.
+    Idle,
+}
+
+/// Sends what is asked and tells the replies.
+struct Driver<'a> {
+    pipeline: &'a Pipeline,
+    connection: Connection,
+    expected: VecDeque<Expected>,
+    /// Whether a statement of this batch has failed, so that the server skips the others.
+    skipping: bool,
+    /// When the server was last heard, or given something to do.
+    heard: Instant,
+    timer: Pin<Box<Sleep>>,
+    shared: &'a Weak<Shared>,
+    idle_timeout: Duration,
+}
+
+impl Driver<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if !self.take_asked(cx) {
+            return Poll::Ready(End::Lost);
+        }
+        let mut heard = false;
+        loop {
+            match self.connection.wire.poll_frame(cx) {
+                Poll::Ready(Ok(frame)) if self.take(&frame).is_some() => heard = true,
+                Poll::Ready(_) => return Poll::Ready(End::Lost),
+                Poll::Pending => break,
+            }
+        }
+        if heard {
+            self.heard = Instant::now();
+        }
+        self.poll_patience(cx)
+    }
+
+    /// Takes what was asked as one batch. Whether the pipeline is still open.
+    fn take_asked(&mut self, cx: &Context<'_>) -> bool {
+        let mut asked = self.pipeline.lock();
+        asked.driver = Some(cx.waker().clone());
+        if !asked.look_ups.is_empty() {
+            if self.expected.is_empty() {
+                self.heard = Instant::now();
+                self.timer.as_mut().reset(self.heard + PATIENCE);
+            }
+            frontend::sync(&mut asked.messages);
+            self.connection.wire.write.extend_from_slice(&asked.messages);
+            asked.messages.clear();
+            self.expected.extend(asked.look_ups.drain(..).map(Expected::Rows));
+            self.expected.push_back(Expected::Ready);
+        }
+        !asked.closed
+    }
+
+    /// Takes one message; `None` when the connection can no longer be used.
+    fn take(&mut self, frame: &Frame) -> Option<()> {
+        match frame.tag {
+            b'D' => self.take_row(frame),
+            b'C' | b's' => self.end_rows(),
+            b'T' => self.compare_columns(frame),
+            b'E' => self.fail(frame),
+            b'Z' => self.take_ready(frame),
+            b'1' | b'2' | b'3' | b't' | b'N' | b'S' | b'A' => Some(()),
+            _ => None,
+        }
+    }
+
+    /// The look-up whose reply comes.
+    fn current(&mut self) -> Option<&mut LookUp> {
+        match self.expected.front_mut() {
+            Some(Expected::Rows(look_up)) if !self.skipping => Some(look_up),
+            _ => None,
+        }
+    }
+
+    fn take_current(&mut self) -> Option<LookUp> {
+        match self.expected.pop_front() {
+            Some(Expected::Rows(look_up)) => Some(look_up),
+            _ => None,
+        }
+    }
+
+    fn take_row(&mut self, frame: &Frame) -> Option<()> {
+        let row = self.connection.wire.body(frame).into();
+        self.current()?.rows.push(row);
+        Some(())
+    }
+
+    fn end_rows(&mut self) -> Option<()> {
+        self.current()?;
+        let mut look_up = self.take_current()?;
+        match look_up.changed {
+            true => self.forget(look_up),
+            false => {
+                let rows = mem::take(&mut look_up.rows);
+                look_up.end(Ok(rows));
+            }
+        }
+        Some(())
+    }
+
+    fn compare_columns(&mut self, frame: &Frame) -> Option<()> {
+        let Ok(Message::RowDescription(body)) = self.connection.wire.parse(frame) else { return None };
+        let look_up = self.current()?;
+        let mut described = look_up.statement.fields.iter();
+        let same = body.fields().all(|field| {
+            Ok(described.next().is_some_and(|(name, oid)| field.name() == name && field.type_oid() == *oid))
+        });
+        look_up.changed = !(same.ok()? && described.next().is_none());
+        Some(())
+    }
+
+    /// The current statement failed; the server skips the rest of the batch.
+    fn fail(&mut self, frame: &Frame) -> Option<()> {
+        let Ok(Message::ErrorResponse(body)) = self.connection.wire.parse(frame) else { return None };
+        let error = DatabaseError::new(&body);
+        self.current().filter(|_| !error.fatal)?;
+        let failed = self.take_current()?;
+        self.skipping = true;
+        let missing = error.is_missing_statement();
+        if failed.parses || missing {
+            self.pipeline.lock().parsed.remove(&failed.statement.number);
+        }
+        match error.is_stale_statement() {
+            true if missing => failed.end(Err(Refused::Again)),
+            true => self.forget(failed),
+            false => failed.end(Err(Refused::Failed(error.into_error(None)))),
+        }
+        self.refuse_skipped();
+        Some(())
+    }
+
+    fn refuse_skipped(&mut self) {
+        while let Some(Expected::Rows(_)) = self.expected.front() {
+            let Some(skipped) = self.take_current() else { return };
+            if skipped.parses {
+                self.pipeline.lock().parsed.remove(&skipped.statement.number);
+            }
+            skipped.end(Err(Refused::Again));
+        }
+    }
+
+    /// The statement is no longer what was described: a migration.
+    fn forget(&self, look_up: LookUp) {
+        self.pipeline.lock().parsed.remove(&look_up.statement.number);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.descriptions.forget(&look_up.statement);
+        }
+        look_up.end(Err(Refused::Elsewhere));
+    }
+
+    fn take_ready(&mut self, frame: &Frame) -> Option<()> {
+        self.connection.status = *self.connection.wire.body(frame).first()?;
+        self.skipping = false;
+        matches!(self.expected.pop_front(), Some(Expected::Ready)).then_some(())
+    }
+
+    /// Ready when nothing came, or nothing was asked, for too long. The timer is let run out and set anew, which is cheaper than
+    /// moving it at each message.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let (limit, end) = match self.expected.is_empty() {
+                true => (self.idle_timeout, End::Idle),
+                false => (PATIENCE, End::Stalled),
+            };
+            let deadline = self.heard + limit;
+            if Instant::now() >= deadline {
+                return Poll::Ready(end);
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+    }
+
+    /// Tells those that wait what to do, and yields the connection with the number of ReadyForQuery still to come on it.
+    fn end(mut self, end: &End) -> (Connection, u32) {
+        self.pipeline.close(|| Refused::Again);
+        let mut syncs = 0;
+        for (index, expected) in self.expected.drain(..).enumerate() {
+            match expected {
+                Expected::Ready => syncs += 1,
+                Expected::Rows(look_up) => {
+                    let stalls = matches!(end, End::Stalled) && index == 0;
+                    if stalls {
+                        look_up.statement.mark_slow();
+                    }
+                    let refused = match end {
+                        End::Stalled | End::Idle if !stalls => Refused::Again,
+                        _ => Refused::Elsewhere,
+                    };
+                    look_up.end(Err(refused));
+                }
+            }
+        }
+        (self.connection, syncs)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks panics half way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
