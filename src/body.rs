@@ -133,6 +133,11 @@ impl RowStream {
 
     /// Encodes rows until the chunk is full or all is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // Only now, so that a client that does not read costs no second chunk. A row may overshoot the mark; the slack keeps
+        // most of them from growing the buffer.
+        if self.chunk.capacity() == 0 && !self.is_done() {
+            self.chunk.reserve(CHUNK + CHUNK / 8);
+        }
         while self.chunk.len() < self.full {
             let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
                 if !self.next_step() {
@@ -205,9 +210,7 @@ impl RowStream {
     fn take_chunk(&mut self) -> Bytes {
         self.flush_armed = false;
         self.full = CHUNK;
-        // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
-        let next = if self.is_done() { Vec::new() } else { Vec::with_capacity(CHUNK + CHUNK / 8) };
-        Bytes::from(mem::replace(&mut self.chunk, next))
+        Bytes::from(mem::take(&mut self.chunk))
     }
 
     /// Whether everything has been encoded: the chunk that came last was the last.

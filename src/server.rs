@@ -40,8 +40,11 @@ use crate::respond::App;
 const SEND_BUFFER: usize = 128 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
-/// What hyper may hold of a request's head or of a response, per connection; its default is about 400 KiB.
-const HTTP_BUFFER: usize = 32 * 1024;
+/// The longest head of a request; and while hyper holds more than this of a response, it takes no further chunk. Half a chunk, so
+/// that a slow client costs one chunk more often than two; hyper's default is about 400 KiB.
+const HTTP1_BUFFER: usize = 16 * 1024;
+/// What hyper may hold of an HTTP/2 stream's response.
+const HTTP2_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
 const BACKLOG: i32 = 1024;
 /// How long a client may take to send a request's head.
@@ -306,13 +309,13 @@ impl AsyncWrite for ResettingStream {
 
 fn http_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP_BUFFER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(HTTP2_STREAMS)
         .max_header_list_size(HTTP2_HEADERS)
-        .max_send_buf_size(HTTP_BUFFER)
+        .max_send_buf_size(HTTP2_BUFFER)
         .keep_alive_interval(Duration::from_secs(30));
     builder
 }

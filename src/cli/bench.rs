@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn byte_rates() {
         for (text, rate) in
-            [("500", 500), ("100KB", 100_000), ("2k", 2000), ("1M", 1_000_000), ("3mb/s", 3_000_000)]
+            [("500", 500), ("100KB", 100_000), ("2KiB", 2048), ("1 GB", 1_000_000_000), ("3mb/s", 3_000_000)]
         {
             assert_eq!(byte_rate(text), Ok(rate), "{text}");
         }
-        for text in ["", "KB", "0", "9", "1GB", "-5", "1.5MB", "99999999999999999M"] {
+        for text in ["", "KB", "0", "9", "2k", "-5", "1.5MB", "99999999999999999MB"] {
             assert!(byte_rate(text).is_err(), "{text}");
         }
     }
