@@ -373,7 +373,9 @@ impl Lab {
     fn slow(&self) -> Result<Vec<Series>> {
         const READERS: u64 = 200;
         const BYTES_PER_SECOND: u64 = 100_000;
-        let seconds = self.size.of(20).max(5);
+        /// In which 200 processes of PostgreSQL have started, on two cores.
+        const START: u64 = 8;
+        let seconds = self.size.of(30).max(12);
         let endpoints = Data::Events.folder().join("endpoints");
         let source =
             format!("[source.events]\nurl = \"{}\"\npool = {{ max = {READERS} }}", self.postgres.url());
@@ -401,7 +403,7 @@ impl Lab {
                 Ok::<_, String>((sample, largest))
             })?;
             let (least, read) =
-                (0.9 * (READERS * BYTES_PER_SECOND * seconds) as f64, sample[&Measure::Bytes]);
+                ((READERS * BYTES_PER_SECOND * (seconds - START)) as f64, sample[&Measure::Bytes]);
             if read < least {
                 return Err(format!("the readers were slower than they are: {read} bytes in all"));
             }

@@ -109,7 +109,7 @@ impl Row {
             ),
             Self::Slow => (
                 "200 slow readers",
-                "200 clients read `/events.ndjson` at 100 kB/s each for 20 seconds, over 200 connections to the database. The sockets' \
+                "200 clients read `/events.ndjson` at 100 kB/s each for 30 seconds, over 200 connections to the database. The sockets' \
                  memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
             ),
             Self::Lookups => (
