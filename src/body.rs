@@ -4,7 +4,8 @@
 //! channel, no queue and no task of our own stands between, so a reader that does not read stops the database, and
 //! dropping the stream cancels what runs there. Invariants:
 //!
-//! 1. memory: one chunk (at most [`CHUNK`] and one row) and the session's buffer, whatever the size of the result;
+//! 1. memory: one chunk (at most [`CHUNK`] and one row) and the session's buffer, whatever the size of the result; while the
+//!    client does not take a chunk, none is begun;
 //! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
 //!    not before there is a row;
 //! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
@@ -31,6 +32,13 @@ use crate::source::{Session, Snapshot, Source};
 const CHUNK: usize = 32 * 1024;
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
+/// A full chunk until the client is known to keep up. There may be hundreds that do not, and each holds one or two chunks
+/// for most of its time.
+const SMALL_CHUNK: usize = 8 * 1024;
+/// A client keeps up once it took so much in a go: more than the sockets' buffers hold.
+const FLOWING_AFTER: usize = 512 * 1024;
+/// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few time slices.
+const SLOW_AFTER: Duration = Duration::from_millis(50);
 /// Room for most look-ups, which have one row.
 const LOOK_UP: usize = 512;
 /// Until there is a row, no chunk is full, and none is flushed: an error before the first row then has a real status, also
@@ -48,7 +56,10 @@ pub struct RowStream {
     current: Option<Rows>,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
+    /// Where `chunk` is full.
     full: usize,
+    /// Bytes since the start, or since the client was slow.
+    flowing: usize,
     flush: Option<Pin<Box<Sleep>>>,
     flush_armed: bool,
     rows: u64,
@@ -108,6 +119,7 @@ impl RowStream {
             values,
             chunk: Vec::with_capacity(capacity),
             full: HELD,
+            flowing: 0,
             flush: None,
             flush_armed: false,
             rows: 0,
@@ -120,7 +132,10 @@ impl RowStream {
     /// # Errors
     /// The result cannot be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        self.clock.enter();
+        let waited = self.clock.enter();
+        if self.chunk.capacity() == 0 && !self.is_done() {
+            self.begin_chunk(waited);
+        }
         let polled = match self.poll_fill(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
@@ -131,13 +146,18 @@ impl RowStream {
         polled
     }
 
+    /// Makes room for a chunk when it is asked for, `waited` after the one before.
+    fn begin_chunk(&mut self, waited: Duration) {
+        if waited > SLOW_AFTER {
+            self.flowing = 0;
+        }
+        self.full = if self.flowing < FLOWING_AFTER { SMALL_CHUNK } else { CHUNK };
+        // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
+        self.chunk.reserve(self.full + self.full / 8);
+    }
+
     /// Encodes rows until the chunk is full or all is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Only now, so that a client that does not read costs no second chunk. A row may overshoot the mark; the slack keeps
-        // most of them from growing the buffer.
-        if self.chunk.capacity() == 0 && !self.is_done() {
-            self.chunk.reserve(CHUNK + CHUNK / 8);
-        }
         while self.chunk.len() < self.full {
             let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
                 if !self.next_step() {
@@ -209,7 +229,7 @@ impl RowStream {
 
     fn take_chunk(&mut self) -> Bytes {
         self.flush_armed = false;
-        self.full = CHUNK;
+        self.flowing += self.chunk.len();
         Bytes::from(mem::take(&mut self.chunk))
     }
 
@@ -328,12 +348,14 @@ impl Clock {
         now - mem::replace(&mut self.last, now)
     }
 
-    fn enter(&mut self) {
+    /// Attributes the time since `leave`, and gives it.
+    fn enter(&mut self) -> Duration {
         let lap = self.lap();
         match self.waits_for {
             Phase::Database => self.times.database += lap,
             Phase::Client => self.times.client += lap,
         }
+        lap
     }
 
     fn leave(&mut self, waits_for: Phase) {
