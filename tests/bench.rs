@@ -326,7 +326,9 @@ async fn the_servers_own_figures() {
     assert!(cpu > 0.0 && cpu <= number(&run["wall"]) * 64.0, "{cost:#}");
     assert_eq!(cost["peak_memory_is"], "hwm");
     let peak = number(&cost["peak_memory"]) as u64;
-    assert!((1_000_000..=peak_memory_bytes(server.pid())).contains(&peak), "{cost:#}");
+    // The kernel counts resident pages per core, and its mark is off by what it has not yet summed up.
+    let most = peak_memory_bytes(server.pid()) + 2_000_000;
+    assert!((1_000_000..=most).contains(&peak), "at most {most}: {cost:#}");
     assert!(number(&cost["voluntary_switches"]) > 0.0);
     let timeline = run["timeline"].as_array().unwrap();
     assert!(timeline.iter().all(|moment| moment["server_memory"].is_u64()), "{timeline:#?}");
