@@ -54,7 +54,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
-const HTTP2_HEADERS: u32 = 32 * 1024;
+const HTTP2_HEADERS: u32 = 16 * 1024;
 
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,7 +42,7 @@ impl Pacer {
         Self { extent, rate, next: AtomicU64::new(0), start: OnceLock::new() }
     }
 
-    /// When the run began: at the first call.
+    /// When the run began: at the first request, or at the first call if that was before.
     pub(super) fn start(&self) -> Instant {
         *self.start.get_or_init(Instant::now)
     }
@@ -57,11 +57,12 @@ impl Pacer {
 
     /// Waits for the next request; `None` after the last one.
     pub(super) async fn next(&self) -> Option<Turn> {
+        let start = self.start();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         match self.rate {
             None => self.within(number, Instant::now()).then_some(Turn::Closed),
             Some(rate) => {
-                let due = self.start() + Duration::from_secs_f64(number as f64 / rate);
+                let due = start + Duration::from_secs_f64(number as f64 / rate);
                 if !self.within(number, due) {
                     return None;
                 }
@@ -105,6 +106,14 @@ mod tests {
         let pacer = Pacer::new(Extent::Requests(3), None);
         assert_eq!(turns(&pacer).await, [Turn::Closed; 3]);
         assert_eq!(pacer.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_run_begins_with_its_first_request_though_nobody_has_looked_yet() {
+        let pacer = Pacer::new(Extent::Requests(1), None);
+        assert_eq!(pacer.next().await, Some(Turn::Closed));
+        let after = Instant::now();
+        assert!(pacer.start() <= after);
     }
 
     #[tokio::test]
