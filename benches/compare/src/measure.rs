@@ -204,6 +204,11 @@ impl Lab {
         }
     }
 
+    /// The runs of rows whose runs take a second, and whose differences are small.
+    fn many(&self) -> usize {
+        3 * self.runs
+    }
+
     /// Rowstream with one of the examples.
     fn example(&self, data: Data) -> Result<Server> {
         Server::start(&target::example(data, &self.postgres.url(), AccessLog::Off)?)
@@ -236,7 +241,7 @@ impl Lab {
     fn events(&self, path: &str, answer: Answer, http: Http) -> Result<Vec<Series>> {
         let server = self.example(Data::Events)?;
         let rowstream = self.stream(ROWSTREAM, server, path, answer, http, self.warm_ups(None, 0))?;
-        Ok(alternate(vec![rowstream, self.copy()], self.runs))
+        Ok(alternate(vec![rowstream, self.copy()], self.many()))
     }
 
     fn first_byte(&self) -> Result<Vec<Series>> {
@@ -244,7 +249,7 @@ impl Lab {
         let warm_ups = self.warm_ups(None, 0);
         let rowstream =
             self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
-        Ok(alternate(vec![rowstream], 3 * self.runs))
+        Ok(alternate(vec![rowstream], self.many()))
     }
 
     fn sqlite(&self) -> Result<Vec<Series>> {
@@ -269,7 +274,7 @@ impl Lab {
         contenders.extend(
             shell.clone().map(|shell| floor(SQLITE_CSV, vec![shell, "-csv".into(), file, EVENTS.into()])),
         );
-        let mut series = alternate(contenders, self.runs);
+        let mut series = alternate(contenders, self.many());
         if shell.is_none() {
             series.push(skipped(SQLITE_CSV, "sqlite3 is not here"));
         }
@@ -475,7 +480,7 @@ impl Lab {
         };
         let rowstream = stream(ROWSTREAM, self.example(Data::Events)?)?;
         let other = stream(name, Server::start(launch)?)?;
-        Ok(alternate(vec![rowstream, other], self.runs))
+        Ok(alternate(vec![rowstream, other], self.many()))
     }
 
     fn growth(&self) -> Result<Vec<Series>> {

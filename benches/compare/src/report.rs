@@ -71,7 +71,7 @@ fn markdown(run: &Run, folder: &str) -> String {
 
 fn machine(machine: &Machine, folder: &str) -> String {
     let mut text = format!(
-        "\n## Where\n\nCommit `{}`, {}, {} runs of each target. Raw runs: `{folder}`.\n\n| | |\n|---|---|\n",
+        "\n## Where\n\nCommit `{}`, {}, at least {} runs of each target. Raw runs: `{folder}`.\n\n| | |\n|---|---|\n",
         machine.commit, machine.date, machine.runs
     );
     for (name, value) in &machine.facts {
@@ -153,7 +153,7 @@ fn table(row: Row, run: &RowRun) -> String {
             .iter()
             .map(|measure| format!("{}, {}", heading(*measure), unit(*measure)).replace(", requests", "")),
     );
-    head.push("warm-up".into());
+    head.extend(["warm-up".into(), "runs".into()]);
     let mut table = line(&head) + &line(&vec!["---".into(); head.len()]);
     for series in &run.series {
         table += &line(&cells(series, base, &measures));
@@ -194,7 +194,7 @@ fn cells(series: &Series, base: Option<(&Series, Measure)>, measures: &[Measure]
             .iter()
             .map(|measure| spread(Spread::of(&series.values(*measure)), |value| number(*measure, value))),
     );
-    cells.push(series.warm_ups.to_string());
+    cells.extend([series.warm_ups.to_string(), series.samples.len().to_string()]);
     cells
 }
 
@@ -361,17 +361,17 @@ mod tests {
     #[test]
     fn the_page_has_what_was_measured() {
         let page = markdown(&fixture(), "benches/runs/2026-01-02-abc1234");
-        assert!(page.contains("Commit `abc1234`, 2026-01-02, 3 runs"), "{page}");
+        assert!(page.contains("Commit `abc1234`, 2026-01-02, at least 3 runs"), "{page}");
         assert!(page.contains("| Processor | 2 cores, Example |"), "{page}");
         let rowstream = lines_with(&page, "| rowstream | 0.75 (0.70–0.80) |");
         assert_eq!(
             rowstream,
             [
-                "| rowstream | 0.75 (0.70–0.80) | 0.300 (0.280–0.320) | 0.90 (0.80–1.00) | 0.0800 (0.0750–0.0900) | 5.0 (4.0–6.0) | 2 |"
+                "| rowstream | 0.75 (0.70–0.80) | 0.300 (0.280–0.320) | 0.90 (0.80–1.00) | 0.0800 (0.0750–0.0900) | 5.0 (4.0–6.0) | 2 | 3 |"
             ]
         );
         let floor = lines_with(&page, "| psql \\copy binary | 1.00 |");
-        assert_eq!(floor, ["| psql \\copy binary | 1.00 | 0.400 | – | – | – | 2 |"]);
+        assert_eq!(floor, ["| psql \\copy binary | 1.00 | 0.400 | – | – | – | 2 | 3 |"]);
     }
 
     #[test]

@@ -89,10 +89,9 @@ impl Row {
                 "The same by HTTP/2",
                 "`curl --http2-prior-knowledge` reads `/events.ndjson`. The floor is the same.",
             ),
-            Self::FirstByte => (
-                "The first byte",
-                "The first byte of the same 1,000,000 events on a warm server; three times as many runs as in the other rows.",
-            ),
+            Self::FirstByte => {
+                ("The first byte", "The first byte of the same 1,000,000 events on a warm server.")
+            }
             Self::RivalsEvents => (
                 "1,000,000 events, and how others send them",
                 "The same stream from servers that others would write, each set up as those who know it would.",
