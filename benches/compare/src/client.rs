@@ -19,6 +19,8 @@ const TOKEN: &str = "Authorization: Bearer example-reader-token";
 /// A server that hangs is a failure of its own, not of the whole run.
 const TIMEOUT_SECONDS: &str = "120";
 
+const NOWHERE: &str = "/dev/null";
+
 /// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
@@ -33,11 +35,16 @@ pub(crate) fn fetch(url: &str, file: &Path) -> Result<f64> {
 
 /// Reads one answer and throws it away; it has to have as many bytes as the answer that was proven.
 pub(crate) fn stream(url: &str, http: Http, bytes: f64) -> Result<Sample> {
-    let sample = curl(url, http, Path::new("/dev/null"))?;
+    let sample = curl(url, http, Path::new(NOWHERE))?;
     if sample[&Measure::Bytes] == bytes {
         return Ok(sample);
     }
     Err(format!("an answer had {} bytes instead of {bytes}", sample[&Measure::Bytes]))
+}
+
+/// Reads one answer and throws it away.
+pub(crate) fn read(url: &str) -> Result<Sample> {
+    curl(url, Http::One, Path::new(NOWHERE))
 }
 
 fn curl(url: &str, http: Http, file: &Path) -> Result<Sample> {

@@ -12,13 +12,15 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
+use crate::canned::{self, Canned};
 use crate::client::{self, Amount, Http, Load};
 use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
 use crate::process::{Launch, Server};
 use crate::proof::Digest;
 use crate::record::{self, Measure, RowRun, Sample, Series};
 use crate::rows::{
-    BARE_LOOP, BY_ROWS, BY_STREAMS, COPIES, COPY, LOGGING, PGBENCH, ROWSTREAM, Row, SMALL, SQLITE_CSV,
+    BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, LOGGING, PGBENCH,
+    ROWSTREAM, Row, SMALL, SQLITE_CSV,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
@@ -191,6 +193,7 @@ impl Lab {
             Row::SmallMachine => self.small_machine()?,
             Row::AccessLog => (self.access_log()?, vec![]),
             Row::Growth => (self.growth()?, vec![]),
+            Row::LoadTester => (self.load_tester()?, vec![]),
         };
         Ok(RowRun { row: row.id().into(), started, series, notes })
     }
@@ -532,6 +535,24 @@ from (select generate_series(1, :rows::bigint) as i) r
         Ok(alternate(vec![contender], self.runs))
     }
 
+    /// Each target reads the same number of rows.
+    fn load_tester(&self) -> Result<Vec<Series>> {
+        let blocks = self.size.of(1600);
+        let url = |canned| Ok::<_, String>(format!("http://127.0.0.1:{}/", canned::serve(canned, blocks)?));
+        let bench = |name: &str, canned| {
+            let (connections, amount) = (1, Amount::Requests(1));
+            let load =
+                Load { url: url(canned)?, connections, amount, slow: None, rows: Some(canned::rows(blocks)) };
+            let warm_ups = self.warm_ups(None, 0);
+            Ok::<_, String>(Contender::new(name, None, warm_ups, move || Ok(by_time(client::load(&load)?))))
+        };
+        let lines = url(Canned::Lines)?;
+        let curl =
+            Contender::new(CURL, None, self.warm_ups(None, 0), move || Ok(by_time(client::read(&lines)?)));
+        let contenders = vec![bench(BENCH_LINES, Canned::Lines)?, bench(BENCH_ARRAY, Canned::Array)?, curl];
+        Ok(alternate(contenders, self.runs))
+    }
+
     fn expected_events(&self) -> Result<&Digest> {
         let named = "event_no as \"eventNo\", paymt_status as \"paymentStatus\", status_chg_rsn as \"statusChangeReason\", \
                      status_chg_date as \"statusChanged\"";
@@ -575,6 +596,12 @@ fn skipped(target: &str, why: &str) -> Series {
 
 fn loaded<'a>(name: &str, load: Load, server: Server, warm_ups: usize) -> Contender<'a> {
     Contender::new(name, Some(server), warm_ups, move || client::load(&load))
+}
+
+/// With the bytes by the client's time.
+fn by_time(mut sample: Sample) -> Sample {
+    sample.insert(Measure::BytesPerSecond, sample[&Measure::Bytes] / sample[&Measure::Wall]);
+    sample
 }
 
 /// An answer that says what the database says.

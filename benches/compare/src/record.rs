@@ -33,6 +33,8 @@ pub(crate) enum Measure {
     SocketMemory,
     /// What the client received, without heads.
     Bytes,
+    /// The same by the client's time.
+    BytesPerSecond,
 }
 
 /// The quantities of one run.

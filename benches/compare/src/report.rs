@@ -214,7 +214,8 @@ fn cell(text: &str) -> String {
 }
 
 /// The order of columns.
-const COLUMNS: [Measure; 8] = [
+const COLUMNS: [Measure; 9] = [
+    Measure::BytesPerSecond,
     Measure::RequestsPerSecond,
     Measure::Wall,
     Measure::FirstByte,
@@ -240,6 +241,7 @@ fn heading(measure: Measure) -> &'static str {
         Measure::Failures => "failures",
         Measure::SocketMemory => "socket memory per stream",
         Measure::Bytes => "bytes",
+        Measure::BytesPerSecond => "read",
     }
 }
 
@@ -249,6 +251,7 @@ fn unit(measure: Measure) -> &'static str {
         Measure::FirstByte | Measure::P99 => "ms",
         Measure::PeakMemory | Measure::SocketMemory | Measure::Bytes => "MB",
         Measure::RequestsPerSecond | Measure::Failures => "requests",
+        Measure::BytesPerSecond => "GB/s",
     }
 }
 
@@ -260,6 +263,7 @@ fn number(measure: Measure, value: f64) -> String {
         Measure::FirstByte | Measure::P99 => format!("{:.2}", value * 1e3),
         Measure::PeakMemory | Measure::Bytes => format!("{:.1}", value / 1e6),
         Measure::SocketMemory => format!("{:.3}", value / 1e6),
+        Measure::BytesPerSecond => format!("{:.2}", value / 1e9),
         Measure::RequestsPerSecond if value < 1000.0 => format!("{value:.1}"),
         Measure::RequestsPerSecond => thousands(value.round() as u64),
         Measure::Failures => thousands(value as u64),

@@ -14,6 +14,9 @@ pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
 pub(crate) const LOGGING: &str = "rowstream, access log";
 pub(crate) const BY_ROWS: &str = "rowstream, by rows";
 pub(crate) const BY_STREAMS: &str = "rowstream, by streams";
+pub(crate) const BENCH_LINES: &str = "rowstream bench, NDJSON";
+pub(crate) const BENCH_ARRAY: &str = "rowstream bench, JSON";
+pub(crate) const CURL: &str = "curl";
 
 /// A row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +34,12 @@ pub(crate) enum Row {
     AccessLog,
     Growth,
     RivalsEvents,
+    LoadTester,
 }
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -49,6 +53,7 @@ impl Row {
         Self::SmallMachine,
         Self::AccessLog,
         Self::Growth,
+        Self::LoadTester,
     ];
 
     /// Its name on the command line and in file names.
@@ -67,6 +72,7 @@ impl Row {
             Self::AccessLog => "access-log",
             Self::Growth => "growth",
             Self::RivalsEvents => "rivals-events",
+            Self::LoadTester => "load-tester",
         }
     }
 
@@ -134,6 +140,11 @@ impl Row {
                 "More rows to one client; and more clients at a time, 10,000 rows each, over a pool of 50. Time should grow with the \
                  work, and memory should not grow with the rows.",
             ),
+            Self::LoadTester => (
+                "The load tester itself",
+                "`rowstream bench` reads 2 GB of rows and counts them, from a server that sends one prepared block again and again. `curl` \
+                 reads the same lines and throws them away.",
+            ),
         }
     }
 
@@ -147,6 +158,7 @@ impl Row {
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
             Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
+            Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
             Self::FirstByte | Self::Slow | Self::Growth => None,
         }
     }
@@ -156,6 +168,7 @@ impl Row {
         match self {
             Self::Slow => &[Measure::RequestsPerSecond, Measure::Wall, Measure::P99],
             Self::Growth => &[Measure::RequestsPerSecond, Measure::P99],
+            Self::LoadTester => &[Measure::RequestsPerSecond, Measure::P99, Measure::FirstByte],
             _ => &[],
         }
     }
@@ -234,6 +247,16 @@ impl Row {
                 of: Of::Ratio(LOGGING, ROWSTREAM, Measure::Wall),
                 limit: Limit::AtMost(1.03, Some(1.01)),
             }],
+            Self::LoadTester => &[
+                Claim {
+                    of: Of::Median(BENCH_LINES, Measure::BytesPerSecond),
+                    limit: Limit::AtLeast(1e9, None),
+                },
+                Claim {
+                    of: Of::Median(BENCH_ARRAY, Measure::BytesPerSecond),
+                    limit: Limit::AtLeast(1e9, None),
+                },
+            ],
             Self::Growth | Self::RivalsEvents => &[],
         }
     }
