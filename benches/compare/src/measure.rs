@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Zoned;
 
@@ -31,6 +31,13 @@ const POOL: u64 = 20;
 
 /// How often a run is tried before its target is given up.
 const ATTEMPTS: usize = 3;
+
+/// No target needs to be warmed up for longer.
+const WARM: Duration = Duration::from_secs(60);
+
+/// Seconds of one run, from which a target is slow: it is run in the first [`FEW`] rounds of its row.
+const SLOW: f64 = 40.0;
+const FEW: usize = 3;
 
 /// Measures the rows, writes their raw runs, and the report of them.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -118,11 +125,21 @@ impl<'a> Contender<'a> {
     }
 
     fn warm_up(&mut self) {
-        for _ in 0..self.series.warm_ups {
-            if self.repeated().is_none() {
+        let begun = Instant::now();
+        for done in 0..self.series.warm_ups {
+            if begun.elapsed() > WARM {
+                self.series.warm_ups = done;
+            }
+            if done == self.series.warm_ups || self.repeated().is_none() {
                 return;
             }
         }
+    }
+
+    /// A slow target has said in a few rounds how slow it is.
+    fn takes_part(&self, round: usize) -> bool {
+        let last = self.series.samples.last().and_then(|sample| sample.get(&Measure::Wall));
+        self.series.missing.is_none() && (round <= FEW || last.is_none_or(|wall| *wall < SLOW))
     }
 
     fn repeated(&mut self) -> Option<Sample> {
@@ -149,7 +166,7 @@ fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
     }
     for round in 1..=rounds {
         println!("round {round} of {rounds}");
-        for contender in contenders.iter_mut().filter(|contender| contender.series.missing.is_none()) {
+        for contender in contenders.iter_mut().filter(|contender| contender.takes_part(round)) {
             contender.measured();
         }
     }
@@ -364,7 +381,7 @@ impl Lab {
         let postgres = &self.postgres;
         let times = usize::try_from(requests / clients).unwrap_or(usize::MAX);
         Contender::new(COPIES, None, self.warm_ups(None, 0), move || {
-            let start = std::time::Instant::now();
+            let start = Instant::now();
             thread::scope(|scope| {
                 let copying: Vec<_> = (0..clients)
                     .map(|_| scope.spawn(|| database::run(&mut postgres.copy(AUTHORS, times))))

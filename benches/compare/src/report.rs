@@ -26,7 +26,7 @@ const METHOD: &str = "\
 - Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
   keys and the same values. `curl` has to end well with as many bytes each time.
 - The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
-  A ratio is that of two runs of the same round; the median of these ratios.
+  A ratio is that of two runs of the same round; the median of these ratios. What takes longer than 40 seconds is run three times.
 - Time is that of the client's process from its start to its end, for the floors as for `curl`; of many clients, as their driver counts it. CPU is user
   and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run;
   of a server that is several processes it is the sum, in which pages that they share count once for each. MB are 1,000,000 bytes.
