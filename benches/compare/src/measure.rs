@@ -173,6 +173,15 @@ fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
     contenders.into_iter().map(|contender| contender.series).collect()
 }
 
+/// How look-ups are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// Of clients.
+    connections: u64,
+    amount: Amount,
+    java_warm_ups: usize,
+}
+
 /// The kind of answer, and so how it is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
@@ -209,6 +218,7 @@ impl Lab {
             Row::Films => (self.films()?, vec![]),
             Row::SmallMachine => self.small_machine()?,
             Row::AccessLog => (self.access_log()?, vec![]),
+            Row::AccessLogLookups => (self.access_log_lookups()?, vec![]),
             Row::Growth => (self.growth()?, vec![]),
             Row::LoadTester => (self.load_tester()?, vec![]),
         };
@@ -443,30 +453,31 @@ impl Lab {
         let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
         let columns = AUTHORS.trim_end_matches(" order by id");
         let statement = format!("{columns} where id");
-        self.asked(Data::Authors, &statement, ids, POOL, 64, Amount::Seconds(seconds))
+        let work = Asked { connections: 64, amount: Amount::Seconds(seconds), java_warm_ups: 12 };
+        self.asked(Data::Authors, &statement, ids, POOL, work)
     }
 
     fn films(&mut self) -> Result<Vec<Series>> {
         let ids = Data::Films.rows(self.size);
         let amount = Amount::Requests(self.size.of(50_000));
-        self.asked(Data::Films, "select title from film where fid", ids, 50, 1000, amount)
+        let work = Asked { connections: 1000, amount, java_warm_ups: 4 };
+        self.asked(Data::Films, "select title from film where fid", ids, 50, work)
     }
 
-    /// Look-ups by a number, over so many connections of clients and a pool of so many to the database.
+    /// Look-ups by a number, over a pool of so many connections to the database.
     fn asked(
         &mut self,
         data: Data,
         statement: &str,
         ids: u64,
         pool: u64,
-        connections: u64,
-        amount: Amount,
+        Asked { connections, amount, java_warm_ups }: Asked,
     ) -> Result<Vec<Series>> {
         let rivals = self.rivals(&Rival::LOOK_UPS, pool);
         let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), || {
             client::pgbench(&self.postgres, statement, ids, amount)
         });
-        self.against(data, floor, rivals, 4, |server| {
+        self.against(data, floor, rivals, java_warm_ups, |server| {
             let path = format!("http://127.0.0.1:{}/{}", server.port(), data.name());
             for id in [1, ids / 3, ids] {
                 self.prove_row(&format!("{path}/{id}"), &format!("{statement} = {id}"))?;
@@ -490,6 +501,20 @@ impl Lab {
         let mut launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Text)?;
         launch.name = "rowstream-log".into();
         self.beside(LOGGING, &launch)
+    }
+
+    fn access_log_lookups(&self) -> Result<Vec<Series>> {
+        let mut logging = target::example(Data::Authors, &self.postgres.url(), AccessLog::Text)?;
+        logging.name = "rowstream-log".into();
+        let asked = |name: &str, server: Server| {
+            let url =
+                format!("http://127.0.0.1:{}/authors/{{1-{}}}", server.port(), Data::Authors.rows(self.size));
+            let load = Load { url, connections: 64, amount: Amount::Seconds(2), slow: None, rows: None };
+            loaded(name, load, server, self.warm_ups(None, 0))
+        };
+        let servers =
+            [asked(ROWSTREAM, self.example(Data::Authors)?), asked(LOGGING, Server::start(&logging)?)];
+        Ok(alternate(servers.into(), self.many()))
     }
 
     /// Rowstream in another setting, beside Rowstream.

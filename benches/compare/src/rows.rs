@@ -32,6 +32,7 @@ pub(crate) enum Row {
     Films,
     SmallMachine,
     AccessLog,
+    AccessLogLookups,
     Growth,
     RivalsEvents,
     LoadTester,
@@ -39,7 +40,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -52,6 +53,7 @@ impl Row {
         Self::Films,
         Self::SmallMachine,
         Self::AccessLog,
+        Self::AccessLogLookups,
         Self::Growth,
         Self::LoadTester,
     ];
@@ -70,6 +72,7 @@ impl Row {
             Self::Films => "films",
             Self::SmallMachine => "small-machine",
             Self::AccessLog => "access-log",
+            Self::AccessLogLookups => "access-log-lookups",
             Self::Growth => "growth",
             Self::RivalsEvents => "rivals-events",
             Self::LoadTester => "load-tester",
@@ -135,6 +138,10 @@ impl Row {
                 "The access log",
                 "The events of the first row with the access log in a file, beside a server that writes none.",
             ),
+            Self::AccessLogLookups => (
+                "The access log of look-ups",
+                "The look-ups for 2 seconds a run, of a server with the access log in a file and of one that writes none: a line for each request.",
+            ),
             Self::Growth => (
                 "What grows",
                 "More rows to one client; and more clients at a time, 10,000 rows each, over a pool of 50. Time should grow with the \
@@ -158,6 +165,7 @@ impl Row {
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
             Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
+            Self::AccessLogLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
             Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
             Self::FirstByte | Self::Slow | Self::Growth => None,
         }
@@ -246,6 +254,10 @@ impl Row {
             Self::AccessLog => &[Claim {
                 of: Of::Ratio(LOGGING, ROWSTREAM, Measure::Wall),
                 limit: Limit::AtMost(1.03, Some(1.01)),
+            }],
+            Self::AccessLogLookups => &[Claim {
+                of: Of::Ratio(LOGGING, ROWSTREAM, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(0.97, Some(0.99)),
             }],
             Self::LoadTester => &[
                 Claim {
