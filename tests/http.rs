@@ -119,7 +119,11 @@ async fn formats_are_negotiated() {
     }
     for (path, accept, offered) in [
         ("/authors", "text/html", "ndjson"),
-        ("/authors", "application/json;q=0, application/x-ndjson;q=0, text/csv;q=0, application/json-seq;q=0", "csv"),
+        (
+            "/authors",
+            "application/json;q=0, application/x-ndjson;q=0, text/csv;q=0, application/json-seq;q=0",
+            "csv",
+        ),
         ("/authors?_format=xml", "", "ndjson"),
         ("/json.ndjson", "", "json"),
         ("/json", NDJSON, "json"),
@@ -138,7 +142,8 @@ async fn csv_is_that_of_the_endpoint() {
     let settings = "[csv]\nnull = \"NULL\"\nseparator = \";\"\n";
     let own = "[csv]\nheader = false\nquote = \"all\"\nguard = true\nseparator = \",\"\nbom = true\n";
     let with = format!("/*\nformats = [\"csv\"]\n{own}*/\n{VALUES}");
-    let fixture = Fixture::start(settings, &[("a", VALUES), ("b", &with), ("none", "select 1 as a where 0")]).await;
+    let fixture =
+        Fixture::start(settings, &[("a", VALUES), ("b", &with), ("none", "select 1 as a where 0")]).await;
     for (path, accept, header, changes, body) in [
         ("/a.csv", JSON, "present", None, "n;t\r\nNULL;\r\n1;\"a;b,\"\"c\"\r\n2;\"=1+1\n\"\r\n"),
         ("/a?_format=csv", JSON, "present", None, "n;t\r\nNULL;\r\n1;\"a;b,\"\"c\"\r\n2;\"=1+1\n\"\r\n"),
@@ -179,10 +184,7 @@ async fn answers_are_saved_under_a_name() {
     let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;
     for (name, expected) in [
         ("authors.csv", "attachment; filename=\"authors.csv\"; filename*=UTF-8''authors%2Ecsv"),
-        (
-            "%C3%84%20%22b%22%25",
-            "attachment; filename=\"_ _b__\"; filename*=UTF-8''%C3%84%20%22b%22%25",
-        ),
+        ("%C3%84%20%22b%22%25", "attachment; filename=\"_ _b__\"; filename*=UTF-8''%C3%84%20%22b%22%25"),
     ] {
         for method in ["GET", "HEAD"] {
             let path = format!("/authors?_download={name}&_format=csv");

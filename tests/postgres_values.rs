@@ -598,7 +598,9 @@ async fn csv_is_that_of_copy() {
     let sql = "select * from t order by n";
     let ours = body(&oracle.source, &oracle.db.url(), sql, Format::Csv).await.unwrap();
     let copy = format!("copy ({sql}) to stdout (format csv, header)");
-    let copied = std::process::Command::new(support::pg_bin().join("psql")).args(["-qc", &copy, &oracle.db.url()]).output();
+    let copied = std::process::Command::new(support::pg_bin().join("psql"))
+        .args(["-qc", &copy, &oracle.db.url()])
+        .output();
     let theirs = String::from_utf8(copied.unwrap().stdout).unwrap().replace("END\n", "END\r\n");
     let differs = ours.split("END\r\n").zip(theirs.split("END\r\n")).find(|(ours, theirs)| ours != theirs);
     assert_eq!((differs, ours.len()), (None, theirs.len()));

@@ -67,7 +67,9 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .collect::<Vec<_>>(),
         tokens: &token_names,
         authorization: read_authorization(table.take("authorization"), &token_names),
-        csv: table.take("csv").map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
+        csv: table
+            .take("csv")
+            .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

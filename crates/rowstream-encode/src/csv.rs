@@ -266,8 +266,7 @@ mod tests {
         assert_eq!(csv, "a,\"b,c\"\r\n1,x\r\n,\"\"\r\n");
         let bare = CsvDialect { header: false, ..CsvDialect::default() };
         assert_eq!(encode(bare, &["a", "b"], rows), "1,x\r\n,\"\"\r\n");
-        let excel =
-            CsvDialect { separator: Separator::Semicolon, bom: true, ..CsvDialect::default() };
+        let excel = CsvDialect { separator: Separator::Semicolon, bom: true, ..CsvDialect::default() };
         assert_eq!(encode(excel, &["a;", "b,c"], &[]), "\u{feff}\"a;\";b,c\r\n");
     }
 
