@@ -195,7 +195,7 @@ async fn answers_are_saved_under_a_name() {
     assert_eq!(fixture.get("/authors").await.header("content-disposition"), None);
     for name in ["", "a/b", "a%5Cb", "a%0Ab", "..", &"x".repeat(256)] {
         let reply = fixture.get(&format!("/authors?_download={name}")).await;
-        let problem = problem(&reply, 400, "invalid_parameters");
+        let problem = problem(&reply, 400, "invalid_parameter");
         assert!(problem["detail"].as_str().unwrap().contains("_download"), "{problem}");
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rowstream_encode::CsvDialect;
 
-use super::source::{self, UrlFault, set};
+use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
 use crate::endpoint::{Authorization, Endpoint, csv};
-use crate::fault::reader::{Table, Value};
+use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
 use crate::source::SourceConfig;

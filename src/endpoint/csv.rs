@@ -2,26 +2,19 @@
 
 use rowstream_encode::{CsvDialect, Quote, Separator};
 
-use crate::fault::reader::{Table, Value};
+use crate::fault::reader::{Value, set};
 
 /// The dialect that a table makes of `dialect`.
 pub(crate) fn read(value: &Value<'_>, mut dialect: CsvDialect) -> CsvDialect {
     let Some(mut table) = value.table("[csv]") else { return dialect };
-    set(&mut dialect.header, &mut table, "header", Value::boolean);
-    set(&mut dialect.separator, &mut table, "separator", separator);
-    set(&mut dialect.quote, &mut table, "quote", quote);
-    set(&mut dialect.null, &mut table, "null", null);
-    set(&mut dialect.bom, &mut table, "bom", Value::boolean);
-    set(&mut dialect.guard, &mut table, "guard", Value::boolean);
+    set(&mut dialect.header, table.take("header").and_then(|value| value.boolean()));
+    set(&mut dialect.separator, table.take("separator").and_then(|value| separator(&value)));
+    set(&mut dialect.quote, table.take("quote").and_then(|value| quote(&value)));
+    set(&mut dialect.null, table.take("null").and_then(|value| null(&value)));
+    set(&mut dialect.bom, table.take("bom").and_then(|value| value.boolean()));
+    set(&mut dialect.guard, table.take("guard").and_then(|value| value.boolean()));
     table.finish();
     dialect
-}
-
-/// Changes a setting if the table says so.
-fn set<T>(setting: &mut T, table: &mut Table<'_>, key: &'static str, read: fn(&Value<'_>) -> Option<T>) {
-    if let Some(value) = table.take(key).and_then(|value| read(&value)) {
-        *setting = value;
-    }
 }
 
 fn separator(value: &Value<'_>) -> Option<Separator> {
@@ -48,7 +41,7 @@ fn quote(value: &Value<'_>) -> Option<Quote> {
 
 fn null(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
-    let special = Separator::ALL.map(|separator| separator.as_str());
+    let special = Separator::ALL.map(Separator::as_str);
     if text.contains(['"', '\r', '\n']) || special.iter().any(|special| text.contains(special)) {
         let hint = "leave out quotes, separators and line breaks: NULL is never quoted";
         value.fault_with(format!("`null` cannot be {}", value.shown(&text)), hint);
