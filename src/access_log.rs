@@ -1,13 +1,16 @@
-//! The access log: one line per request, on stderr, written when the last byte was handed over or the request ended otherwise.
+//! The access log: one line per request, on stderr, made when the last byte was handed over or the request ended otherwise.
+//! [`lines`] writes them.
+
+mod lines;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode, Version};
 use serde_json::json;
 
+pub(crate) use self::lines::flush;
 use crate::Error;
 use crate::body::Times;
 
@@ -81,11 +84,11 @@ impl Entry {
         }
     }
 
-    /// Writes the line.
+    /// Makes the line, and has it written.
     pub fn end(&self, outcome: &Outcome) {
         match self.format {
-            LogFormat::Text => write_line(self.text(outcome)),
-            LogFormat::Json => write_line(self.json(outcome)),
+            LogFormat::Text => lines::write(&self.text(outcome)),
+            LogFormat::Json => lines::write(&self.json(outcome)),
             LogFormat::Off => {}
         }
     }
@@ -165,10 +168,4 @@ impl fmt::Display for Milliseconds {
 
 fn number(time: Duration) -> serde_json::Value {
     json!((time.as_secs_f64() * 1e4).round() / 1e1)
-}
-
-/// One write per line, so that lines of several threads do not mix. A log that cannot be written stops no answer.
-fn write_line(mut line: String) {
-    line.push('\n');
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

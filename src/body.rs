@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowstream_encode::{Format, RowEncoder, Shape};
+use rowstream_encode::{Column, CsvEncoder, Format, RowEncoder, Shape};
 use tokio::time::Sleep;
 
 use crate::Error;
+use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::params::ParamValue;
 use crate::source::{Session, Snapshot, Source};
@@ -80,7 +81,7 @@ struct Rows {
     args: Vec<usize>,
     cardinality: Cardinality,
     required: bool,
-    encoder: RowEncoder,
+    encoder: Encoder,
 }
 
 impl RowStream {
@@ -94,10 +95,10 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        let lines = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = match format {
             Format::Json => &endpoint.body[..],
-            Format::Ndjson => &lines[..],
+            Format::Ndjson | Format::Csv | Format::JsonSeq => &rows[..],
         };
         let (mut session, mut clock) = begin(endpoint, source, pieces, &values).await?;
         let mut steps = Vec::with_capacity(pieces.len());
@@ -169,7 +170,7 @@ impl RowStream {
                 Some(row) => {
                     rows.admit_row()?;
                     let begin = self.chunk.len();
-                    if let Err(error) = row.encode(&mut rows.encoder, &mut self.chunk) {
+                    if let Err(error) = rows.encoder.encode(row, &mut self.chunk) {
                         self.chunk.truncate(begin);
                         return Poll::Ready(Err(error));
                     }
@@ -260,19 +261,13 @@ impl Rows {
         let statement = &endpoint.statements[statement];
         let columns = session.prepare(&statement.query).await?;
         statement.check_columns(&columns)?;
-        let shape = match (format, statement.cardinality) {
-            (Format::Ndjson, _) => Shape::Lines,
-            (Format::Json, Cardinality::Many) => Shape::Array,
-            (Format::Json, Cardinality::One) => Shape::Object,
-            (Format::Json, Cardinality::Value) => Shape::Scalar,
-        };
         Ok(Self {
             index: before.iter().filter(|step| matches!(step, Step::Rows(_))).count(),
             name: statement.name.clone(),
             args: statement.args.clone(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
-            encoder: RowEncoder::new(shape, &columns),
+            encoder: encoder(endpoint, format, statement.cardinality, &columns),
         })
     }
 
@@ -286,6 +281,19 @@ impl Rows {
             _ => Ok(()),
         }
     }
+}
+
+/// What encodes the rows of one of the endpoint's statements.
+fn encoder(endpoint: &Endpoint, format: Format, cardinality: Cardinality, columns: &[Column]) -> Encoder {
+    let shape = match (format, cardinality) {
+        (Format::Csv, _) => return Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns)),
+        (Format::Ndjson, _) => Shape::Lines,
+        (Format::JsonSeq, _) => Shape::Sequence,
+        (Format::Json, Cardinality::Many) => Shape::Array,
+        (Format::Json, Cardinality::One) => Shape::Object,
+        (Format::Json, Cardinality::Value) => Shape::Scalar,
+    };
+    Encoder::Json(RowEncoder::new(shape, columns))
 }
 
 /// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.

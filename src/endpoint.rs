@@ -2,6 +2,7 @@
 //!
 //! What is here is what a response needs, read and checked; how files are read is in the modules below.
 
+pub(crate) mod csv;
 mod params;
 mod path;
 pub(crate) mod read;
@@ -9,7 +10,7 @@ pub(crate) mod read;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use rowstream_encode::{Column, Format};
+use rowstream_encode::{Column, CsvDialect, Format};
 
 use crate::Error;
 use crate::params::Param;
@@ -33,6 +34,8 @@ pub struct Endpoint {
     pub body: Vec<Piece>,
     /// The formats it answers in; the first is the default.
     pub formats: Vec<Format>,
+    /// How it writes CSV.
+    pub csv: CsvDialect,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// The columns that order and identify the rows; empty when the endpoint has none.
@@ -44,7 +47,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON): the only
+    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON, CSV): the only
     /// `:many` of the body, or its only statement. `None` when there are several.
     pub fn rows_statement(&self) -> Option<usize> {
         let placed = || self.body.iter().filter_map(Piece::statement);

@@ -18,6 +18,7 @@ mod bench;
 pub mod body;
 pub mod cli;
 pub mod config;
+mod encoder;
 pub mod endpoint;
 pub mod error;
 pub mod fault;

@@ -218,6 +218,7 @@ mod tests {
             (Some(Ndjson), Some("json"), Some(Ndjson)),
             (None, Some("ndjson"), Some(Ndjson)),
             (None, Some("csv"), None),
+            (None, Some("xml"), None),
             (None, Some(""), None),
             (None, Some("JSON"), None),
         ] {

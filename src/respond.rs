@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 
 use crate::Error;
@@ -33,6 +34,8 @@ use crate::source::Source;
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
+/// Where the values of a response are not those of the database: what was done to them.
+const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 
@@ -51,6 +54,8 @@ struct Query<'a> {
     endpoint: &'a Endpoint,
     format: Format,
     vary_accept: bool,
+    /// The name of the file that the answer is to be saved as.
+    download: Option<String>,
     values: Vec<ParamValue>,
 }
 
@@ -187,7 +192,8 @@ fn read_query<'a, B>(
     let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
-    Ok(Query { endpoint, format: choice.format, vary_accept: choice.vary_accept, values: bound.values })
+    let negotiate::Choice { format, vary_accept } = choice;
+    Ok(Query { endpoint, format, vary_accept, download: bound.download, values: bound.values })
 }
 
 /// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
@@ -195,7 +201,13 @@ fn read_query<'a, B>(
 fn head(query: &Query<'_>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(query.format.media_type()));
+    headers.insert(header::CONTENT_TYPE, content_type(query));
+    if query.format == Format::Csv && query.endpoint.csv.guard {
+        headers.insert(CHANGES, HeaderValue::from_static("formula-guard"));
+    }
+    if let Some(disposition) = query.download.as_deref().and_then(attachment) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
     if query.vary_accept {
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
     }
@@ -203,6 +215,24 @@ fn head(query: &Query<'_>) -> Response<()> {
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
     response
+}
+
+/// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
+fn content_type(query: &Query<'_>) -> HeaderValue {
+    HeaderValue::from_static(match (query.format, query.endpoint.csv.header) {
+        (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
+        (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
+        (format, _) => format.media_type(),
+    })
+}
+
+/// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients, and in full (RFC 8187). `None` if
+/// no header can hold it, which does not happen.
+fn attachment(name: &str) -> Option<HeaderValue> {
+    let plain = |c: char| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' };
+    let plain: String = name.chars().map(plain).collect();
+    let full = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}").parse().ok()
 }
 
 /// The server's own paths.

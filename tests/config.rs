@@ -214,7 +214,7 @@ fn several_statements() {
     assert_eq!(endpoint.body[1], Piece::Rows(1));
     assert_eq!(endpoint.body[3], Piece::Rows(0));
     assert_eq!(endpoint.body[4], Piece::Literal(r#","price":"$5"}"#.into()));
-    assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), 2));
+    assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), 4));
     assert_eq!(endpoint.statements[1].origin.place(1), (7, 1));
 }
 
@@ -324,6 +324,22 @@ fn faults_of_endpoints() {
         (
             "/*result=\"one\"*/\n-- name: a :one\nselect 1",
             "1:10: `result` is for a statement without a name\n    hint: say it behind the name: `-- name: NAME :one`",
+        ),
+        (
+            "/*csv={separator=\".\"}*/ select 1",
+            "1:18: `separator` cannot be `.`\n    hint: write one of \",\", \";\", \"|\" and \"\\t\"",
+        ),
+        (
+            "/*csv={quote=\"some\"}*/ select 1",
+            "1:14: `quote` cannot be `some`\n    hint: write \"needed\" or \"all\"",
+        ),
+        (
+            "/*csv={null=\"a,b\"}*/ select 1",
+            "1:13: `null` cannot be `a,b`\n    hint: leave out quotes, separators and line breaks: NULL is never quoted",
+        ),
+        (
+            "/*csv={heder=true}*/ select 1",
+            "1:8: unknown key `heder` in [csv]\n    hint: did you mean `header`?",
         ),
         ("/*formats=[]*/ select 1", "1:11: `formats` lists none\n    hint: leave it out to offer all"),
         (

@@ -68,7 +68,7 @@ impl Both {
         assert!(reply.text().contains(names), "{path}: {}", reply.text());
     }
 
-    /// A list in both formats: so many rows, and the JSON document is `before`, these rows and `after`.
+    /// A list in all formats: so many rows, and the JSON document is `before`, these rows and `after`.
     async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
         let (name, query) =
             path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
@@ -78,6 +78,10 @@ impl Both {
         let json = self.ok(path).await;
         assert_eq!(json.header("content-type"), Some("application/json"), "{path}");
         assert_same(path, &json.body, &document(before, &lines.body, after));
+        let csv = self.ok(&format!("{name}.csv{query}")).await;
+        assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"), "{path}");
+        let records = ::csv::Reader::from_reader(&csv.body[..]).into_byte_records();
+        assert_eq!(records.filter_map(Result::ok).count(), count, "{path}");
         lines
     }
 

@@ -119,7 +119,11 @@ async fn formats_are_negotiated() {
     }
     for (path, accept, offered) in [
         ("/authors", "text/html", "ndjson"),
-        ("/authors", "application/json;q=0, application/x-ndjson;q=0", "ndjson"),
+        (
+            "/authors",
+            "application/json;q=0, application/x-ndjson;q=0, text/csv;q=0, application/json-seq;q=0",
+            "csv",
+        ),
         ("/authors?_format=xml", "", "ndjson"),
         ("/json.ndjson", "", "json"),
         ("/json", NDJSON, "json"),
@@ -128,6 +132,71 @@ async fn formats_are_negotiated() {
         let problem = problem(&reply, 406, "not_acceptable");
         assert!(problem["detail"].as_str().unwrap().contains(offered), "{problem}");
         assert_eq!(reply.header("vary"), Some("accept"));
+    }
+}
+
+const VALUES: &str = "select 1 as n, 'a;b,\"c' as t union all select null, '' union all select 2, '=1+1' || char(10) order by 1";
+
+#[tokio::test]
+async fn csv_is_that_of_the_endpoint() {
+    let settings = "[csv]\nnull = \"NULL\"\nseparator = \";\"\n";
+    let own = "[csv]\nheader = false\nquote = \"all\"\nguard = true\nseparator = \",\"\nbom = true\n";
+    let with = format!("/*\nformats = [\"csv\"]\n{own}*/\n{VALUES}");
+    let fixture =
+        Fixture::start(settings, &[("a", VALUES), ("b", &with), ("none", "select 1 as a where 0")]).await;
+    for (path, accept, header, changes, body) in [
+        ("/a.csv", JSON, "present", None, "n;t\r\nNULL;\r\n1;\"a;b,\"\"c\"\r\n2;\"=1+1\n\"\r\n"),
+        ("/a?_format=csv", JSON, "present", None, "n;t\r\nNULL;\r\n1;\"a;b,\"\"c\"\r\n2;\"=1+1\n\"\r\n"),
+        (
+            "/b",
+            "text/csv",
+            "absent",
+            Some("formula-guard"),
+            "\u{feff}NULL,\"\"\r\n\"1\",\"a;b,\"\"c\"\r\n\"2\",\"'=1+1\n\"\r\n",
+        ),
+        ("/none.csv", "*/*", "present", None, "a\r\n"),
+    ] {
+        for client in [Client::HTTP1, Client::H2C] {
+            let reply = fixture.send(client, "GET", path, &[("accept", accept)]).await;
+            assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+            let expected = format!("text/csv; charset=utf-8; header={header}");
+            assert_eq!(reply.header("content-type"), Some(expected.as_str()), "{path}");
+            assert_eq!(reply.header("rowstream-changes"), changes, "{path}");
+            assert_eq!(reply.text(), body, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sequence_separates_its_texts() {
+    let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;
+    for (path, accept) in [("/authors.json-seq", "*/*"), ("/authors", "application/json-seq")] {
+        let reply = fixture.accept(path, accept).await;
+        assert_eq!(reply.header("content-type"), Some("application/json-seq"));
+        let texts = reply.text();
+        let texts: Vec<_> = texts.split('\u{1e}').collect();
+        assert_eq!((texts.len(), texts[0], texts[3]), (4, "", "{\"id\":3,\"name\":\"Cy\"}\n"));
+    }
+}
+
+#[tokio::test]
+async fn answers_are_saved_under_a_name() {
+    let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;
+    for (name, expected) in [
+        ("authors.csv", "attachment; filename=\"authors.csv\"; filename*=UTF-8''authors%2Ecsv"),
+        ("%C3%84%20%22b%22%25", "attachment; filename=\"_ _b__\"; filename*=UTF-8''%C3%84%20%22b%22%25"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let path = format!("/authors?_download={name}&_format=csv");
+            let reply = fixture.send(Client::HTTP1, method, &path, &[]).await;
+            assert_eq!(reply.header("content-disposition"), Some(expected), "{method} {name}");
+        }
+    }
+    assert_eq!(fixture.get("/authors").await.header("content-disposition"), None);
+    for name in ["", "a/b", "a%5Cb", "a%0Ab", "..", &"x".repeat(256)] {
+        let reply = fixture.get(&format!("/authors?_download={name}")).await;
+        let problem = problem(&reply, 400, "invalid_parameter");
+        assert!(problem["detail"].as_str().unwrap().contains("_download"), "{problem}");
     }
 }
 

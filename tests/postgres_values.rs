@@ -20,8 +20,12 @@ use support::TestDb;
 
 /// The rows of `sql` as NDJSON.
 async fn lines(source: &Source, url: &str, sql: &str) -> Result<String, rowstream::Error> {
+    body(source, url, sql, Format::Ndjson).await
+}
+
+async fn body(source: &Source, url: &str, sql: &str, format: Format) -> Result<String, rowstream::Error> {
     let config = Config::single(url, sql).unwrap_or_else(|faults| panic!("{sql}: {faults:?}"));
-    let mut stream = RowStream::open(&config.endpoints[0], source, Format::Ndjson, Vec::new()).await?;
+    let mut stream = RowStream::open(&config.endpoints[0], source, format, Vec::new()).await?;
     let mut out = Vec::new();
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
         out.extend_from_slice(&chunk?);
@@ -575,6 +579,33 @@ async fn arrays_of_composites_are_arrays_of_their_texts() {
     let line =
         oracle.ours(r#"select array[row(1, 'x,y'), null, row(null, '"')]::pair[] as v"#).await.unwrap();
     assert_eq!(line, "{\"v\":[\"(1,\\\"x,y\\\")\",null,\"(,\\\"\\\"\\\"\\\")\"]}\n");
+}
+
+/// But for the line ends, which `COPY` has as LF and the RFC as CRLF: the last column marks them.
+#[tokio::test]
+async fn csv_is_that_of_copy() {
+    let oracle = Oracle::new(
+        "select setseed(0.5);
+         create table t as
+         select n, n * 0.25 as \"a,b\", date '2024-01-01' + n as d, array_to_json(array[n, n]) as j, a.text as a, b.text as b, 'END' as \"END\"
+         from generate_series(1, 20000) n,
+              lateral (select case when random() < 0.1 then null else
+                  (select coalesce(string_agg(substr(E'xy,;\"\\n\\r\\té= |', 1 + floor(random() * 12)::int, 1), ''), '')
+                   from generate_series(1, floor(random() * 7)::int + n * 0)) end as text) a,
+              lateral (select repeat('z', n % 100) || case n % 3 when 0 then ',' when 1 then '\"\"' else '' end as text) b",
+    )
+    .await;
+    let sql = "select * from t order by n";
+    let ours = body(&oracle.source, &oracle.db.url(), sql, Format::Csv).await.unwrap();
+    let copy = format!("copy ({sql}) to stdout (format csv, header)");
+    let copied = std::process::Command::new(support::pg_bin().join("psql"))
+        .args(["-qc", &copy, &oracle.db.url()])
+        .output();
+    let theirs = String::from_utf8(copied.unwrap().stdout).unwrap().replace("END\n", "END\r\n");
+    let differs = ours.split("END\r\n").zip(theirs.split("END\r\n")).find(|(ours, theirs)| ours != theirs);
+    assert_eq!((differs, ours.len()), (None, theirs.len()));
+    let records = ::csv::Reader::from_reader(ours.as_bytes()).into_records();
+    assert_eq!(records.filter_map(Result::ok).count(), 20_000);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Failure, block_on};
-use crate::access_log::LogFormat;
+use crate::access_log::{self, LogFormat};
 use crate::config::Config;
 use crate::respond::App;
 use crate::{server, source};
@@ -50,7 +50,7 @@ pub(super) fn serve(
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
-    block_on(async {
+    let served = block_on(async {
         // First, so that a taken port is told before a database is filled.
         let listener =
             server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
@@ -63,7 +63,9 @@ pub(super) fn serve(
         eprintln!("listening on {url}");
         on_listen(&url);
         Ok(server::serve(listener, app).await?)
-    })
+    });
+    access_log::flush();
+    served
 }
 
 fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::source::{self, UrlFault, set};
+use rowstream_encode::CsvDialect;
+
+use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
-use crate::endpoint::{Authorization, Endpoint};
-use crate::fault::reader::{Table, Value};
+use crate::endpoint::{Authorization, Endpoint, csv};
+use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
 use crate::source::SourceConfig;
@@ -65,6 +67,9 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .collect::<Vec<_>>(),
         tokens: &token_names,
         authorization: read_authorization(table.take("authorization"), &token_names),
+        csv: table
+            .take("csv")
+            .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fault::reader::{Table, Value};
+use crate::fault::reader::{Table, Value, set};
 use crate::fault::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
 use crate::source::SourceConfig;
@@ -32,13 +32,6 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     }
     table.finish();
     dialect.map(|_| source)
-}
-
-/// Changes a setting if the file says so.
-pub(super) fn set<T>(setting: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *setting = value;
-    }
 }
 
 fn read_pool(source: &str, value: &Value<'_>) -> PoolConfig {

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowstream_encode::{Format, Segment, Template as Body};
+use rowstream_encode::{CsvDialect, Format, Segment, Template as Body};
 
 use super::params::{self, Declared};
-use super::{Authorization, Cardinality, Endpoint, Origin, Piece, Statement, path};
+use super::{Authorization, Cardinality, Endpoint, Origin, Piece, Statement, csv, path};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
@@ -28,6 +28,8 @@ pub(crate) struct Known<'a> {
     pub(crate) tokens: &'a [String],
     /// Who may call endpoints that do not say; `None`: each must say.
     pub(crate) authorization: Option<Authorization>,
+    /// How endpoints that do not say otherwise write CSV.
+    pub(crate) csv: CsvDialect,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -43,6 +45,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let result = table.take("result").map(|value| (cardinality(&value), value));
     let body = table.take("body").map(|value| (read_template(&value), value));
     let formats = table.take("formats").map(|value| read_formats(&value));
+    let csv = match table.take("csv") {
+        Some(value) => csv::read(&value, known.csv.clone()),
+        None => known.csv.clone(),
+    };
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -61,6 +67,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         statements,
         body,
         formats: Vec::new(),
+        csv,
         key: key.into_iter().map(|(name, _)| name).collect(),
         authorization,
         file: file.path.to_owned(),
@@ -93,6 +100,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         statements: vec![statement],
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
+        csv: CsvDialect::default(),
         not_found: false,
         key: Vec::new(),
         authorization: Authorization::Public,
@@ -500,9 +508,9 @@ fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
     Format::ALL.into_iter().filter(|format| carries(*format, endpoint)).collect()
 }
 
-/// Whether a format can carry an endpoint: NDJSON holds the rows of one statement and nothing else.
+/// Whether a format can carry an endpoint: all but JSON hold the rows of one statement and nothing else.
 fn carries(format: Format, endpoint: &Endpoint) -> bool {
-    format != Format::Ndjson || endpoint.rows_statement().is_some()
+    format == Format::Json || endpoint.rows_statement().is_some()
 }
 
 #[cfg(test)]
@@ -534,7 +542,12 @@ mod tests {
         let faults = Collector::default();
         let file = File { path: Path::new(path), text, variables: Variables::Keep, faults: &faults };
         let sources = [("main".to_owned(), Some(Dialect::Postgres))];
-        let known = Known { sources: &sources, tokens: &[], authorization: Some(Authorization::Public) };
+        let known = Known {
+            sources: &sources,
+            tokens: &[],
+            authorization: Some(Authorization::Public),
+            csv: CsvDialect::default(),
+        };
         let endpoint = read(file, Path::new(path), &known);
         assert!(
             faults.finish(()).is_err() || endpoint.is_some(),

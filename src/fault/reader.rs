@@ -329,6 +329,13 @@ fn find(value: &DeValue<'_>, span: &Range<usize>, wanted: &dyn Fn(&str) -> bool)
     }
 }
 
+/// Changes a setting if the file says so.
+pub(crate) fn set<T>(setting: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *setting = value;
+    }
+}
+
 /// A time span in jiff's friendly format; days are 24 hours, weeks seven of them. `None` when it is not one, or negative.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let span = SpanParser::new().parse_span(text.trim()).ok()?;

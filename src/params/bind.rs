@@ -7,7 +7,7 @@ use crate::Error;
 use crate::fault::{did_you_mean, shown};
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 1] = ["_format"];
+const CONTROLS: [&str; 2] = ["_format", "_download"];
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Bound {
     pub values: Vec<ParamValue>,
     /// `_format`, as it was given.
     pub format: Option<String>,
+    /// `_download`: the name of the file that the answer is to be saved as.
+    pub download: Option<String>,
 }
 
 /// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}` segments, `query` what
@@ -50,12 +52,14 @@ struct Given<'a> {
     params: &'a [Param],
     texts: Vec<Vec<Result<String, Unreadable>>>,
     format: Option<String>,
+    download: Option<String>,
     wrong: Vec<(String, String)>,
 }
 
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
-        Self { params, texts: vec![Vec::new(); params.len()], format: None, wrong: Vec::new() }
+        let texts = vec![Vec::new(); params.len()];
+        Self { params, texts, format: None, download: None, wrong: Vec::new() }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -78,11 +82,18 @@ impl<'a> Given<'a> {
     }
 
     fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
-        match (name, value) {
-            ("_format", Ok(_)) if self.format.is_some() => self.wrong(name, "it is given more than once"),
-            ("_format", Ok(value)) => self.format = Some(value),
-            ("_format", Err(message)) => self.wrong(name, message),
-            _ => self.unknown(name),
+        let taken = match name {
+            "_format" => &mut self.format,
+            "_download" => &mut self.download,
+            _ => return self.unknown(name),
+        };
+        match value {
+            Ok(_) if taken.is_some() => self.wrong(name, "it is given more than once"),
+            Ok(value) if name == "_download" && !is_file_name(&value) => {
+                self.wrong(name, "it must be the name of a file, without folders");
+            }
+            Ok(value) => *taken = Some(value),
+            Err(message) => self.wrong(name, message),
         }
     }
 
@@ -136,7 +147,7 @@ impl<'a> Given<'a> {
             }
         }
         match self.wrong.is_empty() {
-            true => Ok(Bound { values, format: self.format }),
+            true => Ok(Bound { values, format: self.format, download: self.download }),
             false => Err(Error::invalid_parameters(self.wrong)),
         }
     }
@@ -158,6 +169,13 @@ fn value(param: &Param, texts: Vec<Result<String, Unreadable>>) -> Result<ParamV
         }
     }
     Ok(ParamValue::List(values))
+}
+
+/// Whether browsers could save under a name as it is.
+fn is_file_name(text: &str) -> bool {
+    const LONGEST: usize = 255;
+    let well = |c: char| !c.is_control() && c != '/' && c != '\\';
+    !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well)
 }
 
 /// Decodes one name or value of a query, in which `+` is a blank.

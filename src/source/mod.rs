@@ -21,7 +21,7 @@ pub use settings::SourceConfig;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rowstream_encode::{Column, RowEncoder};
+use rowstream_encode::{Column, RowWriter};
 
 use crate::Error;
 use crate::params::{ParamType, ParamValue};
@@ -168,7 +168,7 @@ impl Row<'_> {
     /// # Errors
     /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
     #[inline]
-    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Postgres(row) => row.encode(encoder, out),
             Self::Sqlite(row) => row.encode(encoder, out),

@@ -1,6 +1,6 @@
 //! The encoder: values in, bytes out.
 
-use rowstream_encode::{RowEncoder, Shape, Value};
+use rowstream_encode::{CsvDialect, CsvEncoder, RowEncoder, RowWriter, Shape, Value};
 
 use crate::data::{self, ITEMS, Row};
 use crate::{Case, Pass};
@@ -30,6 +30,8 @@ fn rows() -> Vec<Case> {
         Case::new("row: authors, lines", lines(&data::AUTHOR_NAMES, data::authors)),
         Case::new("row: authors, array", array(&data::AUTHOR_NAMES, data::authors)),
         Case::new("row: authors, object", look_ups),
+        Case::new("row: events, csv", || csv(&data::EVENT_NAMES, data::events())),
+        Case::new("row: authors, csv", || csv(&data::AUTHOR_NAMES, data::authors())),
     ]
 }
 
@@ -93,6 +95,11 @@ fn stream(shape: Shape, names: &[&str], rows: Vec<Row>) -> Pass {
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 
+fn csv(names: &[&str], rows: Vec<Row>) -> Pass {
+    let mut encoder = CsvEncoder::new(CsvDialect::default(), &data::columns(names));
+    Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
+}
+
 /// One row for each statement, with what is done once per statement.
 fn look_ups() -> Pass {
     let (columns, rows) = (data::columns(&data::AUTHOR_NAMES), data::authors());
@@ -106,9 +113,9 @@ fn look_ups() -> Pass {
     })
 }
 
-/// One copy for all cases, so that none is optimised for what it happens to encode.
+/// One copy for all cases of an encoder, so that none is optimised for what it happens to encode.
 #[inline(never)]
-fn encode(encoder: &mut RowEncoder, rows: &[Row], out: &mut Vec<u8>) {
+fn encode(encoder: &mut impl RowWriter, rows: &[Row], out: &mut Vec<u8>) {
     for row in rows {
         encoder.begin_row(out);
         for value in row {

@@ -7,17 +7,23 @@ pub enum Format {
     Json,
     /// One JSON object a line.
     Ndjson,
+    /// Records of values (RFC 4180).
+    Csv,
+    /// A sequence of JSON objects, each behind a record separator (RFC 7464).
+    JsonSeq,
 }
 
 impl Format {
     /// Every format, in the order in which they are listed to users.
-    pub const ALL: [Self; 2] = [Self::Json, Self::Ndjson];
+    pub const ALL: [Self; 4] = [Self::Json, Self::Ndjson, Self::Csv, Self::JsonSeq];
 
     /// The name in `_format`, in `formats = […]`, and as a path's suffix.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
             Self::Ndjson => "ndjson",
+            Self::Csv => "csv",
+            Self::JsonSeq => "json-seq",
         }
     }
 
@@ -26,11 +32,13 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// The media type, as `Content-Type` gives it.
+    /// The media type, without parameters.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Ndjson => "application/x-ndjson",
+            Self::Csv => "text/csv",
+            Self::JsonSeq => "application/json-seq",
         }
     }
 }

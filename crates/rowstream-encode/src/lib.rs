@@ -4,6 +4,7 @@
 //! buffer they are written to; this crate never sees a socket or a database.
 
 mod append;
+mod csv;
 mod datetime;
 mod escape;
 mod float;
@@ -16,9 +17,10 @@ mod rows;
 mod template;
 mod value;
 
+pub use csv::{CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
 pub use json::write_value;
 pub use number::is_json_number;
-pub use rows::{RowEncoder, Shape};
+pub use rows::{RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
 pub use value::{Column, Value};

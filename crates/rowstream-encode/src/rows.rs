@@ -7,7 +7,20 @@ use crate::append::Prefix;
 use crate::datetime::LastHour;
 use crate::{Column, Value, escape, json};
 
-/// How the rows of one statement stand in a body.
+/// Takes the values of rows: `(begin_row value* end_row)*`, one `value` for each column in order. The buffer may be another one
+/// at each call. A value beyond the last column is not written.
+pub trait RowWriter {
+    /// Begins a row.
+    fn begin_row(&mut self, out: &mut Vec<u8>);
+
+    /// Writes the next value of the row.
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>);
+
+    /// Ends the row.
+    fn end_row(&mut self, out: &mut Vec<u8>);
+}
+
+/// How the rows of one statement stand in a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A JSON array of objects, `[]` when there are none.
@@ -18,13 +31,17 @@ pub enum Shape {
     Scalar,
     /// NDJSON: one object a line.
     Lines,
+    /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind it.
+    Sequence,
 }
 
-/// Writes the rows of one statement.
+/// What begins a text of a sequence; it cannot occur in JSON.
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+/// Writes the rows of one statement as JSON.
 ///
-/// The calls are `start (begin_row value* end_row)* finish`, one `value` for each column in order. The buffer
-/// may be another one at each call. A value beyond the last column is not written, nor is a row beyond the
-/// first where the shape has room for one only.
+/// The calls are `start`, those of [`RowWriter`], `finish`. A row beyond the first is not written where the shape has room for one
+/// only.
 #[derive(Debug)]
 pub struct RowEncoder {
     shape: Shape,
@@ -37,11 +54,11 @@ pub struct RowEncoder {
 }
 
 /// What stands before each value of a row: `{"a":`, `,"b":`, …
-fn keys(columns: &[Column]) -> Vec<Prefix> {
+fn keys(shape: Shape, columns: &[Column]) -> Vec<Prefix> {
     let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {
         text.clear();
-        text.push(if index == 0 { b'{' } else { b',' });
+        text.extend_from_slice(if index == 0 { opening(shape) } else { b"," });
         escape::write_string(&column.name, &mut text);
         text.push(b':');
         Prefix::new(&text)
@@ -49,11 +66,19 @@ fn keys(columns: &[Column]) -> Vec<Prefix> {
     columns.iter().enumerate().map(key).collect()
 }
 
+/// What opens a row.
+fn opening(shape: Shape) -> &'static [u8] {
+    match shape {
+        Shape::Sequence => &[RECORD_SEPARATOR, b'{'],
+        Shape::Array | Shape::Object | Shape::Scalar | Shape::Lines => b"{",
+    }
+}
+
 impl RowEncoder {
     /// An encoder for rows of `columns`; the keys are escaped here, once.
     pub fn new(shape: Shape, columns: &[Column]) -> Self {
         let keys = match shape {
-            Shape::Array | Shape::Object | Shape::Lines => keys(columns),
+            Shape::Array | Shape::Object | Shape::Lines | Shape::Sequence => keys(shape, columns),
             Shape::Scalar => columns.iter().take(1).map(|_| Prefix::new(b"")).collect(),
         };
         Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
@@ -76,52 +101,11 @@ impl RowEncoder {
         }
     }
 
-    /// Begins a row.
-    #[inline]
-    pub fn begin_row(&mut self, out: &mut Vec<u8>) {
-        self.rows += 1;
-        self.column = 0;
-        if self.rows > 1 {
-            match self.shape {
-                Shape::Array => out.push(b','),
-                Shape::Object | Shape::Scalar => self.column = self.keys.len(),
-                Shape::Lines => {}
-            }
-        }
-    }
-
-    /// Writes the next value of the row.
-    // As a function of its own it saves and restores six registers for each value.
-    #[inline(always)]
-    pub fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
-        let Some(key) = self.keys.get(self.column) else { return };
-        self.column += 1;
-        let slot = key.append(out);
-        match value {
-            Value::Json(text) if self.shape == Shape::Lines => json::write_json_in_line(text, slot.release()),
-            value => json::write_next_value(value, &mut self.last_hour, slot),
-        }
-    }
-
-    /// Ends the row.
-    #[inline]
-    pub fn end_row(&mut self, out: &mut Vec<u8>) {
-        if self.column == 0 {
-            self.write_empty_row(out);
-        }
-        match self.shape {
-            Shape::Lines => out.extend_from_slice(b"}\n"),
-            Shape::Array => out.push(b'}'),
-            Shape::Object if self.rows == 1 => out.push(b'}'),
-            Shape::Object | Shape::Scalar => {}
-        }
-    }
-
     /// Writes what a row without columns has before its end.
     #[cold]
     fn write_empty_row(&self, out: &mut Vec<u8>) {
         match self.shape {
-            Shape::Array | Shape::Lines => out.push(b'{'),
+            Shape::Array | Shape::Lines | Shape::Sequence => out.extend_from_slice(opening(self.shape)),
             Shape::Object if self.rows == 1 => out.push(b'{'),
             Shape::Scalar if self.rows == 1 => out.extend_from_slice(b"null"),
             Shape::Object | Shape::Scalar => {}
@@ -133,7 +117,47 @@ impl RowEncoder {
         match self.shape {
             Shape::Array => out.push(b']'),
             Shape::Object | Shape::Scalar if self.rows == 0 => out.extend_from_slice(b"null"),
-            Shape::Object | Shape::Scalar | Shape::Lines => {}
+            Shape::Object | Shape::Scalar | Shape::Lines | Shape::Sequence => {}
+        }
+    }
+}
+
+impl RowWriter for RowEncoder {
+    #[inline]
+    fn begin_row(&mut self, out: &mut Vec<u8>) {
+        self.rows += 1;
+        self.column = 0;
+        if self.rows > 1 {
+            match self.shape {
+                Shape::Array => out.push(b','),
+                Shape::Object | Shape::Scalar => self.column = self.keys.len(),
+                Shape::Lines | Shape::Sequence => {}
+            }
+        }
+    }
+
+    // As a function of its own it saves and restores six registers for each value.
+    #[inline(always)]
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        let Some(key) = self.keys.get(self.column) else { return };
+        self.column += 1;
+        let slot = key.append(out);
+        match value {
+            Value::Json(text) if self.shape == Shape::Lines => json::write_json_in_line(text, slot.release()),
+            value => json::write_next_value(value, &mut self.last_hour, slot),
+        }
+    }
+
+    #[inline]
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        if self.column == 0 {
+            self.write_empty_row(out);
+        }
+        match self.shape {
+            Shape::Lines | Shape::Sequence => out.extend_from_slice(b"}\n"),
+            Shape::Array => out.push(b'}'),
+            Shape::Object if self.rows == 1 => out.push(b'}'),
+            Shape::Object | Shape::Scalar => {}
         }
     }
 }
@@ -166,6 +190,7 @@ mod tests {
     #[test]
     fn writes_each_shape() {
         let (array, object, scalar, lines) = (Shape::Array, Shape::Object, Shape::Scalar, Shape::Lines);
+        let sequence = Shape::Sequence;
         for (shape, rows, expected) in [
             (array, &[][..], "[]"),
             (array, &[ROW], r#"[{"a":1,"b":"x"}]"#),
@@ -179,6 +204,8 @@ mod tests {
             (scalar, &[ROW, NULLS], "1"),
             (lines, &[], ""),
             (lines, &[ROW, NULLS], "{\"a\":1,\"b\":\"x\"}\n{\"a\":null,\"b\":null}\n"),
+            (sequence, &[], ""),
+            (sequence, &[ROW, NULLS], "\u{1e}{\"a\":1,\"b\":\"x\"}\n\u{1e}{\"a\":null,\"b\":null}\n"),
         ] {
             assert_eq!(encode(shape, &["a", "b"], rows), expected, "{shape:?} {rows:?}");
         }
@@ -191,9 +218,10 @@ mod tests {
             (Shape::Object, "{}"),
             (Shape::Scalar, "null"),
             (Shape::Lines, "{}\n{}\n"),
+            (Shape::Sequence, "\u{1e}{}\n\u{1e}{}\n"),
         ] {
             let rows: &[&[Value<'_>]] =
-                if matches!(shape, Shape::Array | Shape::Lines) { &[&[], &[]] } else { &[&[]] };
+                if matches!(shape, Shape::Object | Shape::Scalar) { &[&[]] } else { &[&[], &[]] };
             assert_eq!(encode(shape, &[], rows), expected, "{shape:?}");
         }
     }

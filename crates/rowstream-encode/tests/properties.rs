@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use proptest::prelude::*;
-use rowstream_encode::{Column, RowEncoder, Segment, Shape, Template, Value, write_value};
+use rowstream_encode::{Column, RowEncoder, RowWriter, Segment, Shape, Template, Value, write_value};
 use serde_json::Value as Json;
 
 /// A value that owns its text.

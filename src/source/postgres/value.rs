@@ -4,7 +4,7 @@
 //! uuid, bytea), text for the rest. PostgreSQL counts days and microseconds from 2000-01-01, we from 1970-01-01.
 
 use postgres_types::Type;
-use rowstream_encode::{Column, RowEncoder, Value, write_value};
+use rowstream_encode::{Column, RowEncoder, RowWriter, Value, write_value};
 
 use super::array::{self, Element};
 use super::text::{BadField, boolean, number};
@@ -190,7 +190,7 @@ impl Row<'_> {
     /// # Errors
     /// A field is not what its type says, or the row's counts and lengths do not add up.
     #[inline]
-    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let (count, mut rest) = self.data.split_first_chunk::<2>().ok_or_else(malformed_row)?;
         if usize::from(u16::from_be_bytes(*count)) != self.decoders.len() {
             return Err(malformed_row());

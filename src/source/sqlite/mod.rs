@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rowstream_encode::{Column, RowEncoder};
+use rowstream_encode::{Column, RowWriter};
 
 pub use self::create::create_missing;
 pub use self::handover::Connection;
@@ -319,7 +319,7 @@ impl Row<'_> {
     /// # Errors
     /// Text that is not UTF-8; the error names the column.
     #[inline]
-    pub fn encode(self, encoder: &mut RowEncoder, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let mut values = self.values;
         encoder.begin_row(out);
         for (i, plan) in self.plans.iter().enumerate() {
