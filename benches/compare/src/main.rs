@@ -22,14 +22,13 @@ mod svg;
 mod target;
 mod workspace;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::rows::Row;
 
 const USAGE: &str = "\
 usage: compare [--quick] [--runs N] [ROW…]   measures these rows, or all, and writes the report
-       compare report [RUNDIR]               writes the report of a run again; of the newest unless one is named
+       compare report                        writes the report again, from the newest run of each row
        compare sqlite-floor FILE             steps through the events of a SQLite file, reads all columns, and ends";
 
 /// What went wrong, for a person to read.
@@ -39,8 +38,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["report"] => report::write(None),
-        ["report", folder] => report::write(Some(PathBuf::from(folder))),
+        ["report"] => report::publish(),
         ["sqlite-floor", file] => database::step_through_events(file),
         words => match Options::parse(words) {
             Some(options) => measure::run(&options),

@@ -10,17 +10,17 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
+use jiff::{Timestamp, Unit};
 
 use crate::canned::{self, Canned};
 use crate::client::{self, Amount, Http, Load};
 use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
 use crate::process::{Launch, Server};
 use crate::proof::Digest;
-use crate::record::{self, Measure, RowRun, Sample, Series};
+use crate::record::{self, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
     BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, LOGGING, PGBENCH,
-    ROWSTREAM, Row, SMALL, SQLITE_CSV,
+    ROWSTREAM, Row, SMALL, SQLITE_CSV, is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
@@ -35,9 +35,9 @@ const ATTEMPTS: usize = 3;
 /// No target needs to be warmed up for longer.
 const WARM: Duration = Duration::from_secs(60);
 
-/// Seconds of one run, from which a target is slow: it is run in the first [`FEW`] rounds of its row.
-const SLOW: f64 = 40.0;
-const FEW: usize = 3;
+/// Seconds of runs, after which a target is run no more unless a claim is about it: a slow one has said by then how
+/// slow it is.
+const LONG: f64 = 120.0;
 
 /// Measures the rows, writes their raw runs, and the report of them.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -61,7 +61,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    report::write(Some(folder))?;
+    match options.size {
+        Size::Full => report::publish()?,
+        Size::Quick => report::write(&[Run::read(&folder)?], &folder)?,
+    }
     if failed.is_empty() { Ok(()) } else { Err(format!("rows that could not be run: {}", failed.join(" "))) }
 }
 
@@ -136,10 +139,9 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// A slow target has said in a few rounds how slow it is.
-    fn takes_part(&self, round: usize) -> bool {
-        let last = self.series.samples.last().and_then(|sample| sample.get(&Measure::Wall));
-        self.series.missing.is_none() && (round <= FEW || last.is_none_or(|wall| *wall < SLOW))
+    fn takes_part(&self) -> bool {
+        let taken: f64 = self.series.values(Measure::Wall).iter().sum();
+        self.series.missing.is_none() && (taken < LONG || is_claimed_of(&self.series.target))
     }
 
     fn repeated(&mut self) -> Option<Sample> {
@@ -166,7 +168,7 @@ fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
     }
     for round in 1..=rounds {
         println!("round {round} of {rounds}");
-        for contender in contenders.iter_mut().filter(|contender| contender.takes_part(round)) {
+        for contender in contenders.iter_mut().filter(|contender| contender.takes_part()) {
             contender.measured();
         }
     }
@@ -204,7 +206,7 @@ impl Lab {
     }
 
     fn row(&mut self, row: Row) -> Result<RowRun> {
-        let started = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+        let started = Timestamp::now().round(Unit::Second).map_err(|fault| fault.to_string())?;
         let (series, notes) = match row {
             Row::Events => (self.events("/events.ndjson", Answer::Lines, Http::One)?, vec![]),
             Row::EventsEnvelope => (self.events("/events", Answer::Json, Http::One)?, vec![]),
@@ -408,12 +410,14 @@ impl Lab {
     fn slow(&self) -> Result<Vec<Series>> {
         const READERS: u64 = 200;
         const BYTES_PER_SECOND: u64 = 100_000;
-        /// In which 200 processes of PostgreSQL have started, on two cores.
-        const START: u64 = 8;
-        let seconds = self.size.of(30).max(12);
+        /// In which 200 processes of PostgreSQL have started, on two cores that may be slow ones.
+        const START: u64 = 20;
+        let seconds = self.size.of(40).max(START + 2);
         let endpoints = Data::Events.folder().join("endpoints");
-        let source =
-            format!("[source.events]\nurl = \"{}\"\npool = {{ max = {READERS} }}", self.postgres.url());
+        let source = format!(
+            "[source.events]\nurl = \"{}\"\npool = {{ max = {READERS}, acquire_timeout = \"{START}s\" }}",
+            self.postgres.url()
+        );
         let launch = target::configured("slow", &endpoints.display().to_string(), &source)?;
         let server = Server::start(&launch)?;
         let (port, database) = (server.port(), self.postgres.port());

@@ -5,9 +5,11 @@
 //!                                 events.json    one file for each row
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, workspace};
@@ -86,7 +88,7 @@ impl Series {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RowRun {
     pub(crate) row: String,
-    pub(crate) started: String,
+    pub(crate) started: Timestamp,
     pub(crate) series: Vec<Series>,
     /// What a reader has to know and no number says.
     #[serde(default)]
@@ -114,8 +116,10 @@ pub(crate) struct Machine {
 }
 
 /// A run that is on disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Run {
+    /// Its folder.
+    pub(crate) folder: PathBuf,
     pub(crate) machine: Machine,
     pub(crate) rows: Vec<RowRun>,
 }
@@ -127,7 +131,7 @@ impl Run {
         let mut paths = json_files(folder)?;
         paths.retain(|path| !path.ends_with("machine.json"));
         let rows = paths.iter().map(|path| from_json(path)).collect::<Result<Vec<RowRun>>>()?;
-        Ok(Self { machine, rows })
+        Ok(Self { folder: folder.into(), machine, rows })
     }
 
     pub(crate) fn row(&self, id: &str) -> Option<&RowRun> {
@@ -135,18 +139,21 @@ impl Run {
     }
 }
 
-/// The folder of the newest run. Names begin with dates; of one day's, the one that was written last.
-pub(crate) fn newest() -> Result<PathBuf> {
+/// All runs that are kept.
+pub(crate) fn all() -> Result<Vec<Run>> {
     let runs = workspace::root().join("benches/runs");
     let folders = std::fs::read_dir(&runs).map_err(|_| "there are no runs yet: cargo xtask compare")?;
-    let age = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let written = path.join("machine.json").metadata().and_then(|data| data.modified()).ok();
-        (name.chars().take(10).collect::<String>(), written)
-    };
-    let folders = folders.flatten().map(|entry| entry.path());
-    let newest = folders.filter(|path| path.join("machine.json").is_file()).max_by_key(age);
-    newest.ok_or_else(|| "there are no runs yet: cargo xtask compare".into())
+    folders.flatten().map(|entry| Run::read(&entry.path())).collect()
+}
+
+/// Leaves each row only in the run that measured it last, and no run without rows; the newest run first.
+pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
+    let last = |id: &str| runs.iter().filter_map(|run| Some(run.row(id)?.started)).max();
+    let mut newest = runs.to_vec();
+    newest.iter_mut().for_each(|run| run.rows.retain(|row| Some(row.started) == last(&row.row)));
+    newest.retain(|run| !run.rows.is_empty());
+    newest.sort_by_key(|run| Reverse(run.rows.iter().map(|row| row.started).max()));
+    newest
 }
 
 /// Writes one of the files of a run, a line per sample, so that a diff of runs can be read.
@@ -167,4 +174,37 @@ fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(folder: &str, rows: &[(&str, &str)]) -> Run {
+        let rows = rows.iter().map(|(row, started)| RowRun {
+            row: (*row).into(),
+            started: started.parse().unwrap(),
+            series: vec![],
+            notes: vec![],
+        });
+        let machine =
+            Machine { date: String::new(), commit: String::new(), quick: false, runs: 7, facts: vec![] };
+        Run { folder: folder.into(), machine, rows: rows.collect() }
+    }
+
+    #[test]
+    fn of_each_row_the_newest_run_counts() {
+        let runs = [
+            run("old", &[("films", "2026-01-01T10:00:00Z")]),
+            run("all", &[("events", "2026-01-02T10:00:00Z"), ("films", "2026-01-02T11:00:00Z")]),
+            // An hour later than it looks.
+            run("one", &[("films", "2026-01-02T10:30:00-01:00")]),
+        ];
+        let newest = newest(&runs);
+        let rows: Vec<_> = newest
+            .iter()
+            .map(|run| (run.folder.to_str().unwrap(), run.rows.iter().map(|row| &*row.row).collect()))
+            .collect();
+        assert_eq!(rows, [("one", vec!["films"]), ("all", vec!["events"])]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The report: docs/performance.md and its pictures, made from the raw runs and from nothing else.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::record::{self, Machine, Measure, RowRun, Run, Series};
 use crate::rows::{
@@ -26,7 +26,8 @@ const METHOD: &str = "\
 - Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
   keys and the same values. `curl` has to end well with as many bytes each time.
 - The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
-  A ratio is that of two runs of the same round; the median of these ratios. What takes longer than 40 seconds is run three times.
+  A ratio is that of two runs of the same round; the median of these ratios. What has run for
+  two minutes, and is in no figure above, is not run again.
 - Time is that of the client's process from its start to its end, for the floors as for `curl`; of many clients, as their driver counts it. CPU is user
   and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run;
   of a server that is several processes it is the sum, in which pages that they share count once for each. MB are 1,000,000 bytes.
@@ -34,14 +35,16 @@ const METHOD: &str = "\
   [`benches/compare/rivals`](../benches/compare/rivals).
 ";
 
-/// Makes the report of a run: of the newest, if none is named. Trials stay beside their runs.
-pub(crate) fn write(folder: Option<PathBuf>) -> Result<()> {
-    let folder = folder.map_or_else(record::newest, Ok)?;
-    let run = Run::read(&folder)?;
-    let docs = if run.machine.quick { folder.clone() } else { workspace::root().join("docs") };
+/// Makes the report of all runs that are kept, from the newest of each row.
+pub(crate) fn publish() -> Result<()> {
+    write(&record::newest(&record::all()?), &workspace::root().join("docs"))
+}
+
+/// Makes the report of these runs, the newest first, in a folder. No two have the same row.
+pub(crate) fn write(runs: &[Run], docs: &Path) -> Result<()> {
     let page = docs.join("performance.md");
-    workspace::write(&page, &markdown(&run, &shown(&folder)))?;
-    for (name, svg) in pictures(&run) {
+    workspace::write(&page, &markdown(runs))?;
+    for (name, svg) in pictures(runs) {
         workspace::write(&docs.join("performance").join(name), &svg)?;
     }
     println!("wrote {}", shown(&page));
@@ -52,41 +55,65 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(workspace::root()).unwrap_or(path).display().to_string()
 }
 
-fn markdown(run: &Run, folder: &str) -> String {
+fn markdown(runs: &[Run]) -> String {
     let mut page = String::from(INTRODUCTION);
-    if run.machine.quick {
+    if runs.iter().any(|run| run.machine.quick) {
         page += "\n**This is a trial at a tenth of the size, one run each: its numbers mean nothing.**\n";
     }
-    page += &claims(run);
-    page += &machine(&run.machine, folder);
+    page += &claims(runs);
+    page += &machines(runs);
     page += "\n";
     page += METHOD;
-    for row in Row::ALL {
-        if let Some(measured) = run.row(row.id()) {
-            page += &section(row, measured);
-        }
+    for (row, measured, run) in measured(runs) {
+        page += &section(row, measured, &run.machine);
     }
     page
 }
 
-fn machine(machine: &Machine, folder: &str) -> String {
-    let mut text = format!(
-        "\n## Where\n\nCommit `{}`, {}, at least {} runs of each target. Raw runs: `{folder}`.\n\n| | |\n|---|---|\n",
-        machine.commit, machine.date, machine.runs
-    );
-    for (name, value) in &machine.facts {
-        let _ = writeln!(text, "| {name} | {} |", cell(value));
+/// The rows in their order, each with its run.
+fn measured(runs: &[Run]) -> impl Iterator<Item = (Row, &RowRun, &Run)> {
+    Row::ALL.into_iter().filter_map(|row| {
+        let (measured, run) = find(runs, row)?;
+        Some((row, measured, run))
+    })
+}
+
+fn find(runs: &[Run], row: Row) -> Option<(&RowRun, &Run)> {
+    runs.iter().find_map(|run| Some((run.row(row.id())?, run)))
+}
+
+/// Where each row ran. Runs one after the other with the same facts share their table.
+fn machines(runs: &[Run]) -> String {
+    let mut text = String::from("\n## Where\n");
+    for (index, run) in runs.iter().enumerate() {
+        let rows: Vec<&str> = Row::ALL.into_iter().map(Row::id).filter(|id| run.row(id).is_some()).collect();
+        let machine = &run.machine;
+        let _ = write!(
+            text,
+            "\nCommit `{}`, {}, at least {} runs of each target that a figure names: {}. Raw runs: `{}`.\n",
+            machine.commit,
+            machine.date,
+            machine.runs,
+            rows.join(", "),
+            shown(&run.folder),
+        );
+        if runs.get(index + 1).is_none_or(|next| next.machine.facts != machine.facts) {
+            text += "\n| | |\n|---|---|\n";
+            for (name, value) in &machine.facts {
+                let _ = writeln!(text, "| {name} | {} |", cell(value));
+            }
+        }
     }
     text
 }
 
-fn claims(run: &Run) -> String {
+fn claims(runs: &[Run]) -> String {
     let mut text = String::from(
         "\n## What is to be reached, and what was\n\n| row | figure | to reach | aim | measured | |\n|---|---|---|---|---|---|\n",
     );
     for row in Row::ALL {
         for claim in row.claims() {
-            let value = run.row(row.id()).and_then(|measured| claim.of.value(measured));
+            let value = find(runs, row).and_then(|(measured, _)| claim.of.value(measured));
             text += &claim_line(row, *claim, value);
         }
     }
@@ -126,7 +153,7 @@ fn figure(of: Of) -> String {
     }
 }
 
-fn section(row: Row, run: &RowRun) -> String {
+fn section(row: Row, run: &RowRun, machine: &Machine) -> String {
     let (title, text) = row.text();
     // The anchor is the row's id: headings change.
     let mut section = format!("\n<a id=\"{}\"></a>\n\n## {title}\n\n{text}\n\n", row.id());
@@ -134,6 +161,7 @@ fn section(row: Row, run: &RowRun) -> String {
     for note in &run.notes {
         let _ = write!(section, "\n{note}\n");
     }
+    let _ = write!(section, "\nCommit `{}`, {}.\n", machine.commit, machine.date);
     for (name, title) in picture_names(row, run) {
         let _ = write!(section, "\n![{title}](performance/{name})\n");
     }
@@ -293,10 +321,9 @@ fn picture_names(row: Row, run: &RowRun) -> Vec<(String, String)> {
     drawn(row, run).into_iter().map(|(name, title, _)| (name, title)).collect()
 }
 
-/// All pictures of a run, with their file names.
-fn pictures(run: &Run) -> Vec<(String, String)> {
-    let rows = Row::ALL.into_iter().filter_map(|row| Some((row, run.row(row.id())?)));
-    rows.flat_map(|(row, measured)| drawn(row, measured)).map(|(name, _, svg)| (name, svg)).collect()
+/// All pictures, with their file names.
+fn pictures(runs: &[Run]) -> Vec<(String, String)> {
+    measured(runs).flat_map(|(row, run, _)| drawn(row, run)).map(|(name, _, svg)| (name, svg)).collect()
 }
 
 /// Name, title and picture.
@@ -354,8 +381,8 @@ mod tests {
     use super::*;
 
     /// A small run, as one lies on disk.
-    fn fixture() -> Run {
-        Run::read(&workspace::root().join("benches/compare/fixtures/run")).unwrap()
+    fn fixture() -> [Run; 1] {
+        [Run::read(&workspace::root().join("benches/compare/fixtures/run")).unwrap()]
     }
 
     fn lines_with<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
@@ -364,8 +391,9 @@ mod tests {
 
     #[test]
     fn the_page_has_what_was_measured() {
-        let page = markdown(&fixture(), "benches/runs/2026-01-02-abc1234");
+        let page = markdown(&fixture());
         assert!(page.contains("Commit `abc1234`, 2026-01-02, at least 3 runs"), "{page}");
+        assert!(page.contains("Raw runs: `benches/compare/fixtures/run`"), "{page}");
         assert!(page.contains("| Processor | 2 cores, Example |"), "{page}");
         let rowstream = lines_with(&page, "| rowstream | 0.75 (0.70–0.80) |");
         assert_eq!(
@@ -376,6 +404,23 @@ mod tests {
         );
         let floor = lines_with(&page, "| psql \\copy binary | 1.00 |");
         assert_eq!(floor, ["| psql \\copy binary | 1.00 | 0.400 | – | – | – | 2 | 3 |"]);
+    }
+
+    #[test]
+    fn each_row_says_which_commit_it_is_of() {
+        let [older] = fixture();
+        let mut newer = older.clone();
+        newer.machine.commit = "def5678".into();
+        newer.rows.retain(|row| row.row == "authors");
+        newer.rows[0].started = jiff::Timestamp::MAX;
+        let page = markdown(&record::newest(&[older, newer]));
+        let of = |id: &str| {
+            let section = page.split_once(&format!("<a id=\"{id}\">")).unwrap().1;
+            lines_with(section, "Commit `")[0].to_owned()
+        };
+        assert_eq!(of("authors"), "Commit `def5678`, 2026-01-02.");
+        assert_eq!(of("events"), "Commit `abc1234`, 2026-01-02.");
+        assert_eq!(lines_with(&page, "| Processor |").len(), 1, "{page}");
     }
 
     #[test]
@@ -398,7 +443,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_run_is_told() {
-        let page = markdown(&fixture(), "x");
+        let page = markdown(&fixture());
         assert!(page.contains("\nphp was not measured: php is not here.\n"), "{page}");
         assert!(
             page.contains("\nspring-mvc-buffered was not measured to the end: curl: (52) Empty reply.\n"),
@@ -408,7 +453,7 @@ mod tests {
 
     #[test]
     fn runs_that_were_repeated_are_told() {
-        let page = markdown(&fixture(), "x");
+        let page = markdown(&fixture());
         let told = "go-pgx: runs that failed and were repeated: 2. The first: curl: (18) transfer closed.";
         assert!(page.contains(told), "{page}");
     }
@@ -416,7 +461,7 @@ mod tests {
     #[test]
     fn every_picture_that_is_named_is_drawn() {
         let run = fixture();
-        let page = markdown(&run, "x");
+        let page = markdown(&run);
         let drawn: Vec<String> = pictures(&run).into_iter().map(|(name, _)| name).collect();
         assert_eq!(drawn, ["authors.svg", "growth-rows.svg"]);
         assert_eq!(page.matches("](performance/").count(), drawn.len());
@@ -428,9 +473,9 @@ mod tests {
     #[test]
     fn a_trial_says_so() {
         let mut run = fixture();
-        assert!(!markdown(&run, "x").contains("trial"));
-        run.machine.quick = true;
-        assert!(markdown(&run, "x").contains("This is a trial"));
+        assert!(!markdown(&run).contains("trial"));
+        run[0].machine.quick = true;
+        assert!(markdown(&run).contains("This is a trial"));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Row {
             ),
             Self::Slow => (
                 "200 slow readers",
-                "200 clients read `/events.ndjson` at 100 kB/s each for 30 seconds, over 200 connections to the database. The sockets' \
+                "200 clients read `/events.ndjson` at 100 kB/s each for 40 seconds, over 200 connections to the database. The sockets' \
                  memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
             ),
             Self::Lookups => (
@@ -274,6 +274,14 @@ impl Row {
     }
 }
 
+/// Whether a claim of any row is about a target, by itself or as what another is divided by.
+pub(crate) fn is_claimed_of(target: &str) -> bool {
+    Row::ALL.iter().flat_map(|row| row.claims()).any(|claim| match claim.of {
+        Of::Median(of, _) | Of::Greatest(of, _) => of == target,
+        Of::Ratio(of, base, _) => of == target || base == target,
+    })
+}
+
 /// Something that can be reached or missed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Claim {
@@ -354,7 +362,19 @@ mod tests {
             missing: missing.map(String::from),
             ..Series::new(target, 0)
         });
-        RowRun { row: "events".into(), started: String::new(), series: series.collect(), notes: vec![] }
+        RowRun {
+            row: "events".into(),
+            started: jiff::Timestamp::UNIX_EPOCH,
+            series: series.collect(),
+            notes: vec![],
+        }
+    }
+
+    #[test]
+    fn targets_are_known_by_their_claims() {
+        assert!(is_claimed_of(ROWSTREAM));
+        assert!(is_claimed_of("go-pgx"));
+        assert!(!is_claimed_of("spring-webflux"));
     }
 
     #[test]
