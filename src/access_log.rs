@@ -156,12 +156,13 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A time with one decimal. Whole numbers only: formatting a float costs more than the rest of the line.
+/// A time with one decimal. Whole numbers of 64 bits only: formatting a float, or five numbers of 128 bits, costs more than the
+/// rest of the line.
 struct Milliseconds(Duration);
 
 impl fmt::Display for Milliseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = (self.0.as_micros() + 50) / 100;
+        let tenths = self.0.as_secs() * 10_000 + u64::from(self.0.subsec_micros() + 50) / 100;
         write!(f, "{}.{}", tenths / 10, tenths % 10)
     }
 }

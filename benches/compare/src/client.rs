@@ -17,7 +17,7 @@ use crate::{Result, workspace};
 const TOKEN: &str = "Authorization: Bearer example-reader-token";
 
 /// A server that hangs is a failure of its own, not of the whole run.
-const TIMEOUT_SECONDS: &str = "120";
+const TIMEOUT_SECONDS: &str = "60";
 
 const NOWHERE: &str = "/dev/null";
 

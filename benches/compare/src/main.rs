@@ -25,9 +25,11 @@ mod workspace;
 use std::process::ExitCode;
 
 use crate::rows::Row;
+use crate::target::Rival;
 
 const USAGE: &str = "\
-usage: compare [--quick] [--runs N] [ROW…]   measures these rows, or all, and writes the report
+usage: compare [--quick] [--runs N] [--rivals NAME,…] [ROW…]
+                                             measures these rows, or all, beside these rivals, or all, and writes the report
        compare report                        writes the report again, from the newest run of each row
        compare sqlite-floor FILE             steps through the events of a SQLite file, reads all columns, and ends";
 
@@ -44,7 +46,8 @@ fn main() -> ExitCode {
             Some(options) => measure::run(&options),
             None => {
                 let rows: Vec<&str> = Row::ALL.iter().map(|row| row.id()).collect();
-                eprintln!("{USAGE}\nrows:  {}", rows.join(" "));
+                let rivals: Vec<&str> = Rival::ALL.iter().map(|rival| rival.name()).collect();
+                eprintln!("{USAGE}\nrows:  {}\nrivals: {}", rows.join(" "), rivals.join(" "));
                 return ExitCode::from(2);
             }
         },
@@ -59,12 +62,13 @@ fn main() -> ExitCode {
 }
 
 /// What to measure.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {
     rows: Vec<Row>,
     /// How often each target of a row is run, after its warm-up.
     runs: usize,
     size: Size,
+    rivals: Vec<Rival>,
 }
 
 /// How much work a row is.
@@ -89,12 +93,16 @@ impl Size {
 impl Options {
     /// None if the words are no usage.
     fn parse(words: &[&str]) -> Option<Self> {
-        let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full };
+        let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full, rivals: Rival::ALL.to_vec() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--quick" => (options.size, options.runs) = (Size::Quick, 1),
                 "--runs" => options.runs = words.next()?.parse().ok().filter(|runs| *runs > 0)?,
+                "--rivals" => {
+                    let rivals = words.next()?.split(',').map(Rival::from_name);
+                    options.rivals = rivals.collect::<Option<_>>()?;
+                }
                 id => options.rows.push(Row::from_id(id)?),
             }
         }
@@ -111,12 +119,17 @@ mod tests {
 
     #[test]
     fn words_become_options() {
-        let all = Options { rows: Row::ALL.to_vec(), runs: 7, size: Size::Full };
-        assert_eq!(Options::parse(&[]), Some(all));
-        let quick = Options { rows: vec![Row::Events, Row::Sqlite], runs: 1, size: Size::Quick };
+        let rivals = Rival::ALL.to_vec();
+        let all = Options { rows: Row::ALL.to_vec(), runs: 7, size: Size::Full, rivals };
+        assert_eq!(Options::parse(&[]), Some(all.clone()));
+        let rows = vec![Row::Events, Row::Sqlite];
+        let quick = Options { rows, runs: 1, size: Size::Quick, ..all.clone() };
         assert_eq!(Options::parse(&["--quick", "events", "sqlite"]), Some(quick));
-        let three = Options { rows: vec![Row::Growth], runs: 3, size: Size::Full };
+        let three = Options { rows: vec![Row::Growth], runs: 3, ..all.clone() };
         assert_eq!(Options::parse(&["growth", "--runs", "3"]), Some(three));
+        let two = Options { rivals: vec![Rival::Php, Rival::GoPgx], ..all };
+        assert_eq!(Options::parse(&["--rivals", "php,go-pgx"]), Some(two));
+        assert_eq!(Options::parse(&["--rivals", "php,"]), None);
         assert_eq!(Options::parse(&["no-such-row"]), None);
         assert_eq!(Options::parse(&["--runs", "0"]), None);
     }

@@ -47,6 +47,10 @@ impl Rival {
         }
     }
 
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rival| rival.name() == name)
+    }
+
     /// What it runs on decides what it needs to warm up.
     pub(crate) fn platform(self) -> Platform {
         match self {
