@@ -424,12 +424,13 @@ impl Lab {
     fn slow(&self) -> Result<Vec<Series>> {
         const READERS: u64 = 200;
         const BYTES_PER_SECOND: u64 = 100_000;
-        /// In which 200 processes of PostgreSQL have started, on two cores that may be slow ones.
+        /// In which PostgreSQL has ended 200 statements of the run before and started 200 processes, on two cores that may be
+        /// slow ones. Readers wait for that long, all of them if need be.
         const START: u64 = 20;
         let seconds = self.size.of(40).max(START + 2);
         let endpoints = Data::Events.folder().join("endpoints");
         let source = format!(
-            "[source.events]\nurl = \"{}\"\npool = {{ max = {READERS}, acquire_timeout = \"{START}s\" }}",
+            "[source.events]\nurl = \"{}\"\npool = {{ max = {READERS}, waiting = {READERS}, acquire_timeout = \"{START}s\" }}",
             self.postgres.url()
         );
         let launch = target::configured("slow", &endpoints.display().to_string(), &source)?;
