@@ -46,7 +46,8 @@ pub(crate) fn workspace() -> &'static Path {
 }
 
 fn clippy() -> Outcome {
-    Outcome::of(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+    let arguments = ["clippy", "--workspace", "--all-features", "--all-targets", "--locked"];
+    Outcome::of(cargo().args(arguments).args(["--", "-D", "warnings"]))
 }
 
 /// The hot paths against their base line, which holds for one kind of processor.
@@ -63,7 +64,8 @@ fn instructions() -> Outcome {
 
 /// With private items: those who read it work on the code. Links to them are then no fault, and are checked like all others.
 fn documentation() -> Outcome {
-    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
+    let arguments =
+        ["doc", "--workspace", "--all-features", "--no-deps", "--document-private-items", "--locked"];
     let flags = "-D warnings -A rustdoc::private_intra_doc_links";
     Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", flags))
 }
@@ -106,7 +108,7 @@ fn tests(target: &Path, filters: &[&str], counts: &mut Counts) -> Outcome {
 
 fn run_tests(target: &Path, filters: &[&str], postgres: &Postgres, counts: &mut Counts) -> Result<()> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--locked", "--no-fail-fast", "--"]).args(filters);
+    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast", "--"]).args(filters);
     // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);

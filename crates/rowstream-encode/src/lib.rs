@@ -1,9 +1,81 @@
-//! How values become bytes: [`Value`], the formats, and the body template.
+//! How values become bytes: [`Value`], the formats, and the body template. With the feature `axum`, also how streams become
+//! responses.
 //!
-//! Pure bytes: no I/O, no async, no allocation per row. A caller lends values one by one and owns the
-//! buffer they are written to; this crate never sees a socket or a database.
+//! # Pure bytes
+//!
+//! No I/O, no async, no allocation per row. A caller lends values one by one and owns the buffer they are written to; this part
+//! never sees a socket or a database. Rows of columns become JSON ([`RowEncoder`]) or CSV ([`CsvEncoder`]):
+//!
+//! ```
+//! use rowstream_encode::{Column, RowEncoder, RowWriter, Shape, Value};
+//!
+//! let columns = ["id", "name"].map(|name| Column { name: name.to_owned(), type_name: String::new() });
+//! let mut encoder = RowEncoder::new(Shape::Array, &columns);
+//! let mut out = Vec::new();
+//! encoder.start(&mut out);
+//! for (id, name) in [(1, "Lovelace"), (2, "Knuth")] {
+//!     encoder.begin_row(&mut out);
+//!     encoder.value(Value::Int(id), &mut out);
+//!     encoder.value(Value::Text(name), &mut out);
+//!     encoder.end_row(&mut out);
+//! }
+//! encoder.finish(&mut out);
+//! assert_eq!(out, br#"[{"id":1,"name":"Lovelace"},{"id":2,"name":"Knuth"}]"#);
+//! ```
+//!
+//! A [`Template`] is the JSON around them, cut where rows are to stand:
+//!
+//! ```
+//! use rowstream_encode::{Segment, Template};
+//!
+//! let template = Template::new(&serde_json::json!({"_embedded": {"articles": "$articles"}}))?;
+//! let shown = |segment: &Segment| match segment {
+//!     Segment::Literal(json) => String::from_utf8_lossy(json).into_owned(),
+//!     Segment::Placeholder(name) => format!("<{name}>"),
+//! };
+//! let pieces: Vec<_> = template.segments.iter().map(shown).collect();
+//! assert_eq!(pieces, [r#"{"_embedded":{"articles":"#, "<articles>", "}}"]);
+//! # Ok::<_, rowstream_encode::TemplateError>(())
+//! ```
+//!
+//! # Responses of axum handlers
+//!
+//! With the feature `axum`, a handler returns any structure that serde can serialise with streams in it, and memory stays that
+//! of one chunk:
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! use futures_util::stream;
+//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize)]
+//! struct Articles {
+//!     articles: Streamed<&'static str>, // where a Vec<&'static str> would be
+//!     total: u64,
+//! }
+//!
+//! async fn articles() -> Result<StreamedJson, StreamError> {
+//!     let articles = Streamed::infallible(stream::iter(["On streams", "On chunks"]));
+//!     StreamedJson::new(Articles { articles, total: 2 })?.first().await
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use axum::response::IntoResponse;
+//! let body = articles().await.into_response().into_body();
+//! let body = axum::body::to_bytes(body, usize::MAX).await?;
+//! assert_eq!(body, r#"{"articles":["On streams","On chunks"],"total":2}"#);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! NDJSON, CSV and server-sent events are made of a stream in the same way. The module `axum` describes all of it.
 
 mod append;
+#[cfg(feature = "axum")]
+pub mod axum;
 mod csv;
 mod datetime;
 mod escape;
@@ -24,3 +96,8 @@ pub use number::is_json_number;
 pub use rows::{RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
 pub use value::{Column, Value};
+
+/// The code of the README compiles and says what is so.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

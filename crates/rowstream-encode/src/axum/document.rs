@@ -1,0 +1,372 @@
+//! JSON with streams in it.
+//!
+//! A structure cannot wait while it is being serialised. So it is serialised once, before the first byte, and each stream puts
+//! a placeholder in its own place, at which the text is cut. The same happens to each item of a stream, so streams may stand in
+//! items too.
+//!
+//! A placeholder is a [`RawValue`] of its own. `serde_json` hands the text of such a value, and no other, to the formatter as
+//! it is; it is the placeholder if it lies where the placeholder lies in memory. That one is alive meanwhile, so no other text
+//! can lie there, whatever it reads. A serializer between us and `serde_json` that keeps a copy for later (some uses of
+//! `serde(flatten)` and `serde(tag)`) breaks this, which is noticed at once and is an error.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::mem;
+use std::ptr;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use serde::ser::{Error as _, Serialize, Serializer};
+use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
+
+use super::StreamError;
+use super::chunks::{Piece, Pieces};
+use super::streamed::Next;
+
+/// A stream stands in something that serde serialises into a buffer of its own.
+const LOST: &str =
+    "a stream cannot stand here: serde buffers the enums that are flattened or tagged around it";
+
+/// A JSON document, or the items of one stream in another frame.
+pub(super) struct Document {
+    /// A stack: what comes next is last.
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Text(Vec<u8>),
+    List(List),
+}
+
+impl Document {
+    /// Serialises `value` and cuts it at its streams.
+    ///
+    /// # Errors
+    /// `value` cannot be JSON, or a stream stands where it cannot be found again.
+    pub(super) fn new<T: Serialize>(value: &T) -> Result<Self, StreamError> {
+        let mut text = Vec::new();
+        let cuts = write_json(value, RawJson::Verbatim, &mut text)?;
+        let mut document = Self { steps: Vec::new() };
+        document.push_cut(text, 0, cuts);
+        Ok(document)
+    }
+
+    /// The items of `list` and nothing around them.
+    pub(super) fn of_list(list: List) -> Self {
+        Self { steps: vec![Step::List(list)] }
+    }
+
+    /// Puts `text` before all other steps, cut at `cuts`; it was written at `begin`.
+    fn push_cut(&mut self, mut text: Vec<u8>, begin: usize, cuts: Vec<Cut>) {
+        for cut in cuts.into_iter().rev() {
+            self.steps.push(Step::Text(text.split_off(cut.at - begin)));
+            self.steps.push(Step::List(cut.list));
+        }
+        self.steps.push(Step::Text(text));
+    }
+}
+
+impl Pieces for Document {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Option<Result<Piece, StreamError>>> {
+        let list = match self.steps.last_mut() {
+            None => return Poll::Ready(None),
+            Some(Step::Text(text)) => {
+                out.append(text);
+                self.steps.pop();
+                return Poll::Ready(Some(Ok(Piece::Frame)));
+            }
+            Some(Step::List(list)) => list,
+        };
+        let begin = out.len();
+        let framing = list.framing;
+        match ready!(list.poll_item(cx, out)).transpose()? {
+            None => {
+                out.extend_from_slice(framing.end(list.begun));
+                self.steps.pop();
+                return Poll::Ready(Some(Ok(Piece::Frame)));
+            }
+            Some(cuts) if cuts.is_empty() => out.extend_from_slice(framing.after()),
+            Some(cuts) => {
+                self.steps.push(Step::Text(framing.after().to_vec()));
+                self.push_cut(out.split_off(begin), begin, cuts);
+            }
+        }
+        Poll::Ready(Some(Ok(framing.piece())))
+    }
+}
+
+/// What stands around the items of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// A JSON array.
+    Array,
+    /// A JSON value: there is one item.
+    Value,
+    /// An item a line.
+    Lines,
+    /// A blank line behind each item.
+    Events,
+}
+
+impl Framing {
+    fn before(self, begun: bool) -> &'static [u8] {
+        match self {
+            Self::Array if begun => b",",
+            Self::Array => b"[",
+            Self::Value | Self::Lines | Self::Events => b"",
+        }
+    }
+
+    fn after(self) -> &'static [u8] {
+        match self {
+            Self::Array | Self::Value => b"",
+            Self::Lines => b"\n",
+            Self::Events => b"\n\n",
+        }
+    }
+
+    fn end(self, begun: bool) -> &'static [u8] {
+        match self {
+            Self::Array if begun => b"]",
+            Self::Array => b"[]",
+            Self::Value | Self::Lines | Self::Events => b"",
+        }
+    }
+
+    fn piece(self) -> Piece {
+        match self {
+            Self::Array | Self::Lines | Self::Events => Piece::Item,
+            Self::Value => Piece::Frame,
+        }
+    }
+}
+
+/// Appends the next item, and gives the streams in it; `None` after the last one.
+type WriteNext =
+    Box<dyn FnMut(&mut Context<'_>, &mut Vec<u8>) -> Poll<Option<Result<Vec<Cut>, StreamError>>> + Send>;
+
+/// A stream whose items have forgotten their type.
+pub(super) struct List {
+    write_next: WriteNext,
+    framing: Framing,
+    /// Whether there was an item.
+    begun: bool,
+}
+
+impl List {
+    /// The items of `next`, each of which `write` appends, giving the streams in it.
+    pub(super) fn new<T: 'static>(
+        mut next: Next<T>,
+        framing: Framing,
+        write: impl Fn(&T, &mut Vec<u8>) -> Result<Vec<Cut>, StreamError> + Send + 'static,
+    ) -> Self {
+        let write_next = move |cx: &mut Context<'_>, out: &mut Vec<u8>| {
+            let item = ready!(next(cx));
+            Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, out)))
+        };
+        Self { write_next: Box::new(write_next), framing, begun: false }
+    }
+
+    /// Appends the next item and what stands before it; nothing where there is none.
+    fn poll_item(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Option<Result<Vec<Cut>, StreamError>>> {
+        let begin = out.len();
+        out.extend_from_slice(self.framing.before(self.begun));
+        let polled = (self.write_next)(cx, out);
+        match polled {
+            Poll::Ready(Some(_)) => self.begun = true,
+            Poll::Ready(None) | Poll::Pending => out.truncate(begin),
+        }
+        polled
+    }
+}
+
+/// A stream, and where in a buffer it stands.
+pub(super) struct Cut {
+    at: usize,
+    list: List,
+}
+
+/// What becomes of JSON that a value holds as text ([`RawValue`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RawJson {
+    /// It is written as it is.
+    Verbatim,
+    /// Its line breaks become spaces, which between the tokens of JSON are the same: a raw one is never inside of a string.
+    OneLine,
+}
+
+/// Appends the JSON of `value` without its streams, and gives these in order.
+///
+/// # Errors
+/// `value` cannot be JSON, or a stream stands where it cannot be found again. `out` may end in half a value then.
+pub(super) fn write_json<T: Serialize>(
+    value: &T,
+    raw: RawJson,
+    out: &mut Vec<u8>,
+) -> Result<Vec<Cut>, StreamError> {
+    let collecting = Collecting::begin(raw);
+    let written = Cell::new(out.len());
+    let writer = Counted { out, written: &written };
+    let mut serializer = serde_json::Serializer::with_formatter(writer, Cutter { written: &written, raw });
+    value.serialize(&mut serializer).map_err(StreamError::unserialisable)?;
+    Ok(collecting.end())
+}
+
+thread_local! {
+    /// What is being serialised by [`write_json`] on this thread.
+    static COLLECTOR: RefCell<Option<Collector>> = const { RefCell::new(None) };
+}
+
+struct Collector {
+    raw: RawJson,
+    /// The stream that puts its placeholder at this moment.
+    waiting: Option<Waiting>,
+    cuts: Vec<Cut>,
+}
+
+/// Holds its placeholder, so that no other text can lie in its place.
+struct Waiting {
+    placeholder: Rc<RawValue>,
+    list: List,
+}
+
+/// Collects streams until it is dropped. What was being serialised around it goes on then.
+struct Collecting {
+    around: Option<Collector>,
+}
+
+impl Collecting {
+    fn begin(raw: RawJson) -> Self {
+        Self { around: COLLECTOR.replace(Some(Collector { raw, waiting: None, cuts: Vec::new() })) }
+    }
+
+    /// The streams that were found.
+    fn end(self) -> Vec<Cut> {
+        let take = |collector: &mut Option<Collector>| Some(mem::take(&mut collector.as_mut()?.cuts));
+        COLLECTOR.with_borrow_mut(take).unwrap_or_default()
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        COLLECTOR.set(self.around.take());
+    }
+}
+
+/// How raw JSON is written where streams are collected; `None` where they are not.
+pub(super) fn collecting() -> Option<RawJson> {
+    COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.raw))
+}
+
+/// Serialises the placeholder of `list`.
+///
+/// # Errors
+/// The serializer's own, or that the placeholder did not come through to the formatter of [`write_json`].
+pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok, S::Error> {
+    let placeholder = RawValue::from_string("null".to_owned()).map_err(S::Error::custom)?;
+    let placeholder: Rc<RawValue> = Rc::from(placeholder);
+    set_waiting(Some(Waiting { placeholder: Rc::clone(&placeholder), list }));
+    let serialised = RawValue::serialize(&placeholder, serializer);
+    match set_waiting(None) {
+        None => serialised,
+        Some(_) => serialised.and_then(|_| Err(S::Error::custom(LOST))),
+    }
+}
+
+/// Gives the one that was waiting before.
+fn set_waiting(waiting: Option<Waiting>) -> Option<Waiting> {
+    COLLECTOR.with_borrow_mut(|collector| mem::replace(&mut collector.as_mut()?.waiting, waiting))
+}
+
+/// Notes that the stream in waiting stands at `at`, if `fragment` is its placeholder.
+fn cut(fragment: &str, at: usize) -> bool {
+    COLLECTOR.with_borrow_mut(|collector| {
+        let Some(collector) = collector else { return false };
+        let placed = collector.waiting.take_if(|waiting| ptr::eq(waiting.placeholder.get(), fragment));
+        let cut = placed.map(|waiting| Cut { at, list: waiting.list });
+        let found = cut.is_some();
+        collector.cuts.extend(cut);
+        found
+    })
+}
+
+/// Writes compact JSON, and nothing for a placeholder.
+struct Cutter<'a> {
+    written: &'a Cell<usize>,
+    raw: RawJson,
+}
+
+impl Formatter for Cutter<'_> {
+    fn write_raw_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        if cut(fragment, self.written.get()) {
+            return Ok(());
+        }
+        match self.raw {
+            RawJson::Verbatim => writer.write_all(fragment.as_bytes()),
+            RawJson::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
+        }
+    }
+}
+
+/// Appends to a buffer, and says how long that is.
+struct Counted<'a> {
+    out: &'a mut Vec<u8>,
+    written: &'a Cell<usize>,
+}
+
+impl io::Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    /// JSON comes in pieces of a few bytes, for which the loop around `write` is most of the time.
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.extend_from_slice(bytes);
+        self.written.set(self.out.len());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Rc<RawValue> {
+        Rc::from(RawValue::from_string(json.to_owned()).unwrap())
+    }
+
+    /// While a placeholder is on its way, a serializer between us and `serde_json` may write anything else.
+    #[test]
+    fn only_the_placeholder_itself_is_cut() {
+        let collecting = Collecting::begin(RawJson::Verbatim);
+        let placeholder = raw("null");
+        let list = List::new(Box::new(|_| Poll::Ready(None)), Framing::Array, |(): &(), _| Ok(Vec::new()));
+        set_waiting(Some(Waiting { placeholder: Rc::clone(&placeholder), list }));
+        for other in ["null", "", RawValue::NULL.get(), raw("null").get(), &placeholder.get()[..2]] {
+            assert!(!cut(other, 1));
+        }
+        assert!(cut(placeholder.get(), 2));
+        assert!(!cut(placeholder.get(), 3));
+        assert!(set_waiting(None).is_none());
+        assert_eq!(collecting.end().iter().map(|cut| cut.at).collect::<Vec<_>>(), [2]);
+    }
+}

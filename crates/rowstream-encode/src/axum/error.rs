@@ -1,0 +1,62 @@
+//! What can go wrong while a response is made, before its first byte or behind it.
+
+use axum_core::BoxError;
+use axum_core::response::{IntoResponse, Response};
+use http::StatusCode;
+use std::fmt;
+
+/// Why a response could not be made, or not be completed.
+///
+/// What a stream yielded as its error is the [`source`](std::error::Error::source), which a handler can downcast to choose a
+/// status. Returned from a handler as it is, this is a 500 without details.
+#[derive(Debug)]
+pub struct StreamError {
+    kind: Kind,
+    cause: Option<BoxError>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Stream,
+    Unserialisable,
+    BrokenOff,
+}
+
+impl StreamError {
+    /// A stream or a future yielded an error.
+    pub(super) fn stream(cause: BoxError) -> Self {
+        Self { kind: Kind::Stream, cause: Some(cause) }
+    }
+
+    /// The structure or an item cannot be written in its format.
+    pub(super) fn unserialisable(cause: impl Into<BoxError>) -> Self {
+        Self { kind: Kind::Unserialisable, cause: Some(cause.into()) }
+    }
+
+    /// A body was polled after it had failed.
+    pub(super) fn broken_off() -> Self {
+        Self { kind: Kind::BrokenOff, cause: None }
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            Kind::Stream => "a stream of the response failed",
+            Kind::Unserialisable => "the response holds what its format cannot",
+            Kind::BrokenOff => "the response was broken off",
+        })
+    }
+}
+
+impl std::error::Error for StreamError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause.as_ref() as _)
+    }
+}
+
+impl IntoResponse for StreamError {
+    fn into_response(self) -> Response {
+        (StatusCode::INTERNAL_SERVER_ERROR, "the response could not be made\n").into_response()
+    }
+}

@@ -1,0 +1,339 @@
+//! Responses of [axum](https://docs.rs/axum) handlers that stream: JSON with streams in it, NDJSON, CSV and server-sent events.
+//!
+//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. Where that holds a [`Streamed`], a
+//! stream's items are written as a JSON array when they come; where it holds an [`Awaited`], a future's value. Nothing is
+//! collected: memory is one chunk, however many items there are.
+//!
+//! ```
+//! use axum::Router;
+//! use axum::routing::get;
+//! use futures_util::stream;
+//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize)]
+//! struct Page {
+//!     _embedded: Embedded,
+//!     total: u64,
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Embedded {
+//!     articles: Streamed<Article>, // where a Vec<Article> would be
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Article {
+//!     id: u64,
+//! }
+//!
+//! async fn articles() -> Result<StreamedJson, StreamError> {
+//!     let articles = stream::iter((1..=3).map(|id| Ok::<_, std::io::Error>(Article { id })));
+//!     let page = Page { _embedded: Embedded { articles: Streamed::new(articles) }, total: 3 };
+//!     StreamedJson::new(page)
+//! }
+//!
+//! let app: Router = Router::new().route("/articles", get(articles));
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # use axum::response::IntoResponse;
+//! let body = articles().await.into_response().into_body();
+//! let body = axum::body::to_bytes(body, usize::MAX).await?;
+//! assert_eq!(body, r#"{"_embedded":{"articles":[{"id":1},{"id":2},{"id":3}]},"total":3}"#);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A stream may stand wherever a value may: in a struct, a map, a tuple, an enum, an `Option`, a `Vec`, as the whole document,
+//! and in the items of another stream. The structure is serialised before the first byte, and its streams are read one after
+//! another, in the order in which they stand. Placeholders are known by their place in memory and not by what they read, so no
+//! data can be taken for one.
+//!
+//! [`Ndjson`], [`Csv`] and [`Sse`] are made of a single stream.
+//!
+//! # When something fails
+//!
+//! No failure looks like the end of a response, and none becomes an item.
+//!
+//! - The structure cannot be serialised: [`StreamedJson::new`] says so before there is a response.
+//! - A stream fails, or an item cannot be serialised: the body yields an error. hyper then closes the connection without the
+//!   last chunk (HTTP/1.1) or resets the stream (HTTP/2), so that clients see that something is missing. The brackets of the
+//!   document stay open. What had not left by then is lost with it: the items of the chunk that was being filled, and what
+//!   hyper still held. Over HTTP/1.0, which marks no ends, only the missing brackets tell.
+//! - A stream fails before its first item: the same, because by then the response has its status 200, unless the handler waited
+//!   for the item with `first`. That gives the error back, and the handler answers with a real status:
+//!
+//! ```
+//! use axum::http::StatusCode;
+//! use axum::response::{IntoResponse, Response};
+//! use futures_util::stream;
+//! use rowstream_encode::axum::{StreamError, Streamed, StreamedJson};
+//! use std::error::Error as _;
+//! use std::io;
+//!
+//! async fn articles() -> Result<StreamedJson, Response> {
+//!     let articles = stream::iter([Err::<u64, _>(io::Error::from(io::ErrorKind::TimedOut))]);
+//!     let page = StreamedJson::new(Streamed::new(articles)).map_err(IntoResponse::into_response)?;
+//!     page.first().await.map_err(refusal)
+//! }
+//!
+//! fn refusal(error: StreamError) -> Response {
+//!     match error.source().and_then(|cause| cause.downcast_ref::<io::Error>()) {
+//!         Some(cause) if cause.kind() == io::ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT.into_response(),
+//!         _ => error.into_response(),
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! assert_eq!(articles().await.into_response().status(), StatusCode::GATEWAY_TIMEOUT);
+//! # });
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
+//! # When bytes leave
+//!
+//! Items gather until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream has nothing ready, what there is
+//! leaves at once, so that slow items arrive as they come. A stream that waits for each item makes a chunk of each; one that
+//! reads its source in batches makes few.
+//!
+//! The HTTP library polls the body when the client takes more. So a slow client slows the streams down, and a client that goes
+//! away drops them. While a client does not read, hyper holds what it polled before, some 400 KB a connection unless it is told
+//! otherwise (`max_buf_size`).
+//!
+//! The headers ask proxies not to hold bytes back: `Cache-Control: no-transform`, `X-Accel-Buffering: no`, `Incremental: ?1`. A
+//! handler can replace them: `([(header::CACHE_CONTROL, "no-store")], page)`.
+
+mod chunks;
+mod document;
+mod error;
+mod events;
+mod records;
+mod streamed;
+
+use axum_core::body::Body;
+use axum_core::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use serde::Serialize;
+
+use crate::{CsvDialect, Format};
+use chunks::Chunks;
+use document::{Document, Framing, List, RawJson, write_json};
+use records::Records;
+
+pub use error::StreamError;
+pub use events::Event;
+pub use streamed::{Awaited, Streamed};
+
+/// A JSON document with streams in it (`application/json`).
+///
+/// The [module](self) describes it.
+#[derive(Debug)]
+#[must_use]
+pub struct StreamedJson(Chunks);
+
+impl StreamedJson {
+    /// Serialises `value`, in which [`Streamed`] and [`Awaited`] may stand anywhere; these are read when the body is.
+    ///
+    /// # Errors
+    /// `value` is nothing that JSON can hold, or one of its streams was serialised before. Or one stands in the content of an
+    /// enum's variant that serde has to buffer, because the enum is flattened (`serde(flatten)`) or within another one that is
+    /// internally tagged (`serde(tag = "…")`); or is itself what is flattened or tagged.
+    pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
+        Document::new(&value).map(|document| Self(Chunks::new(document)))
+    }
+
+    /// Waits for the first item of a stream, or for the end if there is none, so that a failure until then can have a status.
+    ///
+    /// A document that is whole by then has a `Content-Length`.
+    ///
+    /// # Errors
+    /// What failed; the cause is its [`source`](std::error::Error::source).
+    pub async fn first(self) -> Result<Self, StreamError> {
+        self.0.first().await.map(Self)
+    }
+}
+
+impl IntoResponse for StreamedJson {
+    fn into_response(self) -> Response {
+        respond(Format::Json.media_type(), self.0)
+    }
+}
+
+/// The items of a stream as JSON, one a line (`application/x-ndjson`).
+///
+/// ```
+/// # use axum::response::IntoResponse;
+/// # use futures_util::stream;
+/// use rowstream_encode::axum::{Ndjson, Streamed};
+///
+/// async fn numbers() -> Ndjson {
+///     Ndjson::new(Streamed::infallible(stream::iter([1, 2])))
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let body = axum::body::to_bytes(numbers().await.into_response().into_body(), usize::MAX).await?;
+/// # assert_eq!(body, "1\n2\n");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Ndjson(Chunks);
+
+impl Ndjson {
+    /// A line for each of `items`.
+    pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
+        let write = |item: &T, out: &mut Vec<u8>| write_json(item, RawJson::OneLine, out);
+        let lines = List::new(items.into_next(), Framing::Lines, write);
+        Self(Chunks::new(Document::of_list(lines)))
+    }
+
+    /// Waits for the first item or the end; see [`StreamedJson::first`].
+    ///
+    /// # Errors
+    /// What failed until then.
+    pub async fn first(self) -> Result<Self, StreamError> {
+        self.0.first().await.map(Self)
+    }
+}
+
+impl IntoResponse for Ndjson {
+    fn into_response(self) -> Response {
+        respond(Format::Ndjson.media_type(), self.0)
+    }
+}
+
+/// The items of a stream as CSV (RFC 4180, `text/csv`), in any [`CsvDialect`].
+///
+/// An item is a struct or a map. The header has the names of the first item's fields, and the other items must have the same
+/// fields in the same order; a body without items is empty. `None` and floats that are not finite are NULL. A `RawValue` of
+/// `serde_json` is written as the text it is, bytes are written as hex digits behind `\x`. A field that is a list, a map, a
+/// struct or a variant with content breaks the response off.
+///
+/// ```
+/// # use axum::response::IntoResponse;
+/// # use futures_util::stream;
+/// use rowstream_encode::axum::{Csv, Streamed};
+/// use serde::Serialize;
+///
+/// #[derive(Serialize)]
+/// struct Author {
+///     id: u64,
+///     name: &'static str,
+///     died: Option<u16>,
+/// }
+///
+/// async fn authors() -> Csv {
+///     let authors = [
+///         Author { id: 1, name: "Lovelace, Ada", died: Some(1852) },
+///         Author { id: 2, name: "Knuth", died: None },
+///     ];
+///     Csv::new(Streamed::infallible(stream::iter(authors)))
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let body = axum::body::to_bytes(authors().await.into_response().into_body(), usize::MAX).await?;
+/// # assert_eq!(body, "id,name,died\r\n1,\"Lovelace, Ada\",1852\r\n2,Knuth,\r\n");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Csv {
+    chunks: Chunks,
+    content_type: &'static str,
+}
+
+impl Csv {
+    /// A record for each of `items`, in the default dialect.
+    pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
+        Self::with_dialect(items, CsvDialect::default())
+    }
+
+    /// A record for each of `items`, in `dialect`.
+    pub fn with_dialect<T: Serialize + 'static>(items: Streamed<T>, dialect: CsvDialect) -> Self {
+        let content_type = match dialect.header {
+            true => "text/csv; charset=utf-8; header=present",
+            false => "text/csv; charset=utf-8; header=absent",
+        };
+        Self { chunks: Chunks::new(Records::new(items.into_next(), dialect)), content_type }
+    }
+
+    /// Waits for the first item or the end; see [`StreamedJson::first`].
+    ///
+    /// # Errors
+    /// What failed until then.
+    pub async fn first(self) -> Result<Self, StreamError> {
+        Ok(Self { chunks: self.chunks.first().await?, ..self })
+    }
+}
+
+impl IntoResponse for Csv {
+    fn into_response(self) -> Response {
+        respond(self.content_type, self.chunks)
+    }
+}
+
+/// The items of a stream as server-sent events (`text/event-stream`), for `EventSource` in browsers.
+///
+/// The data of each event is an item as JSON. Unlike axum's own `Sse`, which makes a chunk of each event, it lets those that
+/// are ready together share one, and can wait for the [`first`](Self::first). But it has no timer for heartbeats: where
+/// connections stay idle for long, mix [`Event::heartbeat`] into the stream.
+///
+/// An `EventSource` does not tell an end from a failure: whenever the response ends, it comes back, and sends the id of the
+/// last event. A stream that ends should say so by an event of its own, at which the page calls `close()`.
+///
+/// ```
+/// # use axum::response::IntoResponse;
+/// # use futures_util::stream;
+/// use rowstream_encode::axum::{Event, Sse, Streamed};
+///
+/// async fn numbers() -> Sse {
+///     let events = [Event::new(Some(7)).id("1"), Event::heartbeat(), Event::new(None).name("end")];
+///     Sse::new(Streamed::infallible(stream::iter(events)))
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let body = axum::body::to_bytes(numbers().await.into_response().into_body(), usize::MAX).await?;
+/// # assert_eq!(body, "id: 1\ndata: 7\n\n:\n\nevent: end\ndata: null\n\n");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Sse(Chunks);
+
+impl Sse {
+    /// Sends `events`.
+    pub fn new<T: Serialize + 'static>(events: Streamed<Event<T>>) -> Self {
+        let events = List::new(events.into_next(), Framing::Events, events::write_event);
+        Self(Chunks::new(Document::of_list(events)))
+    }
+
+    /// Waits for the first event or the end; see [`StreamedJson::first`].
+    ///
+    /// # Errors
+    /// What failed until then.
+    pub async fn first(self) -> Result<Self, StreamError> {
+        self.0.first().await.map(Self)
+    }
+}
+
+impl IntoResponse for Sse {
+    fn into_response(self) -> Response {
+        respond("text/event-stream", self.0)
+    }
+}
+
+/// A head that asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing, `X-Accel-Buffering` is
+/// nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+fn respond(content_type: &'static str, chunks: Chunks) -> Response {
+    let mut response = Response::new(Body::new(chunks));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
+    response
+}

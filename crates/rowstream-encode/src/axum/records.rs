@@ -1,0 +1,264 @@
+//! Items as CSV: a record each, under the names of the first item's fields.
+//!
+//! `serde_json` walks through an item and tells a formatter what it meets; this one hands the values to [`CsvEncoder`] and lets
+//! `serde_json` write nothing.
+
+use std::io;
+use std::mem;
+use std::task::{Context, Poll, ready};
+
+use serde::Serialize;
+use serde_json::ser::{CharEscape, Formatter};
+
+use super::StreamError;
+use super::chunks::{Piece, Pieces};
+use super::streamed::Next;
+use crate::{Column, CsvDialect, CsvEncoder, RowWriter, Value};
+
+/// The records of one stream.
+pub(super) struct Records<T> {
+    next: Next<T>,
+    dialect: CsvDialect,
+    /// Known from the first item on.
+    table: Option<Table>,
+}
+
+struct Table {
+    columns: Vec<Column>,
+    encoder: CsvEncoder,
+    /// The text of a name or a value, whose parts come one by one.
+    text: String,
+}
+
+impl<T: Serialize> Records<T> {
+    pub(super) fn new(next: Next<T>, dialect: CsvDialect) -> Self {
+        Self { next, dialect, table: None }
+    }
+
+    fn write(&mut self, item: &T, out: &mut Vec<u8>) -> Result<Piece, StreamError> {
+        let table = match &mut self.table {
+            Some(table) => table,
+            None => {
+                let table = Table::of(item, &self.dialect)?;
+                table.encoder.start(out);
+                self.table.insert(table)
+            }
+        };
+        table.write(item, out)?;
+        Ok(Piece::Item)
+    }
+}
+
+impl<T: Serialize> Pieces for Records<T> {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Option<Result<Piece, StreamError>>> {
+        let item = ready!((self.next)(cx)).transpose().map_err(StreamError::stream)?;
+        Poll::Ready(item.map(|item| self.write(&item, out)))
+    }
+}
+
+impl Table {
+    /// The table whose first record is to be `item`.
+    fn of<T: Serialize>(item: &T, dialect: &CsvDialect) -> Result<Self, StreamError> {
+        let (mut columns, mut text) = (Vec::new(), String::new());
+        walk(item, Taking::Names(&mut columns), &mut text)?;
+        if columns.is_empty() {
+            return Err(StreamError::unserialisable(EMPTY));
+        }
+        let encoder = CsvEncoder::new(dialect.clone(), &columns);
+        Ok(Self { columns, encoder, text })
+    }
+
+    fn write<T: Serialize>(&mut self, item: &T, out: &mut Vec<u8>) -> Result<(), StreamError> {
+        self.encoder.begin_row(out);
+        let columns = self.columns.iter();
+        walk(item, Taking::Values { columns, encoder: &mut self.encoder, out }, &mut self.text)?;
+        self.encoder.end_row(out);
+        Ok(())
+    }
+}
+
+const EMPTY: &str = "an item without fields cannot be a record of CSV";
+const UNNAMED: &str = "only a struct or a map can be a record of CSV: its names are the header";
+const OTHER_KEY: &str = "a key that is not a text cannot name a column of CSV";
+const NESTED: &str =
+    "CSV has no place for a list, a struct, a map or the content of an enum's variant in a field";
+const UNLIKE: &str = "the items of CSV must have the fields of the first one, in the same order";
+
+fn walk<T: Serialize>(item: &T, taking: Taking<'_>, text: &mut String) -> Result<(), StreamError> {
+    let walk = Walk { taking, at: At::Outside, text };
+    let mut serializer = serde_json::Serializer::with_formatter(io::sink(), walk);
+    item.serialize(&mut serializer).map_err(StreamError::unserialisable)
+}
+
+/// What is made of an item.
+enum Taking<'a> {
+    /// The names of its fields.
+    Names(&'a mut Vec<Column>),
+    /// A record; its fields must be those of `columns`, which are used up.
+    Values { columns: std::slice::Iter<'a, Column>, encoder: &'a mut CsvEncoder, out: &'a mut Vec<u8> },
+}
+
+/// What the next text or number is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Outside,
+    Name,
+    Value,
+}
+
+/// Walks through one item.
+struct Walk<'a> {
+    taking: Taking<'a>,
+    at: At,
+    text: &'a mut String,
+}
+
+impl Walk<'_> {
+    fn name(&mut self) -> io::Result<()> {
+        match &mut self.taking {
+            Taking::Names(columns) => {
+                columns.push(Column { name: self.text.clone(), type_name: String::new() });
+            }
+            Taking::Values { columns, .. } => {
+                if columns.next().is_none_or(|column| column.name != *self.text) {
+                    return Err(io::Error::other(UNLIKE));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, value: Value<'_>) -> io::Result<()> {
+        match (self.at, &mut self.taking) {
+            (At::Outside, _) => Err(io::Error::other(UNNAMED)),
+            (At::Name, _) => Err(io::Error::other(OTHER_KEY)),
+            (At::Value, Taking::Names(_)) => Ok(()),
+            (At::Value, Taking::Values { encoder, out, .. }) => {
+                encoder.value(value, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn integer<I: itoa::Integer + TryInto<i64> + Copy>(&mut self, integer: I) -> io::Result<()> {
+        match integer.try_into() {
+            Ok(int) => self.value(Value::Int(int)),
+            Err(_) => self.value(Value::Number(itoa::Buffer::new().format(integer))),
+        }
+    }
+
+    fn text(&mut self) -> io::Result<()> {
+        let text = mem::take(self.text);
+        let taken = self.value(Value::Text(&text));
+        *self.text = text;
+        taken
+    }
+}
+
+/// Integers of every width.
+macro_rules! integers {
+    ($($write:ident: $integer:ty),*) => {
+        $(fn $write<W: ?Sized + io::Write>(&mut self, _: &mut W, integer: $integer) -> io::Result<()> {
+            self.integer(integer)
+        })*
+    };
+}
+
+impl Formatter for Walk<'_> {
+    integers!(
+        write_i8: i8, write_i16: i16, write_i32: i32, write_i64: i64, write_i128: i128,
+        write_u8: u8, write_u16: u16, write_u32: u32, write_u64: u64, write_u128: u128
+    );
+
+    /// Also of floats that are not finite.
+    fn write_null<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.value(Value::Null)
+    }
+
+    fn write_bool<W: ?Sized + io::Write>(&mut self, _: &mut W, value: bool) -> io::Result<()> {
+        self.value(Value::Bool(value))
+    }
+
+    fn write_f32<W: ?Sized + io::Write>(&mut self, _: &mut W, value: f32) -> io::Result<()> {
+        self.value(Value::Float4(value))
+    }
+
+    fn write_f64<W: ?Sized + io::Write>(&mut self, _: &mut W, value: f64) -> io::Result<()> {
+        self.value(Value::Float(value))
+    }
+
+    fn write_number_str<W: ?Sized + io::Write>(&mut self, _: &mut W, value: &str) -> io::Result<()> {
+        self.value(Value::Number(value))
+    }
+
+    fn write_byte_array<W: ?Sized + io::Write>(&mut self, _: &mut W, value: &[u8]) -> io::Result<()> {
+        self.value(Value::Bytes(value))
+    }
+
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, _: &mut W, fragment: &str) -> io::Result<()> {
+        self.value(Value::Json(fragment))
+    }
+
+    fn begin_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.text.clear();
+        Ok(())
+    }
+
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, _: &mut W, fragment: &str) -> io::Result<()> {
+        self.text.push_str(fragment);
+        Ok(())
+    }
+
+    fn write_char_escape<W: ?Sized + io::Write>(&mut self, _: &mut W, escape: CharEscape) -> io::Result<()> {
+        self.text.push(match escape {
+            CharEscape::Quote => '"',
+            CharEscape::ReverseSolidus => '\\',
+            CharEscape::Solidus => '/',
+            CharEscape::Backspace => '\u{8}',
+            CharEscape::FormFeed => '\u{c}',
+            CharEscape::LineFeed => '\n',
+            CharEscape::CarriageReturn => '\r',
+            CharEscape::Tab => '\t',
+            CharEscape::AsciiControl(byte) => char::from(byte),
+        });
+        Ok(())
+    }
+
+    /// The text of a key is taken as a name when the key ends.
+    fn end_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        if self.at == At::Name { Ok(()) } else { self.text() }
+    }
+
+    fn begin_array<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        Err(io::Error::other(if self.at == At::Outside { UNNAMED } else { NESTED }))
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        if self.at == At::Outside { Ok(()) } else { Err(io::Error::other(NESTED)) }
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        match &mut self.taking {
+            Taking::Values { columns, .. } if columns.len() > 0 => Err(io::Error::other(UNLIKE)),
+            Taking::Values { .. } | Taking::Names(_) => Ok(()),
+        }
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W, _first: bool) -> io::Result<()> {
+        self.at = At::Name;
+        Ok(())
+    }
+
+    fn end_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.name()
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.at = At::Value;
+        Ok(())
+    }
+}

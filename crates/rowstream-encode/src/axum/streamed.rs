@@ -1,0 +1,134 @@
+//! What stands in a structure and is not there yet: a stream of items, or a value to come.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Mutex;
+use std::task::{Context, Poll, ready};
+
+use axum_core::BoxError;
+use futures_core::Stream;
+use serde::ser::{Error as _, Serialize, Serializer};
+
+use super::document::{self, Framing, List, write_json};
+
+/// Polls for the next item; `None` after the last one.
+pub(super) type Next<T> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send>;
+
+/// It was serialised by anything but [`write_json`].
+const OUTSIDE: &str = "a stream or a future can only be serialised into streamed JSON";
+/// A reference to it was serialised twice.
+const TAKEN: &str = "a stream or a future was serialised before: it can only be read once";
+
+/// A stream of items that stands where a `Vec<T>` could: in a [`StreamedJson`](super::StreamedJson) it becomes a JSON array.
+///
+/// It is also what [`Ndjson`](super::Ndjson), [`Csv`](super::Csv) and [`Sse`](super::Sse) are made of. The stream is not polled
+/// before the response's body is, and it is dropped with the body, or after its last item.
+///
+/// Serialised by anything else, such as [`serde_json::to_string`], it is an error, and so is serialising it twice. So it cannot
+/// stand in a `serde_json::json!` either, which panics then: a document without a type of its own can be a tuple or a map.
+pub struct Streamed<T>(Slot<T>);
+
+impl<T> Streamed<T> {
+    /// A stream that may fail.
+    ///
+    /// An error breaks the response off: it is never an item, and what follows it is never read. To see it on the server, look
+    /// at it on its way, for example with `TryStreamExt::inspect_err` of the crate futures-util.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowstream_encode::axum::Streamed;
+    /// let lines = stream::iter([Ok("one"), Ok("two"), Err("the file was truncated")]);
+    /// let lines: Streamed<&str> = Streamed::new(lines);
+    /// ```
+    pub fn new<E: Into<BoxError>>(stream: impl Stream<Item = Result<T, E>> + Send + 'static) -> Self {
+        let mut stream = Box::pin(stream);
+        Self(Slot::new(move |cx| {
+            let item = ready!(stream.as_mut().poll_next(cx));
+            Poll::Ready(item.map(|item| item.map_err(Into::into)))
+        }))
+    }
+
+    /// A stream that cannot fail. For one of `Result`s there is [`new`](Self::new): here, serde would write them as items.
+    pub fn infallible(stream: impl Stream<Item = T> + Send + 'static) -> Self {
+        let mut stream = Box::pin(stream);
+        Self(Slot::new(move |cx| stream.as_mut().poll_next(cx).map(|item| item.map(Ok))))
+    }
+
+    /// The stream; one that was serialised before fails.
+    pub(super) fn into_next(self) -> Next<T> {
+        match self.0.take() {
+            Some(next) => next,
+            None => Box::new(|_| Poll::Ready(Some(Err(TAKEN.into())))),
+        }
+    }
+}
+
+impl<T: Serialize + 'static> Serialize for Streamed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(Framing::Array, serializer)
+    }
+}
+
+impl<T> fmt::Debug for Streamed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Streamed").finish_non_exhaustive()
+    }
+}
+
+/// A value that a future gives, and that stands where a `T` could in a [`StreamedJson`](super::StreamedJson).
+///
+/// The future is polled when the body has come to its place: a count behind a stream can tell what the stream yielded.
+pub struct Awaited<T>(Slot<T>);
+
+impl<T> Awaited<T> {
+    /// A future that may fail, which breaks the response off.
+    pub fn new<E: Into<BoxError>>(future: impl Future<Output = Result<T, E>> + Send + 'static) -> Self {
+        let mut future = Some(Box::pin(future));
+        Self(Slot::new(move |cx| {
+            let Some(running) = &mut future else { return Poll::Ready(None) };
+            let value = ready!(running.as_mut().poll(cx));
+            future = None;
+            Poll::Ready(Some(value.map_err(Into::into)))
+        }))
+    }
+
+    /// A future that cannot fail. For one of a `Result` there is [`new`](Self::new): here, serde would write it as a value.
+    pub fn infallible(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self::new(async move { Ok::<_, BoxError>(future.await) })
+    }
+}
+
+impl<T: Serialize + 'static> Serialize for Awaited<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(Framing::Value, serializer)
+    }
+}
+
+impl<T> fmt::Debug for Awaited<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Awaited").finish_non_exhaustive()
+    }
+}
+
+/// What is polled, until it is taken. `Serialize` only lends it; behind a lock, structures with streams may be shared like
+/// others.
+struct Slot<T>(Mutex<Option<Next<T>>>);
+
+impl<T> Slot<T> {
+    fn new(next: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<T, BoxError>>> + Send + 'static) -> Self {
+        Self(Mutex::new(Some(Box::new(next))))
+    }
+
+    fn take(&self) -> Option<Next<T>> {
+        self.0.lock().ok()?.take()
+    }
+}
+
+impl<T: Serialize + 'static> Slot<T> {
+    fn serialize<S: Serializer>(&self, framing: Framing, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
+        let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;
+        let list = List::new(next, framing, move |item, out| write_json(item, raw, out));
+        document::stand_in(list, serializer)
+    }
+}

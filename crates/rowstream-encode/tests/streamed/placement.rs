@@ -1,0 +1,218 @@
+//! Where streams may stand, where they may not, and that nothing else is taken for one.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+
+use futures_util::stream;
+use rowstream_encode::axum::{Awaited, StreamError, Streamed, StreamedJson};
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::value::RawValue;
+
+use crate::client::fetch;
+
+fn numbers() -> Streamed<u32> {
+    Streamed::infallible(stream::iter([1, 2]))
+}
+
+/// What was wrong with a document.
+fn fault(document: impl Serialize) -> String {
+    let error: StreamError = StreamedJson::new(document).unwrap_err();
+    error.source().unwrap().to_string()
+}
+
+#[derive(Serialize)]
+struct Held<L> {
+    list: L,
+}
+
+#[derive(Serialize)]
+enum External<L> {
+    Newtype(L),
+    Tuple(L, u8),
+    Struct { list: L },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind")]
+enum Internal<L> {
+    Newtype(L),
+    Struct { list: L },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", content = "content")]
+enum Adjacent<L> {
+    Newtype(L),
+    Tuple(L, u8),
+    Struct { list: L },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Untagged<L> {
+    Newtype(L),
+    Tuple(L, u8),
+    Struct { list: L },
+}
+
+#[derive(Serialize)]
+struct Flat<L> {
+    before: u8,
+    #[serde(flatten)]
+    inner: L,
+    after: u8,
+}
+
+/// Everything that has a place for a list.
+#[derive(Serialize)]
+struct Everywhere<L> {
+    some: Option<L>,
+    none: Option<L>,
+    many: Vec<L>,
+    pair: (u8, L, L),
+    map: BTreeMap<&'static str, L>,
+    held: Box<Held<L>>,
+    external: [External<L>; 3],
+    internal: (Internal<Held<L>>, Internal<L>),
+    adjacent: [Adjacent<L>; 3],
+    untagged: [Untagged<L>; 3],
+    flat: Flat<Held<L>>,
+    flat_map: Flat<BTreeMap<&'static str, L>>,
+    flat_enum: Flat<External<L>>,
+    flat_tagged: Flat<Internal<L>>,
+}
+
+fn everywhere<L>(list: impl Fn() -> L) -> Everywhere<L> {
+    Everywhere {
+        some: Some(list()),
+        none: None,
+        many: vec![list(), list()],
+        pair: (7, list(), list()),
+        map: BTreeMap::from([("a", list()), ("b", list())]),
+        held: Box::new(Held { list: list() }),
+        external: [External::Newtype(list()), External::Tuple(list(), 7), External::Struct { list: list() }],
+        internal: (Internal::Newtype(Held { list: list() }), Internal::Struct { list: list() }),
+        adjacent: [Adjacent::Newtype(list()), Adjacent::Tuple(list(), 7), Adjacent::Struct { list: list() }],
+        untagged: [Untagged::Newtype(list()), Untagged::Tuple(list(), 7), Untagged::Struct { list: list() }],
+        flat: Flat { before: 1, inner: Held { list: list() }, after: 2 },
+        flat_map: Flat { before: 1, inner: BTreeMap::from([("a", list())]), after: 2 },
+        flat_enum: Flat { before: 1, inner: External::Newtype(list()), after: 2 },
+        flat_tagged: Flat { before: 1, inner: Internal::Struct { list: list() }, after: 2 },
+    }
+}
+
+#[tokio::test]
+async fn a_stream_may_stand_in_any_place() {
+    let expected = serde_json::to_string(&everywhere(|| vec![1, 2])).unwrap();
+    let reply = fetch(StreamedJson::new(everywhere(numbers)).unwrap()).await;
+    assert_eq!(reply.whole(), expected);
+}
+
+#[tokio::test]
+async fn a_value_may_stand_in_any_place() {
+    let expected = serde_json::to_string(&everywhere(|| "é\"")).unwrap();
+    let value = || Awaited::infallible(async { "é\"" });
+    let reply = fetch(StreamedJson::new(everywhere(value)).unwrap()).await;
+    assert_eq!(reply.whole(), expected);
+}
+
+/// serde keeps a copy of these to write it later, in which the placeholder would be lost.
+#[test]
+fn where_serde_buffers_is_no_place() {
+    let flat = |inner| Flat { before: 1, inner, after: 2 };
+    for fault in [
+        fault(flat(External::Tuple(numbers(), 7))),
+        fault(flat(External::Struct { list: numbers() })),
+        fault(Internal::Newtype(External::Tuple(numbers(), 7))),
+        fault(Internal::Newtype(External::Struct { list: numbers() })),
+    ] {
+        assert!(fault.starts_with("a stream cannot stand here"), "{fault}");
+    }
+}
+
+#[test]
+fn what_is_no_object_cannot_be_flattened_or_tagged() {
+    fault(Flat { before: 1, inner: numbers(), after: 2 });
+    fault(Internal::Newtype(numbers()));
+    fault(Flat { before: 1, inner: Awaited::infallible(async { Held { list: 1 } }), after: 2 });
+}
+
+/// Serialises its content by something else on the way.
+struct Detour<L>(L);
+
+impl<L: Serialize> Serialize for Detour<L> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = serde_json::to_value(&self.0).map_err(serde::ser::Error::custom)?;
+        json.serialize(serializer)
+    }
+}
+
+#[test]
+fn a_detour_is_no_place() {
+    let fault = fault(Held { list: Detour(numbers()) });
+    assert!(fault.starts_with("a stream cannot stand here"), "{fault}");
+}
+
+#[tokio::test]
+async fn only_a_streamed_document_can_hold_a_stream() {
+    let held = Held { list: numbers() };
+    let error = serde_json::to_string(&held).unwrap_err().to_string();
+    assert!(error.starts_with("a stream or a future can only be serialised in"), "{error}");
+    assert!(serde_json::to_value(&held).is_err());
+    // The stream is still there.
+    assert_eq!(fetch(StreamedJson::new(&held).unwrap()).await.whole(), r#"{"list":[1,2]}"#);
+    assert!(fault(&held).starts_with("a stream or a future was serialised before"));
+}
+
+#[test]
+fn one_stream_cannot_stand_twice() {
+    let numbers = numbers();
+    assert!(fault((&numbers, &numbers)).starts_with("a stream or a future was serialised before"));
+}
+
+/// Serialises a whole response within another one.
+struct Within(Streamed<u32>);
+
+impl Serialize for Within {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        drop(StreamedJson::new((numbers(), numbers())));
+        self.0.serialize(serializer)
+    }
+}
+
+#[tokio::test]
+async fn documents_do_not_mix() {
+    let reply = fetch(StreamedJson::new((numbers(), Within(numbers()), numbers())).unwrap()).await;
+    assert_eq!(reply.whole(), "[[1,2],[1,2],[1,2]]");
+}
+
+/// A type that does with serde what the raw JSON of `serde_json` does, which is how a placeholder is written.
+#[derive(Serialize)]
+#[serde(rename = "$serde_json::private::RawValue")]
+struct Forged {
+    #[serde(rename = "$serde_json::private::RawValue")]
+    json: String,
+}
+
+#[tokio::test]
+async fn nothing_that_reads_like_a_placeholder_is_one() {
+    let forged = || Forged { json: "null".to_owned() };
+    let raw = || RawValue::from_string("null".to_owned()).unwrap();
+    let json = serde_json::json!({"$serde_json::private::RawValue": "null", "null": [null, "null"]});
+    let document = (forged(), numbers(), raw(), &json, numbers(), (forged(), raw()), "null", numbers());
+    let expected = format!(r#"[null,[1,2],null,{json},[1,2],[null,null],"null",[1,2]]"#);
+    assert_eq!(fetch(StreamedJson::new(document).unwrap()).await.whole(), expected);
+    let items = Streamed::infallible(stream::iter([0, 1].map(|_| (raw(), numbers(), forged()))));
+    assert_eq!(
+        fetch(StreamedJson::new(items).unwrap()).await.whole(),
+        "[[null,[1,2],null],[null,[1,2],null]]"
+    );
+}
+
+#[tokio::test]
+async fn raw_json_is_written_as_it_is() {
+    let raw = RawValue::from_string("{ \"a\":\r\n1 }".to_owned()).unwrap();
+    let expected = serde_json::to_string(&(&raw, [1, 2])).unwrap();
+    assert_eq!(fetch(StreamedJson::new((raw, numbers())).unwrap()).await.whole(), expected);
+}
