@@ -84,10 +84,10 @@ async fn nothing_is_written_for_an_item_that_is_waited_for() {
     assert_eq!(next_chunk(&mut body), None);
 }
 
-/// Ten million items: each chunk is of bounded size, and holds all items that were pulled and not sent before.
+/// A million items: each chunk is of bounded size, and holds all items that were pulled and not sent before.
 #[tokio::test]
 async fn chunks_are_bounded_and_pull_what_they_hold() {
-    const ITEMS: usize = 10_000_000;
+    const ITEMS: usize = 1_000_000;
     let pulled = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&pulled);
     let items = stream::iter(0..ITEMS).inspect(move |_| {
@@ -97,7 +97,7 @@ async fn chunks_are_bounded_and_pull_what_they_hold() {
     let (mut sent, mut chunks) = (0, 0);
     while let Some(chunk) = next_chunk(&mut body) {
         let full = if chunks == 0 { 4 * 1024 } else { 32 * 1024 };
-        let longest = "9999999\n".len();
+        let longest = "999999\n".len();
         assert!(chunk.len() < full + longest, "{}", chunk.len());
         sent += chunk.iter().filter(|&&byte| byte == b'\n').count();
         assert!(chunk.len() >= full || sent == ITEMS);
@@ -105,7 +105,7 @@ async fn chunks_are_bounded_and_pull_what_they_hold() {
         chunks += 1;
     }
     assert_eq!(sent, ITEMS);
-    assert!(chunks > 2_000);
+    assert!(chunks > 200);
 }
 
 #[tokio::test]
