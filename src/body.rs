@@ -11,6 +11,11 @@
 //! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
 //!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
+//!
+//! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
+
+mod key;
+mod nest;
 
 use std::future::Future;
 use std::mem;
@@ -23,6 +28,7 @@ use http::StatusCode;
 use rowstream_encode::{Column, CsvEncoder, Format, RowEncoder, Shape};
 use tokio::time::Sleep;
 
+use self::nest::Nest;
 use crate::Error;
 use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
@@ -55,6 +61,8 @@ pub struct RowStream {
     session: Option<Session>,
     steps: std::vec::IntoIter<Step>,
     current: Option<Rows>,
+    /// In the place of `current` where statements are nested.
+    nest: Option<Box<Nest>>,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
     /// Where `chunk` is full.
@@ -71,12 +79,23 @@ pub struct RowStream {
 enum Step {
     Literal(Bytes),
     Rows(Rows),
+    Nest(Box<Nest>),
+    Count(Count),
+}
+
+/// The number of rows of a statement that was sent before.
+struct Count {
+    /// The statement's index in the endpoint.
+    statement: usize,
+    rows: u64,
 }
 
 /// The rows of one statement.
 struct Rows {
     /// The statement's place in the session.
     index: usize,
+    /// Its index in the endpoint.
+    statement: usize,
     name: String,
     args: Vec<usize>,
     cardinality: Cardinality,
@@ -105,9 +124,15 @@ impl RowStream {
         for piece in pieces {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(statement) => {
-                    Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?)
+                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
+                    let nest = Nest::prepare(endpoint, *root, format, &mut session, prepared(&steps));
+                    Step::Nest(Box::new(nest.await?))
                 }
+                Piece::Rows(statement) => {
+                    let rows = Rows::prepare(endpoint, *statement, format, &mut session, prepared(&steps));
+                    Step::Rows(rows.await?)
+                }
+                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
             });
         }
         clock.enter();
@@ -117,6 +142,7 @@ impl RowStream {
             session: Some(session),
             steps: steps.into_iter(),
             current: None,
+            nest: None,
             values,
             chunk: Vec::with_capacity(capacity),
             full: HELD,
@@ -161,7 +187,9 @@ impl RowStream {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.chunk.len() < self.full {
             let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
-                if !self.next_step() {
+                if self.nest.is_some() {
+                    ready!(self.poll_nest(cx))?;
+                } else if !self.next_step() {
                     break;
                 }
                 continue;
@@ -184,14 +212,45 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Encodes the next row of statements that are nested, or ends one of their lists.
+    fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (Some(nest), Some(session)) = (&mut self.nest, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
+            self.end_nest();
+        } else if self.full == HELD && nest.has_rows() {
+            self.full = FIRST_CHUNK;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn end_nest(&mut self) {
+        if let Some(nest) = self.nest.take() {
+            for (statement, rows) in nest.counts() {
+                self.note_count(statement, rows);
+            }
+            self.free_session();
+        }
+    }
+
     /// Goes on to the next piece of the body; false when there is none.
     fn next_step(&mut self) -> bool {
         match self.steps.next() {
             Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
             Some(Step::Rows(rows)) => self.execute(rows),
+            Some(Step::Nest(nest)) => self.execute_nest(nest),
+            Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
             None => return false,
         }
         true
+    }
+
+    fn execute_nest(&mut self, mut nest: Box<Nest>) {
+        if let Some(session) = &mut self.session {
+            nest.execute(session, &self.values, &mut self.chunk);
+        }
+        self.nest = Some(nest);
     }
 
     fn execute(&mut self, mut rows: Rows) {
@@ -209,11 +268,27 @@ impl RowStream {
             return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
         }
         rows.encoder.finish(&mut self.chunk);
-        self.rows += rows.encoder.rows();
-        if !self.steps.as_slice().iter().any(|step| matches!(step, Step::Rows(_))) {
+        self.note_count(rows.statement, rows.encoder.rows());
+        self.free_session();
+        Ok(())
+    }
+
+    /// A statement has ended, and had so many rows.
+    fn note_count(&mut self, ended: usize, rows: u64) {
+        self.rows += rows;
+        for step in self.steps.as_mut_slice() {
+            match step {
+                Step::Count(count) if count.statement == ended => count.rows = rows,
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the session back if no statement is left.
+    fn free_session(&mut self) {
+        if prepared(self.steps.as_slice()) == 0 {
             self.session = None;
         }
-        Ok(())
     }
 
     /// Ready when bytes wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of them did.
@@ -236,12 +311,13 @@ impl RowStream {
 
     /// Whether everything has been encoded: the chunk that came last was the last.
     pub fn is_done(&self) -> bool {
-        self.current.is_none() && self.steps.len() == 0
+        self.current.is_none() && self.nest.is_none() && self.steps.len() == 0
     }
 
     /// Rows encoded so far.
     pub fn rows(&self) -> u64 {
-        self.rows + self.current.as_ref().map_or(0, |rows| rows.encoder.rows())
+        let nested = || self.nest.as_ref().map_or(0, |nest| nest.counts().map(|(_, rows)| rows).sum::<u64>());
+        self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
     }
 
     /// Where the time went so far.
@@ -256,13 +332,15 @@ impl Rows {
         statement: usize,
         format: Format,
         session: &mut Session,
-        before: &[Step],
+        before: usize,
     ) -> Result<Self, Error> {
+        let index = statement;
         let statement = &endpoint.statements[statement];
         let columns = session.prepare(&statement.query).await?;
         statement.check_columns(&columns)?;
         Ok(Self {
-            index: before.iter().filter(|step| matches!(step, Step::Rows(_))).count(),
+            index: before,
+            statement: index,
             name: statement.name.clone(),
             args: statement.args.clone(),
             cardinality: statement.cardinality,
@@ -276,24 +354,41 @@ impl Rows {
     fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
             Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
-                Err(Error::endpoint(format!("statement `{}` must yield one row, and yields more", self.name)))
+                Err(Error::several_rows(&self.name))
             }
             _ => Ok(()),
         }
     }
 }
 
+/// The statements that the steps run, which were prepared for them in this order.
+fn prepared(steps: &[Step]) -> usize {
+    let statements = |step: &Step| match step {
+        Step::Literal(_) | Step::Count(_) => 0,
+        Step::Rows(_) => 1,
+        Step::Nest(nest) => nest.len(),
+    };
+    steps.iter().map(statements).sum()
+}
+
 /// What encodes the rows of one of the endpoint's statements.
 fn encoder(endpoint: &Endpoint, format: Format, cardinality: Cardinality, columns: &[Column]) -> Encoder {
-    let shape = match (format, cardinality) {
-        (Format::Csv, _) => return Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns)),
+    match shape(format, cardinality) {
+        Some(shape) => Encoder::Json(RowEncoder::new(shape, columns)),
+        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns)),
+    }
+}
+
+/// How rows stand in a body of JSON; `None` for other formats.
+fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
+    Some(match (format, cardinality) {
+        (Format::Csv, _) => return None,
         (Format::Ndjson, _) => Shape::Lines,
         (Format::JsonSeq, _) => Shape::Sequence,
         (Format::Json, Cardinality::Many) => Shape::Array,
         (Format::Json, Cardinality::One) => Shape::Object,
         (Format::Json, Cardinality::Value) => Shape::Scalar,
-    };
-    Encoder::Json(RowEncoder::new(shape, columns))
+    })
 }
 
 /// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
@@ -304,7 +399,8 @@ async fn begin(
     values: &[ParamValue],
 ) -> Result<(Session, Clock), Error> {
     let mut statements = pieces.iter().filter_map(Piece::statement);
-    let (first, more) = (statements.next(), statements.next().is_some());
+    let (first, second) = (statements.next(), statements.next());
+    let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
     if let (Some(first), false) = (first.map(|index| &endpoint.statements[index]), more)
         && first.cardinality != Cardinality::Many
     {

@@ -3,6 +3,7 @@
 //! What is here is what a response needs, read and checked; how files are read is in the modules below.
 
 pub(crate) mod csv;
+mod nesting;
 mod params;
 mod path;
 pub(crate) mod read;
@@ -68,15 +69,17 @@ impl Endpoint {
 pub enum Piece {
     /// JSON text of the template.
     Literal(Bytes),
-    /// Where the rows of statement `.0` stand.
+    /// Where the rows of statement `.0` stand, with those nested in them.
     Rows(usize),
+    /// Where the number of rows of statement `.0` stands; its rows stand before.
+    Count(usize),
 }
 
 impl Piece {
     /// The statement whose rows stand here.
     pub fn statement(&self) -> Option<usize> {
         match self {
-            Self::Literal(_) => None,
+            Self::Literal(_) | Self::Count(_) => None,
             Self::Rows(statement) => Some(*statement),
         }
     }
@@ -93,8 +96,21 @@ pub struct Statement {
     pub query: source::Statement,
     /// For each placeholder of the text, in order, the index of the parameter bound to it.
     pub args: Vec<usize>,
+    /// In whose rows its own stand, if in any.
+    pub nested: Option<Nested>,
     /// Where its text stands in the file.
     pub origin: Origin,
+}
+
+/// In whose rows the rows of a statement stand: as a list, a member under the statement's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nested {
+    /// The index of the other statement, which stands before this one.
+    pub parent: usize,
+    /// The columns that are the same in a row and in the row that it stands in: the statement's own, and the other's.
+    pub on: Vec<(String, String)>,
+    /// Where the file says so, in bytes.
+    pub offset: usize,
 }
 
 /// Where a statement's text came from, to turn a place that the database names into one that the user can find.

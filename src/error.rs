@@ -91,6 +91,11 @@ impl Error {
         Self::new("endpoint", StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
+    /// A statement that must yield one row yields a second one.
+    pub fn several_rows(statement: &str) -> Self {
+        Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
+    }
+
     /// Parameters that the request has wrong, each by its name and what is wrong with it: 400.
     pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
         // A request can make up any number of names; the message is for people.

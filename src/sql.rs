@@ -162,11 +162,22 @@ impl<'a> Rewriter<'a> {
     }
 }
 
+/// In whose rows the rows of a statement stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nesting {
+    /// The name of the other statement.
+    pub parent: String,
+    /// The columns that are the same in a row and in the row that it stands in: the statement's own, and the other's.
+    pub on: Vec<(String, String)>,
+}
+
 /// One statement of a text that holds several, or the only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Its name and how many rows it answers with; `None` before the first `-- name:` line.
     pub name: Option<(String, Cardinality)>,
+    /// In whose rows its own stand, if in any.
+    pub nesting: Option<Nesting>,
     /// Where its `-- name:` line begins, or its text when it has none, in bytes.
     pub offset: usize,
     /// Its text, without the `-- name:` line, in bytes of the whole.
@@ -180,7 +191,7 @@ impl Section {
     }
 }
 
-/// Cuts a text at its lines `-- name: NAME :many|:one|:value`. Text before the first of them is a section of its own if
+/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …]`. Text before the first of them is a section of its own if
 /// there is anything but blanks and comments in it, or if there are no such lines.
 ///
 /// # Errors
@@ -188,14 +199,15 @@ impl Section {
 pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     let mut sections = Vec::new();
-    let mut current = Section { name: None, offset: 0, range: 0..text.len() };
+    let mut current = Section { name: None, nesting: None, offset: 0, range: 0..text.len() };
     let mut empty = true;
     while let Some(token) = lexer.next()? {
         if token.kind == Kind::LineComment
             && begins_line(text, token.start)
-            && let Some(name) = marker(text, &token)?
+            && let Some((name, nesting)) = marker(text, &token)?
         {
-            let next = Section { name: Some(name), offset: token.start, range: token.end..text.len() };
+            let range = token.end..text.len();
+            let next = Section { name: Some(name), nesting, offset: token.start, range };
             current.range.end = token.start;
             let done = std::mem::replace(&mut current, next);
             if done.name.is_some() || !empty {
@@ -213,28 +225,109 @@ fn begins_line(text: &str, offset: usize) -> bool {
     text[line_start..offset].bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
+/// A statement's name, how many rows it answers with, and in whose rows these stand.
+type Marker = ((String, Cardinality), Option<Nesting>);
+
 /// What a comment `-- name: NAME :many` says; `None` when it is another comment.
-fn marker(text: &str, token: &Token) -> Result<Option<(String, Cardinality)>, SqlError> {
+fn marker(text: &str, token: &Token) -> Result<Option<Marker>, SqlError> {
     let comment = text[token.start..token.end].trim_start_matches('-').trim_start();
     let Some(rest) = comment.strip_prefix("name:") else { return Ok(None) };
-    let words: Vec<_> = rest.split_whitespace().collect();
-    let cardinality = |word: &str| match word {
+    let (name, rest) = split_word(rest);
+    let (word, rest) = split_word(rest);
+    let cardinality = cardinality(word).filter(|_| is_name(name)).ok_or_else(|| {
+        let hint =
+            "write `-- name: NAME :many`, `:one` or `:value`, NAME of ASCII letters, digits and underscores";
+        unreadable(token.start, hint)
+    })?;
+    let nesting = match rest.trim() {
+        "" => None,
+        rest => Some(nesting(rest).ok_or_else(|| {
+            let hint = "write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of \
+                        PARENT, and further pairs behind `and`";
+            unreadable(token.start, hint)
+        })?),
+    };
+    Ok(Some(((name.to_owned(), cardinality), nesting)))
+}
+
+/// The first word, and what follows it.
+fn split_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()))
+}
+
+fn unreadable(offset: usize, hint: &str) -> SqlError {
+    let message = "a line that begins with `-- name:` names a statement, and this one cannot be read";
+    SqlError::new(offset, message, Some(hint))
+}
+
+fn cardinality(word: &str) -> Option<Cardinality> {
+    match word {
         ":many" => Some(Cardinality::Many),
         ":one" => Some(Cardinality::One),
         ":value" => Some(Cardinality::Value),
         _ => None,
+    }
+}
+
+/// `nested in PARENT on COLUMN = COLUMN [and COLUMN = COLUMN]…`.
+fn nesting(text: &str) -> Option<Nesting> {
+    let words = words(text)?;
+    let (head, pairs) = words.split_at_checked(4)?;
+    let [(_, "nested"), (_, "in"), (Quoting::Bare, parent), (_, "on")] = head else { return None };
+    let pairs = pairs.split(|word| *word == (Quoting::Bare, "and"));
+    let pair = |pair: &[(Quoting, &str)]| match pair {
+        [(_, own), (Quoting::Bare, "="), (_, other)] => Some((column(own), column(other))),
+        _ => None,
     };
-    match words[..] {
-        [name, word] if is_name(name) && cardinality(word).is_some() => {
-            Ok(cardinality(word).map(|cardinality| (name.to_owned(), cardinality)))
+    let on = pairs.map(pair).collect::<Option<_>>()?;
+    is_name(parent).then(|| Nesting { parent: (*parent).to_owned(), on })
+}
+
+/// A column's name, in which a quote is written twice.
+fn column(quoted: &str) -> String {
+    quoted.replace("\"\"", "\"")
+}
+
+/// Whether a word stood in quotes, and means nothing but a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    Bare,
+    Quoted,
+}
+
+/// Words, `=`, and what stands between double quotes; `None` when a quote has no end.
+fn words(text: &str) -> Option<Vec<(Quoting, &str)>> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (quoting, word, behind) = match first {
+            '"' => {
+                let end = quote_end(&rest[1..])?;
+                (Quoting::Quoted, &rest[1..=end], &rest[end + 2..])
+            }
+            '=' => (Quoting::Bare, &rest[..1], &rest[1..]),
+            _ => {
+                let ends = |c: char| c.is_whitespace() || matches!(c, '=' | '"');
+                let end = rest.find(ends).unwrap_or(rest.len());
+                (Quoting::Bare, &rest[..end], &rest[end..])
+            }
+        };
+        words.push((quoting, word));
+        rest = behind.trim_start();
+    }
+    Some(words)
+}
+
+/// Where the first quote stands that is not written twice.
+fn quote_end(text: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let quote = from + text[from..].find('"')?;
+        if !text[quote + 1..].starts_with('"') {
+            return Some(quote);
         }
-        _ => Err(SqlError::new(
-            token.start,
-            "a line that begins with `-- name:` names a statement, and this one cannot be read",
-            Some(
-                "write `-- name: NAME :many`, `:one` or `:value`, NAME of ASCII letters, digits and underscores",
-            ),
-        )),
+        from = quote + 2;
     }
 }
 

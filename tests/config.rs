@@ -169,6 +169,7 @@ limit :maxEvents;
         .map(|piece| match piece {
             Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Piece::Rows(i) => format!("<{i}>"),
+            Piece::Count(i) => format!("<#{i}>"),
         })
         .collect();
     assert_eq!(body, [r#"{"events":"#, "<0>", r#","at":"2024-05-06"}"#]);
@@ -216,6 +217,23 @@ fn several_statements() {
     assert_eq!(endpoint.body[4], Piece::Literal(r#","price":"$5"}"#.into()));
     assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), 4));
     assert_eq!(endpoint.statements[1].origin.place(1), (7, 1));
+}
+
+#[test]
+fn nested_statements() {
+    let endpoint = endpoint(
+        "endpoints/authors.sql",
+        "-- name: authors :many\nselect 1;\n-- name: books :many nested in authors on author_id = id and \"a b\" = c\nselect 2;\n\
+         -- name: reviews :many nested in books on book = id\nselect 3;\n-- name: prizes :many nested in authors on a = b\nselect 4",
+    );
+    assert_eq!((&endpoint.body[..], endpoint.rows_statement()), (&[Piece::Rows(0)][..], Some(0)));
+    assert_eq!(endpoint.formats, [Format::Json, Format::Ndjson, Format::JsonSeq]);
+    let children = |statement| endpoint.children(statement).collect::<Vec<_>>();
+    assert_eq!([children(0), children(1), children(2), children(3)], [vec![1, 3], vec![2], vec![], vec![]]);
+    assert_eq!((endpoint.nest(0), endpoint.nest(1)), (vec![0, 1, 2, 3], vec![1, 2]));
+    let nested = endpoint.statements[1].nested.as_ref().unwrap();
+    let on = [("author_id".to_owned(), "id".to_owned()), ("a b".to_owned(), "c".to_owned())];
+    assert_eq!((nested.parent, &nested.on[..], nested.offset), (0, &on[..], 33));
 }
 
 #[test]
@@ -345,6 +363,58 @@ fn faults_of_endpoints() {
         (
             "/*formats=[\"ndjson\"]\nbody=[\"$a\",\"$b\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 1",
             "1:12: `ndjson` holds the rows of one list, and this endpoint has several",
+        ),
+        (
+            "-- name: a :many\nselect 1;\n-- name: b :many nested in c on x = y\nselect 2;\n-- name: d :many nested in d on x = y\nselect 3",
+            "3:1: `b` is nested in `c`, and no statement above has this name\n    hint: did you mean `a`?\n5:1: `d` is nested in `d`, and no statement above has this name\n    hint: did you mean `a`?",
+        ),
+        (
+            "-- name: a :many\nselect 1;\n-- name: b :one nested in a on x = y\nselect 2",
+            "3:1: `b` is nested in `a`, and is no list\n    hint: write `:many`",
+        ),
+        (
+            "-- name: a :value\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
+            "3:1: `b` is nested in `a`, which has no rows\n    hint: nest it in a `:many` or a `:one`",
+        ),
+        (
+            "-- name: a :many\nselect 1;\n-- name: b :many nested in a\nselect 2",
+            "3:1: a line that begins with `-- name:` names a statement, and this one cannot be read\n    hint: write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of PARENT, and further pairs behind `and`",
+        ),
+        (
+            "/*body=[\"$a\", \"$b\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
+            "1:15: `b` stands in the rows of `a`\n    hint: remove it from the body",
+        ),
+        (
+            "/*formats=[\"json\", \"csv\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
+            "1:20: `csv` holds no lists within rows, and this endpoint nests statements",
+        ),
+        (
+            "/*body=[\"$a\"]*/\n-- name: a :many\nselect 1;\n-- name: count :many\nselect 2",
+            "4:1: no statement can be named `count`: `$count` is reserved\n    hint: name it otherwise",
+        ),
+        (
+            "/*body=[\"$rows\", \"$next\"]*/ select 1",
+            "1:18: `$next` is reserved, and stands for nothing yet\n    hint: name the statement otherwise (the text itself is written `$$next`)",
+        ),
+        (
+            "/*body={n=\"$count\", rows=\"$rows\"}*/ select 1",
+            "1:11: `$count` stands before the rows that it counts\n    hint: put it behind `\"$rows\"`: a number of rows is known at their end",
+        ),
+        (
+            "/*body=[\"$count(b)\", \"$a\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
+            "1:9: `$count(b)` stands before the rows that it counts\n    hint: put it behind `\"$a\"`: a number of rows is known at their end",
+        ),
+        (
+            "/*body=[\"$a\", \"$b\", \"$count\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 2",
+            "1:21: `$count` does not say which list it counts\n    hint: write `$count(a)`",
+        ),
+        (
+            "/*body=[\"$a\", \"$count\"]*/\n-- name: a :one\nselect 1",
+            "1:15: `$count` counts the rows of a list, and the body has none\n    hint: remove it",
+        ),
+        (
+            "/*body=[\"$a\", \"$count(b)\"]*/\n-- name: a :many\nselect 1",
+            "1:15: `$count(b)` counts the rows of no list\n    hint: did you mean `a`?",
         ),
         (
             "/*path=\"/{id}\"*/ select :id",

@@ -575,6 +575,15 @@ async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &
     }
 }
 
+/// Lists within lists, of `rows` rows that are made one after the other.
+fn nested(rows: &str) -> String {
+    format!(
+        "-- name: a :many\nselect n, t from ({rows}) r where n % 100 = 0 order by n;
+         -- name: b :many nested in a on a = n\nselect n - n % 10 as a, n from ({rows}) r where n % 100 < 10 and n >= 100 order by n;
+         -- name: c :many nested in b on b = n\nselect n as b from ({rows}) r where n % 100 < 5 and n >= 100 order by n"
+    )
+}
+
 const TWO: &str = "/*\nbody = { a = \"$a\", b = \"$b\" }\n*/\n-- name: a :many\n";
 
 #[tokio::test]
@@ -582,10 +591,11 @@ async fn answers_of_postgresql_dropped_at_every_poll_free_everything() {
     let db = TestDb::new().await;
     let many = "select i as n, repeat('x', 100) as t from generate_series(1, 10000) i";
     let two = format!("{TWO}{many};\n-- name: b :one\nselect 1 as n");
+    let nested = nested(many);
+    let endpoints = [("many", many), ("two", &two[..]), ("nested", &nested)];
     for settings in ["pool = { max = 1 }", "pool = { max = 1 }\nfetch_rows = 1000"] {
         let source = source(&db.url(), settings);
-        drop_at_every_poll(&source, &[("many", many), ("two", &two)], &["/many", "/many.ndjson", "/two"])
-            .await;
+        drop_at_every_poll(&source, &endpoints, &["/many", "/many.ndjson", "/two", "/nested"]).await;
     }
     until_none_active(&db.client().await, Duration::from_secs(2)).await;
 }
@@ -595,8 +605,10 @@ async fn answers_of_sqlite_dropped_at_every_poll_free_everything() {
     let many = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 10000)
         select i as n, printf('%100d', i) as t from c";
     let two = format!("{TWO}{many};\n-- name: b :one\nselect 1 as n");
+    let nested = nested(many);
+    let endpoints = [("many", many), ("two", &two[..]), ("nested", &nested)];
     let source = source("sqlite:test.db", "pool = { max = 1 }");
-    drop_at_every_poll(&source, &[("many", many), ("two", &two)], &["/many", "/many.ndjson", "/two"]).await;
+    drop_at_every_poll(&source, &endpoints, &["/many", "/many.ndjson", "/two", "/nested"]).await;
 }
 
 /// A server that is told to end while a request waits in the pool's queue answers it, or breaks it off; it does not hang.

@@ -60,18 +60,41 @@ async fn connect(config: &SourceConfig) -> Result<Source, Error> {
 
 async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
     let mut faults = 0;
-    let mut text = describe(endpoint);
+    let mut results = Vec::new();
     for (index, statement) in endpoint.statements.iter().enumerate() {
-        match prepare(endpoint, index, source).await {
-            Ok(columns) => text.push_str(&describe_result(statement, &columns)),
-            Err(error) => {
-                faults += 1;
-                eprintln!("{}", fault(endpoint, statement, &error));
-            }
+        let prepared = prepare(endpoint, index, source).await;
+        if let Err(error) = &prepared {
+            faults += 1;
+            eprintln!("{}", fault(endpoint, statement, error));
+        }
+        results.push(prepared.ok());
+    }
+    for fault in nesting_faults(endpoint, &results) {
+        faults += 1;
+        eprintln!("{fault}");
+    }
+    let mut text = describe(endpoint);
+    for (root, statement) in endpoint.statements.iter().enumerate() {
+        if statement.nested.is_none() {
+            describe_nest(endpoint, &results, root, 1, &mut text);
         }
     }
     println!("{text}");
     faults
+}
+
+/// The columns of each statement that could be prepared.
+type Results = [Option<Vec<Column>>];
+
+/// Statements that are nested by columns that do not suit.
+fn nesting_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
+    let fault = |(index, statement): (usize, &Statement)| {
+        let nested = statement.nested.as_ref()?;
+        let (columns, parent) = (results[index].as_ref()?, results[nested.parent].as_ref()?);
+        let error = endpoint.join(index, columns, parent).err()?;
+        Some(fault_at(endpoint, statement, nested.offset, &error))
+    };
+    endpoint.statements.iter().enumerate().filter_map(fault).collect()
 }
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Vec<Column>, Error> {
@@ -87,6 +110,11 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<V
 /// The fault at its place in the endpoint's file, where the database told one.
 fn fault(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Fault {
     let offset = statement.origin.file_offset(error.position_offset().unwrap_or_default());
+    fault_at(endpoint, statement, offset, error)
+}
+
+/// The fault at a place in the endpoint's file, in bytes.
+fn fault_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Fault {
     let (line, column) = place(&statement.origin.text, offset);
     Fault {
         file: endpoint.file.clone(),
@@ -129,13 +157,27 @@ fn describe_param(param: &Param) -> String {
     format!("    {} {}{list} ({place}, {need})\n", param.name, param.kind.name())
 }
 
+/// A statement with its columns, and below it, further to the right, those that are nested in it.
+fn describe_nest(endpoint: &Endpoint, results: &Results, statement: usize, depth: usize, text: &mut String) {
+    if let Some(columns) = &results[statement] {
+        let _ = write!(text, "{:width$}", "", width = 4 * depth);
+        text.push_str(&describe_result(&endpoint.statements[statement], columns));
+    }
+    for child in endpoint.children(statement) {
+        describe_nest(endpoint, results, child, depth + 1, text);
+    }
+}
+
 fn describe_result(statement: &Statement, columns: &[Column]) -> String {
     let kind = match statement.cardinality {
         Cardinality::Many => ":many",
         Cardinality::One => ":one",
         Cardinality::Value => ":value",
     };
+    let pairs = statement.nested.iter().flat_map(|nested| &nested.on);
+    let pairs: Vec<_> = pairs.map(|(own, other)| format!("{own} = {other}")).collect();
+    let nested = if pairs.is_empty() { String::new() } else { format!(" nested on {}", pairs.join(" and ")) };
     let columns: Vec<_> =
         columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
-    format!("    {} {kind} -> {}\n", statement.name, columns.join(", "))
+    format!("{} {kind}{nested} -> {}\n", statement.name, columns.join(", "))
 }

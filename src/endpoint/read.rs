@@ -10,15 +10,18 @@ use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body};
 
 use super::params::{self, Declared};
-use super::{Authorization, Cardinality, Endpoint, Origin, Piece, Statement, csv, path};
+use super::{Authorization, Cardinality, Endpoint, Nested, Origin, Piece, Statement, csv, path};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
 use crate::source;
-use crate::sql::{self, Dialect, Section, Sql, SqlError};
+use crate::sql::{self, Dialect, Nesting, Section, Sql, SqlError};
 
 /// The name of a statement that has none.
 const ONLY: &str = "rows";
+
+/// Names that stand for something else than a statement behind a `$`, or will.
+const RESERVED: [&str; 3] = ["count", "next", "digest"];
 
 /// What endpoint files may refer to.
 pub(crate) struct Known<'a> {
@@ -155,7 +158,7 @@ impl SqlText {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].kind).collect();
         let query = source::Statement { sql: Arc::from(sql.text), types };
-        Statement { name, cardinality, query, args, origin }
+        Statement { name, cardinality, query, args, nested: None, origin }
     }
 }
 
@@ -304,8 +307,59 @@ impl Statements<'_> {
         if !named || statements.len() < sections.len() {
             return None;
         }
+        let nested = self.nest(&sections, &mut statements);
         self.check_used(&used);
-        Some(statements)
+        nested.then_some(statements)
+    }
+
+    /// Notes in whose rows those of each statement stand. Whether all of that is well.
+    fn nest(&self, sections: &[Section], statements: &mut [Statement]) -> bool {
+        let mut well = true;
+        for (i, section) in sections.iter().enumerate() {
+            if let Some(nesting) = &section.nesting {
+                let nested = self.nested(section, nesting, statements, i);
+                well &= nested.is_some();
+                statements[i].nested = nested;
+            }
+        }
+        well
+    }
+
+    /// In whose rows those of statement `i` stand.
+    fn nested(
+        &self,
+        section: &Section,
+        nesting: &Nesting,
+        statements: &[Statement],
+        i: usize,
+    ) -> Option<Nested> {
+        let (before, name) = (&statements[..i], &statements[i].name);
+        let (message, hint) = match before.iter().position(|statement| statement.name == nesting.parent) {
+            Some(parent) if statements[i].cardinality != Cardinality::Many => (
+                format!("`{name}` is nested in `{}`, and is no list", statements[parent].name),
+                "write `:many`".to_owned(),
+            ),
+            Some(parent) if statements[parent].cardinality == Cardinality::Value => (
+                format!("`{name}` is nested in `{}`, which has no rows", statements[parent].name),
+                "nest it in a `:many` or a `:one`".to_owned(),
+            ),
+            Some(parent) => {
+                return Some(Nested {
+                    parent,
+                    on: nesting.on.clone(),
+                    offset: self.text.offset(section.offset),
+                });
+            }
+            None => (
+                format!(
+                    "`{name}` is nested in {}, and no statement above has this name",
+                    shown(&nesting.parent)
+                ),
+                suggest("those above are", &nesting.parent, before.iter().map(|s| s.name.as_str())),
+            ),
+        };
+        self.file.fault(self.text.offset(section.offset), message, Some(hint));
+        None
     }
 
     fn fault(&self, start: usize, error: SqlError) {
@@ -319,6 +373,7 @@ impl Statements<'_> {
             let first = sections[..i].iter().find(|other| other.name_text() == section.name_text());
             match (section.name_text(), first) {
                 (Some(name), Some(first)) => self.named_twice(name, section, first),
+                (Some(name), None) if RESERVED.contains(&name) => self.reserved(name, section),
                 (None, _) if sections.len() > 1 => self.unnamed(section),
                 _ => continue,
             }
@@ -332,6 +387,11 @@ impl Statements<'_> {
         let hint = format!("the first is on line {line}: rename one of them");
         let message = format!("two statements are named `{name}`");
         self.file.fault(self.text.offset(section.offset), message, Some(hint));
+    }
+
+    fn reserved(&self, name: &str, section: &Section) {
+        let message = format!("no statement can be named `{name}`: `${name}` is reserved");
+        self.file.fault(self.text.offset(section.offset), message, Some("name it otherwise".to_owned()));
     }
 
     fn unnamed(&self, section: &Section) {
@@ -395,12 +455,13 @@ fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
     }
 }
 
-/// The body of an endpoint that gives none: the rows of its only statement.
+/// The body of an endpoint that gives none: the rows of the only statement that stands in no other's.
 fn default_body(file: File<'_>, statements: &[Statement]) -> Option<Vec<Piece>> {
-    if statements.len() == 1 {
-        return Some(vec![Piece::Rows(0)]);
+    let roots: Vec<_> = (0..statements.len()).filter(|&i| statements[i].nested.is_none()).collect();
+    if let [root] = roots[..] {
+        return Some(vec![Piece::Rows(root)]);
     }
-    let example: Vec<_> = statements.iter().map(|s| format!("{0} = \"${0}\"", s.name)).collect();
+    let example: Vec<_> = roots.iter().map(|&i| format!("{0} = \"${0}\"", statements[i].name)).collect();
     let hint = format!("say where they stand: `body = {{ {} }}`", example.join(", "));
     file.fault(0, "`body` is missing, and there are several statements", Some(hint));
     None
@@ -408,6 +469,7 @@ fn default_body(file: File<'_>, statements: &[Statement]) -> Option<Vec<Piece>> 
 
 /// The body, with every statement in one place of it.
 fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statement]) -> Option<Vec<Piece>> {
+    let placeholders: Vec<_> = body.placeholders().map(str::to_owned).collect();
     let mut pieces = Vec::new();
     for segment in body.segments {
         pieces.push(match segment {
@@ -415,6 +477,10 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
             Segment::Placeholder(name) => {
                 let offset = value.find(|text| text.strip_prefix('$') == Some(&name));
                 Piece::Rows(placed(file, offset, &name, statements, &pieces)?)
+            }
+            Segment::Count(name) => {
+                let counts = Counts { file, statements, before: &pieces, placeholders: &placeholders };
+                Piece::Count(counts.read(value, name.as_deref())?)
             }
         });
     }
@@ -436,7 +502,7 @@ fn read_template(value: &Value<'_>) -> Option<Body> {
 
 /// Whether a text of a body begins with a dollar that is neither a placeholder's nor doubled.
 fn is_no_placeholder(text: &str) -> bool {
-    text.strip_prefix('$').is_some_and(|rest| !rest.starts_with('$') && !sql::is_name(rest))
+    text.starts_with('$') && Body::new(&text.into()).is_err()
 }
 
 /// The statement of a placeholder.
@@ -447,6 +513,11 @@ fn placed(
     statements: &[Statement],
     before: &[Piece],
 ) -> Option<usize> {
+    if RESERVED.contains(&name) {
+        let hint = format!("name the statement otherwise (the text itself is written `$${name}`)");
+        file.fault(offset, format!("`${name}` is reserved, and stands for nothing yet"), Some(hint));
+        return None;
+    }
     let Some(index) = statements.iter().position(|statement| statement.name == name) else {
         let near = suggest("the statements are", name, statements.iter().map(|s| s.name.as_str()));
         let hint = format!("{near} (the text itself is written `$${name}`)");
@@ -458,12 +529,91 @@ fn placed(
         file.fault(offset, format!("`${name}` stands twice in the body"), Some(hint));
         return None;
     }
+    if let Some(nested) = &statements[index].nested {
+        let message = format!("`{name}` stands in the rows of `{}`", statements[nested.parent].name);
+        file.fault(offset, message, Some("remove it from the body".to_owned()));
+        return None;
+    }
     Some(index)
+}
+
+/// Finds out whose rows `$count` and `$count(name)` count.
+struct Counts<'a> {
+    file: File<'a>,
+    statements: &'a [Statement],
+    /// What stands before it in the body.
+    before: &'a [Piece],
+    /// The statements that the body places.
+    placeholders: &'a [String],
+}
+
+impl Counts<'_> {
+    fn read(&self, value: &Value<'_>, name: Option<&str>) -> Option<usize> {
+        let shown = name.map_or("$count".to_owned(), |name| format!("$count({name})"));
+        let offset = value.find(|text| text == shown);
+        match name.map_or_else(|| self.only_list(), |name| self.list(name)) {
+            Ok(list) if self.is_before(list) => Some(list),
+            Ok(list) => {
+                let name = &self.statements[self.root(list)].name;
+                let hint = format!("put it behind `\"${name}\"`: a number of rows is known at their end");
+                self.file.fault(
+                    offset,
+                    format!("`{shown}` stands before the rows that it counts"),
+                    Some(hint),
+                );
+                None
+            }
+            Err((message, hint)) => {
+                self.file.fault(offset, format!("`{shown}` {message}"), Some(hint));
+                None
+            }
+        }
+    }
+
+    /// The only list that the body places, or what is wrong with that.
+    fn only_list(&self) -> Result<usize, (String, String)> {
+        let placed = |i: &usize| {
+            let statement = &self.statements[*i];
+            statement.cardinality == Cardinality::Many && self.placeholders.contains(&statement.name)
+        };
+        let lists: Vec<_> = (0..self.statements.len()).filter(placed).collect();
+        match lists[..] {
+            [list] => Ok(list),
+            [] => {
+                Err(("counts the rows of a list, and the body has none".to_owned(), "remove it".to_owned()))
+            }
+            [first, ..] => Err((
+                "does not say which list it counts".to_owned(),
+                format!("write `$count({})`", self.statements[first].name),
+            )),
+        }
+    }
+
+    fn list(&self, name: &str) -> Result<usize, (String, String)> {
+        let lists = || self.statements.iter().filter(|statement| statement.cardinality == Cardinality::Many);
+        let index = self.statements.iter().position(|statement| statement.name == name);
+        index.filter(|&index| self.statements[index].cardinality == Cardinality::Many).ok_or_else(|| {
+            let hint = suggest("the lists are", name, lists().map(|s| s.name.as_str()).collect::<Vec<_>>());
+            ("counts the rows of no list".to_owned(), hint)
+        })
+    }
+
+    /// The statement in whose rows, or in those within them, the rows of `statement` stand; else itself.
+    fn root(&self, mut statement: usize) -> usize {
+        while let Some(nested) = &self.statements[statement].nested {
+            statement = nested.parent;
+        }
+        statement
+    }
+
+    fn is_before(&self, list: usize) -> bool {
+        self.before.iter().any(|piece| piece.statement() == Some(self.root(list)))
+    }
 }
 
 fn check_placed(value: &Value<'_>, statements: &[Statement], pieces: &[Piece]) {
     for (i, statement) in statements.iter().enumerate() {
-        if !pieces.iter().any(|piece| piece.statement() == Some(i)) {
+        if statement.nested.is_none() && !pieces.iter().any(|piece| piece.statement() == Some(i)) {
             let name = &statement.name;
             let hint = format!("put `\"${name}\"` where its rows belong, or remove the statement");
             value.fault_with(format!("the body has no place for the statement `{name}`"), hint);
@@ -495,22 +645,31 @@ fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
 
 /// The formats that were listed; one that cannot carry the endpoint is a fault.
 fn carried_formats(listed: &[(Format, Value<'_>)], endpoint: &Endpoint) -> Vec<Format> {
-    for (format, item) in listed.iter().filter(|(format, _)| !carries(*format, endpoint)) {
-        let message =
-            format!("`{}` holds the rows of one list, and this endpoint has several", format.name());
-        item.fault(message);
+    for (format, item) in listed {
+        if let Some(reason) = reason_not_to_carry(*format, endpoint) {
+            item.fault(format!("`{}` {reason}", format.name()));
+        }
     }
     listed.iter().map(|(format, _)| *format).collect()
 }
 
 /// All formats that can carry an endpoint.
 fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
-    Format::ALL.into_iter().filter(|format| carries(*format, endpoint)).collect()
+    let carried = |format: &Format| reason_not_to_carry(*format, endpoint).is_none();
+    Format::ALL.into_iter().filter(carried).collect()
 }
 
-/// Whether a format can carry an endpoint: all but JSON hold the rows of one statement and nothing else.
-fn carries(format: Format, endpoint: &Endpoint) -> bool {
-    format == Format::Json || endpoint.rows_statement().is_some()
+/// Why a format cannot carry an endpoint: all but JSON hold the rows of one statement and nothing else, and tables have no lists in
+/// their rows.
+fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static str> {
+    match (format, endpoint.rows_statement()) {
+        (Format::Json, _) => None,
+        (_, None) => Some("holds the rows of one list, and this endpoint has several"),
+        (Format::Csv, Some(rows)) if endpoint.children(rows).next().is_some() => {
+            Some("holds no lists within rows, and this endpoint nests statements")
+        }
+        (Format::Ndjson | Format::JsonSeq | Format::Csv, Some(_)) => None,
+    }
 }
 
 #[cfg(test)]

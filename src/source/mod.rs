@@ -8,6 +8,9 @@
 //! 3. [`Session::execute`] starts one of them, and does no I/O;
 //! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
 //!
+//! Or statements that are read by turns: [`Session::execute_together`] in place of 3, and in place of 4 [`Session::poll_row_of`]
+//! until each of them has yielded no row.
+//!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
 //! acquired with a snapshot read the same state of the data.
@@ -128,6 +131,34 @@ impl Session {
             Self::Postgres(session) => session.execute(index, args),
             Self::Answer(_) => {}
             Self::Sqlite(session) => session.execute(index, args),
+        }
+    }
+
+    /// Starts several prepared statements at once, each by its index and arguments, of a session that was acquired with
+    /// [`Snapshot::Transaction`]. Does no I/O, as [`Session::execute`].
+    pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        match self {
+            Self::Postgres(session) => session.execute_together(runs),
+            Self::Answer(_) => {}
+            Self::Sqlite(session) => session.execute_together(runs),
+        }
+    }
+
+    /// The next row of the statement that was the `which`th of [`Session::execute_together`], lent until the next call; `None` after
+    /// its last one, and from then on. Rows of the others that come meanwhile are held, a portion of each at most.
+    ///
+    /// # Errors
+    /// One of the statements failed, or the connection did. Nothing may be polled after an error.
+    #[inline]
+    pub fn poll_row_of(
+        &mut self,
+        which: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Row<'_>>, Error>> {
+        match self {
+            Self::Postgres(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Postgres)),
+            Self::Answer(_) => Poll::Ready(Err(Error::protocol("a look-up has one statement"))),
+            Self::Sqlite(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Sqlite)),
         }
     }
 

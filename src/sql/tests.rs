@@ -202,12 +202,45 @@ fn names_that_cannot_be_read_are_errors() {
         "-- name:",
         "-- name: a :exec",
         "-- name: a-b :many",
-        "-- name: a :many nested in b on a = b",
         "-- name: 1 :many",
+        "-- name: a :many nested",
+        "-- name: a :many nested in b",
+        "-- name: a :many nested in b on",
+        "-- name: a :many nested in b on a",
+        "-- name: a :many nested in b on a =",
+        "-- name: a :many nested in b on a == b",
+        "-- name: a :many nested in b on a = b and",
+        "-- name: a :many nested in b on a = b, c = d",
+        "-- name: a :many nested in b on a = b c = d",
+        "-- name: a :many nested in b-c on a = b",
+        "-- name: a :many nested in \"b\" on a = b",
+        "-- name: a :many nested in b on \"a = b",
+        "-- name: a :many nested under b on a = b",
     ] {
         let error = sections(&format!("  {line}\nselect 1"), Postgres).expect_err(line);
         assert_eq!(error.offset, 2, "{line}");
     }
+}
+
+#[test]
+fn a_name_tells_in_whose_rows_a_statement_stands() {
+    for (line, parent, on) in [
+        ("-- name: a :many nested in b on x = y", "b", &[("x", "y")][..]),
+        (
+            "--name:  a  :many  nested in b_1 on x=y  and  \"no\"\"x\"=\"and\"",
+            "b_1",
+            &[("x", "y"), ("no\"x", "and")],
+        ),
+        ("-- name: a :many nested in b on \"a b\" = é and u.v = \"\"", "b", &[("a b", "é"), ("u.v", "")]),
+        ("-- name: nested :one nested in on on on = nested", "on", &[("on", "nested")]),
+    ] {
+        let found = sections(&format!("{line}\nselect 1"), Postgres)
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
+        let nesting = found[0].nesting.as_ref().expect(line);
+        let columns: Vec<_> = nesting.on.iter().map(|(own, other)| (own.as_str(), other.as_str())).collect();
+        assert_eq!((nesting.parent.as_str(), &columns[..]), (parent, on), "{line}");
+    }
+    assert_eq!(sections("-- name: a :many\nselect 1", Postgres).unwrap()[0].nesting, None);
 }
 
 /// A text that is quoted from its first to its last character, whatever stands inside.

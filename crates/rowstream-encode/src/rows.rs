@@ -33,10 +33,15 @@ pub enum Shape {
     Lines,
     /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind it.
     Sequence,
+    /// The objects of a list that has lists in its rows, or is one: left open, and with nothing between them. What stands
+    /// around them is a [`ListEncoder`](crate::ListEncoder)'s.
+    Part,
+    /// The same within a line, which has no raw line break.
+    LinePart,
 }
 
 /// What begins a text of a sequence; it cannot occur in JSON.
-const RECORD_SEPARATOR: u8 = 0x1e;
+pub(crate) const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Writes the rows of one statement as JSON.
 ///
@@ -70,7 +75,7 @@ fn keys(shape: Shape, columns: &[Column]) -> Vec<Prefix> {
 fn opening(shape: Shape) -> &'static [u8] {
     match shape {
         Shape::Sequence => &[RECORD_SEPARATOR, b'{'],
-        Shape::Array | Shape::Object | Shape::Scalar | Shape::Lines => b"{",
+        Shape::Array | Shape::Object | Shape::Scalar | Shape::Lines | Shape::Part | Shape::LinePart => b"{",
     }
 }
 
@@ -78,8 +83,8 @@ impl RowEncoder {
     /// An encoder for rows of `columns`; the keys are escaped here, once.
     pub fn new(shape: Shape, columns: &[Column]) -> Self {
         let keys = match shape {
-            Shape::Array | Shape::Object | Shape::Lines | Shape::Sequence => keys(shape, columns),
             Shape::Scalar => columns.iter().take(1).map(|_| Prefix::new(b"")).collect(),
+            _ => keys(shape, columns),
         };
         Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
     }
@@ -105,7 +110,9 @@ impl RowEncoder {
     #[cold]
     fn write_empty_row(&self, out: &mut Vec<u8>) {
         match self.shape {
-            Shape::Array | Shape::Lines | Shape::Sequence => out.extend_from_slice(opening(self.shape)),
+            Shape::Array | Shape::Lines | Shape::Sequence | Shape::Part | Shape::LinePart => {
+                out.extend_from_slice(opening(self.shape));
+            }
             Shape::Object if self.rows == 1 => out.push(b'{'),
             Shape::Scalar if self.rows == 1 => out.extend_from_slice(b"null"),
             Shape::Object | Shape::Scalar => {}
@@ -117,7 +124,7 @@ impl RowEncoder {
         match self.shape {
             Shape::Array => out.push(b']'),
             Shape::Object | Shape::Scalar if self.rows == 0 => out.extend_from_slice(b"null"),
-            Shape::Object | Shape::Scalar | Shape::Lines | Shape::Sequence => {}
+            _ => {}
         }
     }
 }
@@ -131,7 +138,7 @@ impl RowWriter for RowEncoder {
             match self.shape {
                 Shape::Array => out.push(b','),
                 Shape::Object | Shape::Scalar => self.column = self.keys.len(),
-                Shape::Lines | Shape::Sequence => {}
+                Shape::Lines | Shape::Sequence | Shape::Part | Shape::LinePart => {}
             }
         }
     }
@@ -143,7 +150,9 @@ impl RowWriter for RowEncoder {
         self.column += 1;
         let slot = key.append(out);
         match value {
-            Value::Json(text) if self.shape == Shape::Lines => json::write_json_in_line(text, slot.release()),
+            Value::Json(text) if matches!(self.shape, Shape::Lines | Shape::LinePart) => {
+                json::write_json_in_line(text, slot.release());
+            }
             value => json::write_next_value(value, &mut self.last_hour, slot),
         }
     }
@@ -157,7 +166,7 @@ impl RowWriter for RowEncoder {
             Shape::Lines | Shape::Sequence => out.extend_from_slice(b"}\n"),
             Shape::Array => out.push(b'}'),
             Shape::Object if self.rows == 1 => out.push(b'}'),
-            Shape::Object | Shape::Scalar => {}
+            Shape::Object | Shape::Scalar | Shape::Part | Shape::LinePart => {}
         }
     }
 }
@@ -206,6 +215,9 @@ mod tests {
             (lines, &[ROW, NULLS], "{\"a\":1,\"b\":\"x\"}\n{\"a\":null,\"b\":null}\n"),
             (sequence, &[], ""),
             (sequence, &[ROW, NULLS], "\u{1e}{\"a\":1,\"b\":\"x\"}\n\u{1e}{\"a\":null,\"b\":null}\n"),
+            (Shape::Part, &[], ""),
+            (Shape::Part, &[ROW, NULLS], r#"{"a":1,"b":"x"{"a":null,"b":null"#),
+            (Shape::LinePart, &[ROW], r#"{"a":1,"b":"x""#),
         ] {
             assert_eq!(encode(shape, &["a", "b"], rows), expected, "{shape:?} {rows:?}");
         }
@@ -240,6 +252,8 @@ mod tests {
     fn a_line_has_no_raw_line_break() {
         let row = &[Value::Json("[1,\r\n2]"), Value::Text("\n")];
         assert_eq!(encode(Shape::Lines, &["a", "b\n"], &[row]), "{\"a\":[1,  2],\"b\\n\":\"\\n\"}\n");
+        assert_eq!(encode(Shape::LinePart, &["a"], &[row]), "{\"a\":[1,  2]");
         assert_eq!(encode(Shape::Array, &["a"], &[row]), "[{\"a\":[1,\r\n2]}]");
+        assert_eq!(encode(Shape::Part, &["a"], &[row]), "{\"a\":[1,\r\n2]");
     }
 }

@@ -14,12 +14,14 @@ pub enum Segment {
     Literal(Vec<u8>),
     /// The name of the statement whose rows stand here.
     Placeholder(String),
+    /// Here stands the number of rows of the statement of this name, or of the only list.
+    Count(Option<String>),
 }
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder. A string that begins with `$$` stands for itself without the
-/// first `$`. Every other string, and every key, stands for itself.
+/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows. A string that
+/// begins with `$$` stands for itself without the first `$`. Every other string, and every key, stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order; no two literals are neighbours.
@@ -47,7 +49,7 @@ impl Template {
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name.as_str()),
-            Segment::Literal(_) => None,
+            Segment::Literal(_) | Segment::Count(_) => None,
         })
     }
 
@@ -67,8 +69,10 @@ impl Template {
         match string.strip_prefix('$') {
             None => escape::write_string(string, self.literal()),
             Some(escaped) if escaped.starts_with('$') => escape::write_string(escaped, self.literal()),
-            Some(name) if is_name(name) => self.segments.push(Segment::Placeholder(name.to_owned())),
-            Some(_) => return Err(TemplateError { string: string.to_owned() }),
+            Some(name) => match placeholder(name) {
+                Some(segment) => self.segments.push(segment),
+                None => return Err(TemplateError { string: string.to_owned() }),
+            },
         }
         Ok(())
     }
@@ -112,6 +116,19 @@ impl Template {
     }
 }
 
+/// What stands behind the `$` of a placeholder: `name`, `count` or `count(name)`.
+fn placeholder(text: &str) -> Option<Segment> {
+    if text == "count" {
+        return Some(Segment::Count(None));
+    }
+    let counted = text.strip_prefix("count(").and_then(|rest| rest.strip_suffix(')'));
+    let name = counted.unwrap_or(text);
+    is_name(name).then(|| match counted {
+        Some(name) => Segment::Count(Some(name.to_owned())),
+        None => Segment::Placeholder(name.to_owned()),
+    })
+}
+
 /// Whether `name` can name a statement: an ASCII letter or underscore, then letters, digits and underscores.
 fn is_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -150,6 +167,7 @@ mod tests {
         let segment = |segment: &Segment| match segment {
             Segment::Literal(bytes) => String::from_utf8(bytes.clone()).unwrap(),
             Segment::Placeholder(name) => format!("<{name}>"),
+            Segment::Count(name) => format!("<#{}>", name.as_deref().unwrap_or_default()),
         };
         template.segments.iter().map(segment).collect()
     }
@@ -172,6 +190,7 @@ mod tests {
             (json!([]), "[]"),
             (json!({}), "{}"),
             (json!(["$$", "$$rows", "$$$x", "a$b", ""]), r#"["$","$rows","$$x","a$b",""]"#),
+            (json!(["$a", "$count", "$count(a)", "$counts"]), "[<a>,<#>,<#a>,<counts>]"),
             (json!({"a\"\n": "\u{1}é"}), r#"{"a\"\n":"\u0001é"}"#),
         ] {
             assert_eq!(cut(&body), expected);
@@ -187,7 +206,20 @@ mod tests {
 
     #[test]
     fn refuses_what_is_neither_placeholder_nor_escaped() {
-        for string in ["$", "$5", "$a b", "$a-b", "$é", "$aé", "$a$", "$a\n"] {
+        for string in [
+            "$",
+            "$5",
+            "$a b",
+            "$a-b",
+            "$é",
+            "$aé",
+            "$a$",
+            "$a\n",
+            "$count()",
+            "$count(1)",
+            "$count(a",
+            "$next(a)",
+        ] {
             let error = Template::new(&json!([{"x": string}])).unwrap_err();
             assert_eq!(error.string(), string);
             let message = error.to_string();

@@ -200,6 +200,8 @@ fn restored(segment: &Segment) -> Vec<u8> {
     match segment {
         Segment::Literal(bytes) => bytes.clone(),
         Segment::Placeholder(name) => format!("\"${name}\"").into_bytes(),
+        Segment::Count(None) => b"\"$count\"".to_vec(),
+        Segment::Count(Some(name)) => format!("\"$count({name})\"").into_bytes(),
     }
 }
 

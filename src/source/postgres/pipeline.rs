@@ -261,7 +261,7 @@ fn write(
             .map_err(unsendable)?;
         frontend::describe(b'S', name, messages).map_err(unsendable)?;
     }
-    bind(name, &statement.decoders, args, messages)?;
+    bind("", name, &statement.decoders, args, messages)?;
     frontend::execute("", MAX_ROWS, messages).map_err(unsendable)
 }
 

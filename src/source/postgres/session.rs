@@ -19,6 +19,8 @@
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
 
+mod portals;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -31,6 +33,7 @@ use postgres_protocol::message::frontend;
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
+use self::portals::Portals;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
@@ -41,6 +44,9 @@ use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::Place;
 use crate::source::{Snapshot, Statement};
+
+/// All statements of a response read one snapshot, and write nothing.
+const BEGIN: &str = "begin isolation level repeatable read, read only";
 
 /// How long a connection may take to become ready again after its response was dropped; then it is closed.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
@@ -69,6 +75,8 @@ pub struct Session {
     broken: bool,
     /// What failed in `execute`, which has nobody to tell it to.
     failed: Option<Error>,
+    /// The statements that are read by turns.
+    portals: Portals,
     /// Arrays become JSON here, one at a time.
     scratch: Vec<u8>,
 }
@@ -96,6 +104,7 @@ impl Session {
             in_transaction: false,
             broken: false,
             failed: None,
+            portals: Portals::default(),
             scratch: Vec::new(),
         }
     }
@@ -230,10 +239,9 @@ impl Session {
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         if begin {
-            frontend::query("begin isolation level repeatable read, read only", &mut messages)
-                .map_err(unsendable)?;
+            frontend::query(BEGIN, &mut messages).map_err(unsendable)?;
         }
-        bind(&prepared.name, &prepared.decoders, args, &mut messages)?;
+        bind("", &prepared.name, &prepared.decoders, args, &mut messages)?;
         frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
         frontend::sync(&mut messages);
         write.unsplit(messages);
@@ -472,8 +480,9 @@ impl Connection {
     }
 }
 
-/// Binds the statement `name` to the unnamed portal.
+/// Binds the statement `name` to `portal`; the unnamed one is "".
 pub(super) fn bind(
+    portal: &str,
     name: &str,
     decoders: &[Decoder],
     args: &[&ParamValue],
@@ -487,7 +496,7 @@ pub(super) fn bind(
         }
         None => Ok(IsNull::Yes),
     };
-    frontend::bind("", name, [], args.iter().copied(), argument, result_formats, write)
+    frontend::bind(portal, name, [], args.iter().copied(), argument, result_formats, write)
         .map_err(|_| Error::endpoint("the arguments are too long for one message"))
 }
 

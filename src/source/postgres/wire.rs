@@ -95,6 +95,11 @@ impl Wire {
         Ok(Self { socket: self.socket.move_here()?, ..self })
     }
 
+    /// The longest message taken, in bytes.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// The next message, consumed; its body can be read until the next poll.
     ///
     /// # Errors

@@ -86,8 +86,10 @@ struct Filling {
     rows: Vec<u8>,
     /// Bytes at which the batch is handed over.
     enough: usize,
-    /// When the first row of the batch was there.
+    /// When the first row of the batch, or of the portion, was there.
     since: Instant,
+    /// Whether the portion has been open for long.
+    late: bool,
     /// When the statement has run too long.
     deadline: Option<Instant>,
     expired: bool,
@@ -114,6 +116,49 @@ pub(super) fn start(settings: &Settings) -> Run<'_> {
 #[inline]
 pub(super) fn push(rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
     FILLING.with_borrow_mut(|filling| filling.push(rows, limit))
+}
+
+/// A portion of the rows of one of several statements, which the session waits for. It ends when it is full, or, as rows come slowly,
+/// when it has been open for [`PATIENCE`].
+pub(super) struct Portion {
+    /// The rows, packed (see `batch.rs`).
+    pub(super) rows: Vec<u8>,
+    enough: usize,
+}
+
+impl Portion {
+    /// An empty portion in `rows`, of a statement whose last one was full at `before` bytes; `None` for its first.
+    pub(super) fn new(mut rows: Vec<u8>, before: Option<usize>) -> Self {
+        let enough = before.map_or(FIRST, |before| (2 * before).min(SMALL));
+        rows.clear();
+        // A huge row that was in it must not stay in memory.
+        rows.shrink_to(enough + SLACK);
+        Self { rows, enough }
+    }
+
+    /// The bytes at which it is full.
+    pub(super) fn enough(&self) -> usize {
+        self.enough
+    }
+
+    /// Adds the row that `rows` is at, of at most `limit` bytes. Whether there is room and time for another.
+    #[inline]
+    pub(super) fn push(&mut self, rows: &Rows<'_>, limit: usize) -> Result<bool, Error> {
+        if self.rows.is_empty() {
+            FILLING.with_borrow_mut(Filling::open_portion);
+        }
+        batch::push_row(rows, limit, &mut self.rows)?;
+        Ok(self.rows.len() < self.enough && !FILLING.with_borrow(|filling| filling.late))
+    }
+}
+
+/// Lets the statements that run have so much more time: they waited for the session.
+pub(super) fn postpone(waited: Duration) {
+    FILLING.with_borrow_mut(|filling| {
+        if let Some(deadline) = &mut filling.deadline {
+            *deadline += waited;
+        }
+    });
 }
 
 /// Hands over what is left, with how the statement ended.
@@ -161,6 +206,7 @@ impl Filling {
             rows: Vec::new(),
             enough: FIRST,
             since: now,
+            late: false,
             deadline: None,
             expired: false,
             busy_until: now,
@@ -180,6 +226,11 @@ impl Filling {
         }
         batch::push_row(rows, limit, &mut self.rows)?;
         if self.rows.len() < self.enough || self.hand_over(None) { Ok(()) } else { Err(Stop::Abandoned) }
+    }
+
+    fn open_portion(&mut self) {
+        self.since = Instant::now();
+        self.late = false;
     }
 
     fn open(&mut self) {
@@ -220,10 +271,8 @@ impl Filling {
         }
         let now = Instant::now();
         self.expired = self.deadline.is_some_and(|deadline| now >= deadline);
-        if !self.rows.is_empty()
-            && now.duration_since(self.since) >= PATIENCE
-            && self.link.try_hand_over(&mut self.rows)
-        {
+        self.late = now.duration_since(self.since) >= PATIENCE;
+        if !self.rows.is_empty() && self.late && self.link.try_hand_over(&mut self.rows) {
             self.fresh();
         }
         self.expired

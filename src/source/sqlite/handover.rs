@@ -12,7 +12,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A session has two batches. The worker holds one and fills it; the other is in `reply`, with the session, or in
+//! 1. A session has two batches, beside those of statements that are run by turns, each of which goes there and back with
+//!    `Fetch` and `Rows`. The worker holds one and fills it; the other is in `reply`, with the session, or in
 //!    `spare`. The worker hands over only in exchange for the spare one, so a session that does not read stops it.
 //! 2. `abandoned` is set together with `leaving`, and cleared by the worker when it takes `leaving`. Only what the
 //!    worker runs in between sees it, and the connection goes back to the pool after that: what interrupts one
@@ -51,9 +52,29 @@ pub(super) enum Command {
         /// Whether it belongs to a transaction, which the first one opens.
         transaction: bool,
     },
+    /// Begin statements that are run by turns, in one transaction, and fetch the first rows.
+    ExecuteTogether(Vec<Run>, Fetch),
+    /// Step one of these statements; answered by `Rows`, which has an end if the statement does.
+    Fetch(Fetch),
     /// Panic, as a bug of ours would.
     #[cfg(test)]
     Panic,
+}
+
+/// A statement that is run by turns with others.
+pub(super) struct Run {
+    /// The statement.
+    pub(super) statement: Arc<Described>,
+    /// The values of its placeholders.
+    pub(super) args: Vec<rusqlite::types::Value>,
+}
+
+/// Whose rows are wanted.
+pub(super) struct Fetch {
+    /// The statement's place among those that are run by turns.
+    pub(super) which: usize,
+    /// A batch that has been read, to be filled.
+    pub(super) rows: Vec<u8>,
 }
 
 /// What the worker answers.

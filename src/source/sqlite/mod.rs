@@ -19,6 +19,7 @@ mod plan;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod worker;
 
 use std::future::poll_fn;
@@ -36,6 +37,7 @@ use self::filling::Running;
 use self::handover::{Batch, Command, Leaving, Link, Reply};
 use self::known::{Described, Known};
 use self::plan::Plan;
+use self::turns::Turns;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
@@ -131,6 +133,7 @@ impl Source {
             current: 0,
             batch: None,
             at: 0,
+            turns: Turns::default(),
         }
     }
 
@@ -158,6 +161,8 @@ pub struct Session {
     /// The rows that are read, and where the next one begins.
     batch: Option<Batch>,
     at: usize,
+    /// The statements that are read by turns.
+    turns: Turns,
 }
 
 /// What a session waits for.

@@ -13,6 +13,9 @@ use std::slice;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement, ffi};
 
+/// A statement as SQLite's C API names it.
+pub(super) type Handle = NonNull<ffi::sqlite3_stmt>;
+
 /// The rows of a statement. Invariants:
 ///
 /// 1. `found` is the statement behind `rows`, which lives as long as `rows` does;
@@ -20,14 +23,27 @@ use rusqlite::{Connection, Statement, ffi};
 pub(super) struct Rows<'a> {
     connection: &'a Connection,
     rows: rusqlite::Rows<'a>,
-    found: Option<NonNull<ffi::sqlite3_stmt>>,
+    found: Option<Handle>,
+    /// Statements that run on the connection too.
+    others: Vec<Handle>,
     columns: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// Runs `statement` with what is bound to it. It must be the only one that runs on `connection`.
+    /// Runs `statement` with what is bound to it. It must be the only one that runs on `connection`, but for those of
+    /// [`Rows::beside`].
     pub(super) fn new(connection: &'a Connection, statement: &'a mut Statement<'_>) -> Self {
-        Self { connection, rows: statement.raw_query(), found: None, columns: 0 }
+        Self { connection, rows: statement.raw_query(), found: None, others: Vec::new(), columns: 0 }
+    }
+
+    /// Before the first step: the statements that run on the connection already.
+    pub(super) fn beside(&mut self, others: Vec<Handle>) {
+        self.others = others;
+    }
+
+    /// The statement, once it has a row.
+    pub(super) fn handle(&self) -> Option<Handle> {
+        self.found
     }
 
     /// Steps. Whether there is a row, which then is the one that [`Rows::value`] reads.
@@ -51,8 +67,9 @@ impl<'a> Rows<'a> {
     /// Finds what reads the values. Only now, because the first step may compile the statement anew.
     #[cold]
     fn find(&mut self) {
-        self.found =
-            Some(running(self.connection).expect("a statement has a row, so one runs, and no other"));
+        self.found = Some(
+            running(self.connection, &self.others).expect("a statement has a row, so one runs, and no other"),
+        );
         self.columns = self.statement().map_or(0, Statement::column_count);
     }
 
@@ -78,15 +95,15 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The one statement of `connection` that has been stepped and not reset; `None` also if there are several.
-fn running(connection: &Connection) -> Option<NonNull<ffi::sqlite3_stmt>> {
+/// The one statement of `connection` beside `others` that has been stepped and not reset; `None` also if there are several.
+fn running(connection: &Connection, others: &[Handle]) -> Option<Handle> {
     let mut found = None;
     // SAFETY: the handle is only read here, and the connection is open.
     let mut statement = unsafe { ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut()) };
     while let Some(this) = NonNull::new(statement) {
         // SAFETY: SQLite has just said that this statement is one of the connection's.
         let busy = unsafe { ffi::sqlite3_stmt_busy(this.as_ptr()) } != 0;
-        if busy && found.replace(this).is_some() {
+        if busy && !others.contains(&this) && found.replace(this).is_some() {
             return None;
         }
         // SAFETY: as above; nothing has been finalised since.
@@ -188,6 +205,27 @@ mod tests {
         let mut first = first.query([]).unwrap();
         first.next().unwrap();
         let _ = Rows::new(&connection, &mut second).next();
+    }
+
+    #[test]
+    fn statements_that_run_side_by_side_keep_their_rows() {
+        let connection = connection();
+        let mut statements: Vec<_> = (0..3)
+            .map(|i| connection.prepare(&format!("values ({i}), ({i} + 10), ({i} + 20)")).unwrap())
+            .collect();
+        let mut rows: Vec<_> =
+            statements.iter_mut().map(|statement| Rows::new(&connection, statement)).collect();
+        for (round, order) in [[2, 0, 1], [0, 1, 2], [1, 2, 0]].into_iter().enumerate() {
+            for i in order {
+                if round == 0 {
+                    let others = rows.iter().filter_map(Rows::handle).collect();
+                    rows[i].beside(others);
+                }
+                assert!(rows[i].next().unwrap());
+                assert_eq!(rows[i].value(0), ValueRef::Integer((i + 10 * round) as i64));
+            }
+        }
+        assert!(rows.iter_mut().all(|rows| !rows.next().unwrap()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The thread of one connection: it opens the file, serves session after session, and closes.
 
+mod turns;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,9 +95,14 @@ struct Worker<'a> {
 impl Worker<'_> {
     /// Serves one session. Whether there can be a next one.
     fn serve(&self) -> bool {
+        let mut work = self.link.next();
         loop {
-            match self.link.next() {
-                Work::Command(command) => self.obey(command),
+            work = match work {
+                Work::Command(Command::ExecuteTogether(runs, first)) => self.execute_together(&runs, first),
+                Work::Command(command) => {
+                    self.obey(command);
+                    self.link.next()
+                }
                 Work::Close => return false,
                 Work::Leave(leaving) => {
                     let clean = self.clean_up();
@@ -115,6 +122,10 @@ impl Worker<'_> {
                 Err(error) => Reply::Failed(error),
             }),
             Command::Execute { statement, args, transaction } => self.execute(&statement, &args, transaction),
+            // Those that are run by turns have ended: their session has to know.
+            Command::ExecuteTogether(..) | Command::Fetch(_) => {
+                self.link.reply(Reply::Failed(Error::protocol("no statements are run by turns")));
+            }
             #[cfg(test)]
             Command::Panic => panic!("as a bug of ours would"),
         }
@@ -146,9 +157,8 @@ impl Worker<'_> {
 
     /// The step loop. The statement is reset, and its locks are gone, when this returns.
     fn stream(&self, described: &Described, args: &[Value], transaction: bool) -> Result<(), Stop> {
-        if transaction && self.connection.is_autocommit() {
-            // The snapshot itself is taken by the first read.
-            self.connection.execute_batch("begin").map_err(|error| self.stop(error))?;
+        if transaction {
+            self.begin()?;
         }
         let mut statement = self.compile(described)?;
         bind(&mut statement, args).map_err(|error| self.stop(error))?;
@@ -160,6 +170,15 @@ impl Worker<'_> {
                 checked = true;
             }
             filling::push(&rows, self.settings.max_row_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the session's transaction, if it is not open yet.
+    fn begin(&self) -> Result<(), Stop> {
+        if self.connection.is_autocommit() {
+            // The snapshot itself is taken by the first read.
+            self.connection.execute_batch("begin").map_err(|error| self.stop(error))?;
         }
         Ok(())
     }

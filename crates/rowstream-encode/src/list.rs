@@ -1,0 +1,151 @@
+//! Lists within rows: what stands around the objects of lists that are nested in one another.
+//!
+//! The objects themselves are a [`RowEncoder`](crate::RowEncoder)'s, of the shape that [`ListEncoder::part`] tells: each is left
+//! open, for the lists that stand in it. Which row belongs into which list is the caller's to know.
+
+use crate::rows::RECORD_SEPARATOR;
+use crate::{Shape, escape};
+
+/// Writes the lists of one statement: the only one of a body or placeholder, or one in each object of another's.
+///
+/// The calls are `(start (row end_row)* finish)*`; between `row` and `end_row` stand the lists that the row has as members.
+#[derive(Debug)]
+pub struct ListEncoder {
+    shape: Shape,
+    /// What opens a list.
+    opening: Box<[u8]>,
+    /// What the list that is open has.
+    rows_in_list: u64,
+    rows: u64,
+}
+
+impl ListEncoder {
+    /// The list that is in no other, of a shape that has room for objects.
+    pub fn root(shape: Shape) -> Self {
+        let opening: &[u8] = if shape == Shape::Array { b"[" } else { b"" };
+        Self { shape, opening: opening.into(), rows_in_list: 0, rows: 0 }
+    }
+
+    /// The lists that are the member `name`, behind others, of the objects of another list.
+    pub fn member(name: &str) -> Self {
+        let mut opening = vec![b','];
+        escape::write_string(name, &mut opening);
+        opening.extend_from_slice(b":[");
+        Self { shape: Shape::Array, opening: opening.into(), rows_in_list: 0, rows: 0 }
+    }
+
+    /// The shape of the objects, in this list and in those within it.
+    pub fn part(&self) -> Shape {
+        if self.shape == Shape::Lines { Shape::LinePart } else { Shape::Part }
+    }
+
+    /// Rows of all its lists so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows of the list that was begun last.
+    pub fn rows_in_list(&self) -> u64 {
+        self.rows_in_list
+    }
+
+    /// Begins a list.
+    pub fn start(&mut self, out: &mut Vec<u8>) {
+        self.rows_in_list = 0;
+        out.extend_from_slice(&self.opening);
+    }
+
+    /// Writes an object that is still open.
+    #[inline]
+    pub fn row(&mut self, object: &[u8], out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Array if self.rows_in_list > 0 => out.push(b','),
+            Shape::Sequence => out.push(RECORD_SEPARATOR),
+            _ => {}
+        }
+        self.rows_in_list += 1;
+        self.rows += 1;
+        out.extend_from_slice(object);
+    }
+
+    /// Closes the object.
+    #[inline]
+    pub fn end_row(&self, out: &mut Vec<u8>) {
+        out.push(b'}');
+        if matches!(self.shape, Shape::Lines | Shape::Sequence) {
+            out.push(b'\n');
+        }
+    }
+
+    /// Ends the list.
+    pub fn finish(&self, out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Array => out.push(b']'),
+            Shape::Object if self.rows_in_list == 0 => out.extend_from_slice(b"null"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two authors, the first with two books and a prize, the second without either.
+    fn authors(shape: Shape) -> String {
+        let mut authors = ListEncoder::root(shape);
+        let (mut books, mut prizes) = (ListEncoder::member("books"), ListEncoder::member("pri\"zes"));
+        let mut out = Vec::new();
+        authors.start(&mut out);
+        for (author, titles, names) in [
+            (r#"{"id":1"#, &[r#"{"t":"a""#, r#"{"t":"b""#][..], &[r#"{"n":"x""#][..]),
+            (r#"{"id":2"#, &[], &[]),
+        ] {
+            authors.row(author.as_bytes(), &mut out);
+            for (list, objects) in [(&mut books, titles), (&mut prizes, names)] {
+                list.start(&mut out);
+                for object in objects {
+                    list.row(object.as_bytes(), &mut out);
+                    list.end_row(&mut out);
+                }
+                list.finish(&mut out);
+            }
+            authors.end_row(&mut out);
+        }
+        authors.finish(&mut out);
+        assert_eq!((authors.rows(), books.rows(), books.rows_in_list(), prizes.rows()), (2, 2, 0, 1));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lists_stand_in_objects() {
+        let first = r#"{"id":1,"books":[{"t":"a"},{"t":"b"}],"pri\"zes":[{"n":"x"}]}"#;
+        let second = r#"{"id":2,"books":[],"pri\"zes":[]}"#;
+        assert_eq!(authors(Shape::Array), format!("[{first},{second}]"));
+        assert_eq!(authors(Shape::Lines), format!("{first}\n{second}\n"));
+        assert_eq!(authors(Shape::Sequence), format!("\u{1e}{first}\n\u{1e}{second}\n"));
+    }
+
+    #[test]
+    fn nothing_is_an_empty_list_or_null() {
+        for (shape, expected) in [(Shape::Array, "[]"), (Shape::Object, "null"), (Shape::Lines, "")] {
+            let mut list = ListEncoder::root(shape);
+            let mut out = Vec::new();
+            list.start(&mut out);
+            list.finish(&mut out);
+            assert_eq!(out, expected.as_bytes(), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn one_object_stands_alone() {
+        let mut list = ListEncoder::root(Shape::Object);
+        let mut out = Vec::new();
+        list.start(&mut out);
+        list.row(b"{\"a\":1", &mut out);
+        list.end_row(&mut out);
+        list.finish(&mut out);
+        assert_eq!(out, b"{\"a\":1}");
+        assert_eq!((list.part(), ListEncoder::root(Shape::Lines).part()), (Shape::Part, Shape::LinePart));
+    }
+}

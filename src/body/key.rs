@@ -1,0 +1,137 @@
+//! The keys by which the rows of nested statements are told apart: their JSON values, since these are what users see.
+
+use rowstream_encode::{RowEncoder, RowWriter, Value, write_value};
+
+/// The values of those columns of a row that are parts of keys.
+#[derive(Debug, Default)]
+pub(super) struct Key {
+    /// As JSON, one behind the other. NULL has no bytes, as no JSON value has none.
+    text: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl Key {
+    /// Whether there is nothing in it: the key of no row.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One of the values.
+    #[inline]
+    fn value(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[index]]
+    }
+
+    /// Whether one of the values is NULL.
+    pub(super) fn is_null(&self, index: usize) -> bool {
+        self.value(index).is_empty()
+    }
+
+    /// Whether the values of each pair, one of this key and one of `other`, are the same. NULL is the same as nothing.
+    #[inline]
+    pub(super) fn is_same(&self, other: &Self, mut pairs: impl Iterator<Item = (usize, usize)>) -> bool {
+        pairs.all(|(own, others)| !self.is_null(own) && self.value(own) == other.value(others))
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, value: Value<'_>) {
+        match value {
+            Value::Null => {}
+            // The one type whose values are written in several ways: 1.50 is 1.5.
+            Value::Number(text) => self.text.extend_from_slice(shortest(text).as_bytes()),
+            value => write_value(value, &mut self.text),
+        }
+        self.ends.push(self.text.len());
+    }
+}
+
+/// A decimal without the zeros at the end of its fraction.
+fn shortest(decimal: &str) -> &str {
+    if !decimal.contains('.') || decimal.contains(['e', 'E']) {
+        return decimal;
+    }
+    decimal.trim_end_matches('0').trim_end_matches('.')
+}
+
+/// Encodes a row, and gathers its key on the way.
+pub(super) struct Keyed<'a> {
+    /// What encodes it.
+    pub(super) encoder: &'a mut RowEncoder,
+    /// The columns of the key, in their order in the row.
+    pub(super) columns: &'a [usize],
+    /// Where the key goes.
+    pub(super) key: &'a mut Key,
+    /// The column of the next value.
+    pub(super) column: usize,
+}
+
+impl RowWriter for Keyed<'_> {
+    fn begin_row(&mut self, out: &mut Vec<u8>) {
+        self.key.clear();
+        self.column = 0;
+        self.encoder.begin_row(out);
+    }
+
+    #[inline]
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        if self.columns.get(self.key.ends.len()) == Some(&self.column) {
+            self.key.push(value);
+        }
+        self.column += 1;
+        self.encoder.value(value, out);
+    }
+
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        self.encoder.end_row(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(values: &[Value<'_>]) -> Key {
+        let mut key = Key::default();
+        values.iter().for_each(|&value| key.push(value));
+        key
+    }
+
+    #[test]
+    fn values_are_the_same_where_their_json_is() {
+        for (one, other, same) in [
+            (Value::Int(1), Value::Int(1), true),
+            (Value::Int(1), Value::Int(11), false),
+            (Value::Int(1), Value::Text("1"), false),
+            (Value::Int(1), Value::Number("1.00"), true),
+            (Value::Int(1), Value::Float(1.0), true),
+            (Value::Int(100), Value::Number("100"), true),
+            (Value::Number("1.50"), Value::Number("1.5"), true),
+            (Value::Number("1e10"), Value::Number("1e1"), false),
+            (Value::Number("0.00"), Value::Int(0), true),
+            (Value::Text(""), Value::Text(""), true),
+            (Value::Text("null"), Value::Null, false),
+            (Value::Text(""), Value::Null, false),
+            (Value::Null, Value::Null, false),
+            (Value::Date(0), Value::Text("1970-01-01"), true),
+        ] {
+            assert_eq!(key(&[one]).is_same(&key(&[other]), [(0, 0)].into_iter()), same, "{one:?}, {other:?}");
+            assert_eq!(key(&[other]).is_same(&key(&[one]), [(0, 0)].into_iter()), same, "{other:?}, {one:?}");
+        }
+    }
+
+    #[test]
+    fn each_pair_counts() {
+        let one = key(&[Value::Int(1), Value::Text("a"), Value::Null]);
+        let other = key(&[Value::Text("a"), Value::Int(1)]);
+        assert!(one.is_same(&other, [(0, 1), (1, 0)].into_iter()));
+        assert!(!one.is_same(&other, [(0, 0), (1, 1)].into_iter()));
+        assert!(!one.is_same(&other, [(0, 1), (2, 0)].into_iter()));
+        assert!(one.is_null(2) && !one.is_null(1) && !one.is_empty() && Key::default().is_empty());
+    }
+}

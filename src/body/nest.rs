@@ -1,0 +1,380 @@
+//! Statements that are nested in one another's rows, merged as they stream.
+//!
+//! All of them are read by turns, each in the order of the rows that its own stand in. So the merge holds one row of each at most, and
+//! compares nothing but keys: a row whose key is that of the row that is open stands in it; another one waits, and ends the list. In
+//! which order keys follow each other is the database's affair, with its collations.
+//!
+//! ```text
+//!            row                       row, of a child                 another key
+//!   authors ─────► its object is open ─────────────────► its books ────────────────► the next child's list, or the object's end
+//!      ▲                                                  (and so on, to any depth)                        │
+//!      └───────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. no row is written before each statement has told its first row or that it has none: what fails until then has a real status;
+//! 2. one chain of lists is open at a time: `list`, and those in whose rows it stands;
+//! 3. of each statement the merge holds one encoded row, and the key of the row that is open;
+//! 4. each row of each statement is written once, or the result is an error: at the end, no row may wait for the one that it
+//!    stands in;
+//! 5. a row is written as a whole, so one that fails leaves no byte.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rowstream_encode::{Column, Format, ListEncoder, RowEncoder};
+
+use super::key::{Key, Keyed};
+use super::shape;
+use crate::Error;
+use crate::endpoint::{Cardinality, Endpoint};
+use crate::params::ParamValue;
+use crate::source::{Row, Session};
+
+/// What the place of a held row keeps, in bytes; what a larger row took is given back.
+const KEPT: usize = 16 * 1024;
+
+/// A statement and those that are nested in it, as they are merged.
+pub(super) struct Nest {
+    /// Each behind the one that it is nested in; so the first is nested in none.
+    levels: Vec<Level>,
+    /// The first one's place in the session; the others follow it.
+    prepared: usize,
+    /// Levels whose first row is known, or that they have none.
+    begun: usize,
+    /// The list that is being written; `None` when all are.
+    list: Option<usize>,
+    /// Levels that are known to have no row left, once all lists are written.
+    over: usize,
+}
+
+/// One statement.
+struct Level {
+    /// Its index in the endpoint.
+    statement: usize,
+    name: String,
+    args: Vec<usize>,
+    cardinality: Cardinality,
+    parent: Option<Parent>,
+    /// The levels whose lists stand in its rows, in their order.
+    children: Vec<usize>,
+    encoder: RowEncoder,
+    list: ListEncoder,
+    /// The columns that are parts of keys.
+    columns: Vec<usize>,
+    next: Next,
+    /// The next row, encoded, and its key.
+    row: Vec<u8>,
+    next_key: Key,
+    /// The key of the row that was written last, whose object may still be open.
+    key: Key,
+}
+
+/// In whose rows a level's stand.
+struct Parent {
+    level: usize,
+    /// The values that must be the same: those of the level's own key, and those of the parent's.
+    on: Vec<(usize, usize)>,
+}
+
+/// What is known of a level's next row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Unknown,
+    Row,
+    /// There is none.
+    None,
+}
+
+impl Nest {
+    /// Prepares the statement `root` of an endpoint, and all that are nested in it, in a session in which `prepared` others are.
+    ///
+    /// # Errors
+    /// What the database says of a statement; columns that do not suit.
+    pub(super) async fn prepare(
+        endpoint: &Endpoint,
+        root: usize,
+        format: Format,
+        session: &mut Session,
+        prepared: usize,
+    ) -> Result<Self, Error> {
+        let statements = endpoint.nest(root);
+        let mut columns = Vec::with_capacity(statements.len());
+        for &statement in &statements {
+            let statement = &endpoint.statements[statement];
+            let told = session.prepare(&statement.query).await?;
+            statement.check_columns(&told)?;
+            columns.push(told);
+        }
+        let shape = shape(format, endpoint.statements[root].cardinality)
+            .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
+        let levels = statements.iter().zip(&columns).map(|(&index, columns)| {
+            let list = match endpoint.parent(index) {
+                None => ListEncoder::root(shape),
+                Some(_) => ListEncoder::member(&endpoint.statements[index].name),
+            };
+            Level::new(endpoint, index, list, RowEncoder::new(ListEncoder::root(shape).part(), columns))
+        });
+        let mut levels: Vec<_> = levels.collect();
+        tie(&mut levels, joins(endpoint, &statements, &columns)?);
+        Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0 })
+    }
+
+    /// How many statements it has.
+    pub(super) fn len(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Whether a row has been written.
+    pub(super) fn has_rows(&self) -> bool {
+        self.levels[0].list.rows() > 0
+    }
+
+    /// Each statement's index in the endpoint, and how many rows of it have been written.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.levels.iter().map(|level| (level.statement, level.list.rows()))
+    }
+
+    /// Starts all statements, and the list of the first.
+    pub(super) fn execute(&mut self, session: &mut Session, values: &[ParamValue], out: &mut Vec<u8>) {
+        let run = |(which, level): (usize, &Level)| {
+            (self.prepared + which, level.args.iter().map(|&arg| &values[arg]).collect())
+        };
+        let runs: Vec<(usize, Vec<&ParamValue>)> = self.levels.iter().enumerate().map(run).collect();
+        session.execute_together(&runs);
+        self.levels[0].list.start(out);
+    }
+
+    /// Writes the next row, or the end of a list; false when all is written.
+    ///
+    /// # Errors
+    /// A statement failed, or its rows do not come in the order of those that they stand in.
+    pub(super) fn poll_step(
+        &mut self,
+        session: &mut Session,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<bool, Error>> {
+        ready!(self.poll_begin(session, cx))?;
+        let Some(list) = self.list else {
+            return self.poll_over(session, cx).map_ok(|()| false);
+        };
+        ready!(self.poll_next(list, session, cx))?;
+        if self.has_place(list) {
+            self.write_row(list, out)?;
+        } else {
+            self.end_list(list, out);
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Waits until each statement has told its first row, or that it has none.
+    fn poll_begin(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.begun < self.levels.len() {
+            ready!(self.poll_next(self.begun, session, cx))?;
+            let Level { cardinality, next, name, .. } = &self.levels[self.begun];
+            if (*cardinality, *next) == (Cardinality::One, Next::Row)
+                && ready!(session.poll_row_of(self.begun, cx))?.is_some()
+            {
+                return Poll::Ready(Err(Error::several_rows(name)));
+            }
+            self.begun += 1;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until a level's next row is known, or that it has none.
+    fn poll_next(
+        &mut self,
+        which: usize,
+        session: &mut Session,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        let level = &mut self.levels[which];
+        if level.next != Next::Unknown {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(session.poll_row_of(which, cx))? {
+            Some(row) => level.take(row)?,
+            None => level.next = Next::None,
+        }
+        Poll::Ready(self.check_key(which))
+    }
+
+    /// A row without a key stands in none.
+    fn check_key(&self, which: usize) -> Result<(), Error> {
+        let Level { name, next, next_key, parent, .. } = &self.levels[which];
+        match parent {
+            Some(Parent { level, on })
+                if *next == Next::Row && on.iter().any(|&(own, _)| next_key.is_null(own)) =>
+            {
+                let parent = &self.levels[*level].name;
+                let message = format!(
+                    "statement `{name}` has a row whose key is NULL, and which so stands in no row of `{parent}`"
+                );
+                Err(Error::endpoint(message).hint("leave such rows out: `where … is not null`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the next row of a level stands in the row that is open.
+    fn has_place(&self, which: usize) -> bool {
+        let Level { next, next_key, parent, .. } = &self.levels[which];
+        match parent {
+            _ if *next != Next::Row => false,
+            None => true,
+            Some(Parent { level, on }) => next_key.is_same(&self.levels[*level].key, on.iter().copied()),
+        }
+    }
+
+    /// Writes the next row of a level, and begins the first of the lists that stand in it.
+    fn write_row(&mut self, which: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.check_distinct(which)?;
+        let level = &mut self.levels[which];
+        level.write_row(out);
+        match level.children.first() {
+            Some(&child) => self.begin_list(child, out),
+            None => level.list.end_row(out),
+        }
+        Ok(())
+    }
+
+    /// Two rows of one key that follow each other would have their lists in common.
+    fn check_distinct(&self, which: usize) -> Result<(), Error> {
+        let Level { name, key, next_key, children, .. } = &self.levels[which];
+        if key.is_empty() {
+            return Ok(());
+        }
+        let same = |child: &&usize| {
+            let on = self.levels[**child].parent.iter().flat_map(|parent| &parent.on);
+            next_key.is_same(key, on.map(|&(_, value)| (value, value)))
+        };
+        match children.iter().find(same) {
+            Some(&child) => {
+                let child = &self.levels[child].name;
+                let message = format!(
+                    "statement `{name}` has two rows with the same key, by which `{child}` is nested in it"
+                );
+                Err(Error::endpoint(message).hint("nest by columns that tell its rows apart"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn begin_list(&mut self, which: usize, out: &mut Vec<u8>) {
+        self.levels[which].list.start(out);
+        self.list = Some(which);
+    }
+
+    /// Ends a list, and goes on to the next one in the same row, or with the rows around it.
+    fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
+        self.levels[which].list.finish(out);
+        self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
+        if let Some(parent) = self.list {
+            let parent = &self.levels[parent];
+            match parent.children.iter().find(|&&sibling| sibling > which) {
+                Some(&sibling) => self.begin_list(sibling, out),
+                None => parent.list.end_row(out),
+            }
+        }
+    }
+
+    /// All lists are written: waits until each statement has told that it has no row left.
+    fn poll_over(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.over < self.levels.len() {
+            ready!(self.poll_next(self.over, session, cx))?;
+            if self.levels[self.over].next == Next::Row {
+                return Poll::Ready(Err(self.left_over(self.over)));
+            }
+            self.over += 1;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// A row of a level waits for one that has not come.
+    fn left_over(&self, which: usize) -> Error {
+        let Level { name, parent, .. } = &self.levels[which];
+        let parent = parent.as_ref().map_or(name, |parent| &self.levels[parent.level].name);
+        let message = format!(
+            "statement `{name}` is not ordered as `{parent}` is, or has rows that stand in no row of `{parent}`"
+        );
+        Error::endpoint(message).hint("order both by the key, and select no rows without a parent")
+    }
+}
+
+impl Level {
+    fn new(endpoint: &Endpoint, index: usize, list: ListEncoder, encoder: RowEncoder) -> Self {
+        let statement = &endpoint.statements[index];
+        Self {
+            statement: index,
+            name: statement.name.clone(),
+            args: statement.args.clone(),
+            cardinality: statement.cardinality,
+            parent: None,
+            children: Vec::new(),
+            encoder,
+            list,
+            columns: Vec::new(),
+            next: Next::Unknown,
+            row: Vec::new(),
+            next_key: Key::default(),
+            key: Key::default(),
+        }
+    }
+
+    /// Encodes the next row, which is written once it has its place.
+    fn take(&mut self, row: Row<'_>) -> Result<(), Error> {
+        self.row.clear();
+        self.row.shrink_to(KEPT);
+        let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
+        row.encode(&mut Keyed { encoder, columns, key, column: 0 }, &mut self.row)?;
+        self.next = Next::Row;
+        Ok(())
+    }
+
+    /// Writes the row that was taken; its object stays open.
+    fn write_row(&mut self, out: &mut Vec<u8>) {
+        self.list.row(&self.row, out);
+        mem::swap(&mut self.key, &mut self.next_key);
+        self.next = match self.cardinality {
+            // That there is no second one was seen at the start.
+            Cardinality::One => Next::None,
+            _ => Next::Unknown,
+        };
+    }
+}
+
+/// For each level but the first, in whose rows its own stand, and the columns that must be the same: its own, and the other's.
+type Join = (usize, Vec<(usize, usize)>);
+
+fn joins(endpoint: &Endpoint, statements: &[usize], columns: &[Arc<[Column]>]) -> Result<Vec<Join>, Error> {
+    let parent =
+        |statement: usize| statements.iter().position(|&other| endpoint.parent(statement) == Some(other));
+    let join = |(level, &statement): (usize, &usize)| {
+        let parent = parent(statement)?;
+        let on = endpoint.join(statement, &columns[level], &columns[parent]);
+        Some(on.map(|on| (parent, on)))
+    };
+    statements.iter().enumerate().filter_map(join).collect()
+}
+
+/// Ties each level to the one in whose rows its own stand.
+fn tie(levels: &mut [Level], joins: Vec<Join>) {
+    for (level, (parent, on)) in (1..).zip(&joins) {
+        levels[*parent].children.push(level);
+        levels[level].columns.extend(on.iter().map(|&(own, _)| own));
+        levels[*parent].columns.extend(on.iter().map(|&(_, other)| other));
+    }
+    for level in &mut *levels {
+        level.columns.sort_unstable();
+        level.columns.dedup();
+    }
+    for (level, (parent, on)) in (1..).zip(joins) {
+        let value =
+            |level: usize, column: usize| levels[level].columns.partition_point(|&before| before < column);
+        let on = on.iter().map(|&(own, other)| (value(level, own), value(parent, other))).collect();
+        levels[level].parent = Some(Parent { level: parent, on });
+    }
+}

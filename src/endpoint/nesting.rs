@@ -1,0 +1,128 @@
+//! Which statements are nested in which, and whether their columns suit.
+
+use rowstream_encode::Column;
+
+use super::Endpoint;
+use crate::Error;
+use crate::fault::{shown, suggest};
+
+/// What is nested in what. A statement stands behind the one that it is nested in, so there are no circles.
+impl Endpoint {
+    /// The statements that are nested in `statement`, in the order in which their lists stand in its rows.
+    pub fn children(&self, statement: usize) -> impl Iterator<Item = usize> {
+        let is_child = move |&child: &usize| self.parent(child) == Some(statement);
+        (0..self.statements.len()).filter(is_child)
+    }
+
+    /// The statement in whose rows those of `statement` stand.
+    pub fn parent(&self, statement: usize) -> Option<usize> {
+        self.statements[statement].nested.as_ref().map(|nested| nested.parent)
+    }
+
+    /// `root`, which is nested in none, and all statements that are nested in it, in one another: each behind its parent.
+    pub fn nest(&self, root: usize) -> Vec<usize> {
+        let mut nest = vec![root];
+        for statement in root + 1..self.statements.len() {
+            if self.parent(statement).is_some_and(|parent| nest.contains(&parent)) {
+                nest.push(statement);
+            }
+        }
+        nest
+    }
+
+    /// Checks that the nested `statement` can be merged with the rows that it stands in, by the columns of the two, and tells the
+    /// places of the columns that are to be the same: its own, and the other's.
+    ///
+    /// # Errors
+    /// A column that is not there; two that are never the same, because one of them alone holds numbers; a column of the
+    /// other's that is called as the list is.
+    pub fn join(
+        &self,
+        statement: usize,
+        columns: &[Column],
+        parent_columns: &[Column],
+    ) -> Result<Vec<(usize, usize)>, Error> {
+        let child = &self.statements[statement];
+        let Some(nested) = &child.nested else { return Ok(Vec::new()) };
+        let (name, parent) = (&child.name, &self.statements[nested.parent].name);
+        if parent_columns.iter().any(|column| column.name == *name) {
+            let message =
+                format!("statement `{parent}` has a column `{name}`, and `{name}` is nested in its rows");
+            return Err(Error::endpoint(message).hint("rename one of them"));
+        }
+        let pair = |(own, other): &(String, String)| {
+            let pair = (place(columns, own, name)?, place(parent_columns, other, parent)?);
+            let (own, other) = (&columns[pair.0], &parent_columns[pair.1]);
+            if kinds_differ(&own.type_name, &other.type_name) {
+                return Err(never_the_same((name, own), (parent, other)));
+            }
+            Ok(pair)
+        };
+        nested.on.iter().map(pair).collect()
+    }
+}
+
+/// The place of the column `name` in the result of `statement`.
+fn place(columns: &[Column], name: &str, statement: &str) -> Result<usize, Error> {
+    columns.iter().position(|column| column.name == name).ok_or_else(|| {
+        let message =
+            format!("{} is no column of statement `{statement}`, and rows are nested by it", shown(name));
+        let hint = suggest("its columns are", name, columns.iter().map(|column| column.name.as_str()));
+        Error::endpoint(message).hint(hint)
+    })
+}
+
+fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &Column)) -> Error {
+    let message = format!(
+        "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: they are never the same",
+        own.name, own.type_name, other.name, other.type_name
+    );
+    Error::endpoint(message).hint("cast one of them to the type of the other")
+}
+
+/// Whether one type holds numbers, and the other is known to hold none.
+fn kinds_differ(one: &str, other: &str) -> bool {
+    matches!((Kind::of(one), Kind::of(other)), (Some(one), Some(other)) if one != other)
+}
+
+/// What the values of a type are in JSON.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Number,
+    String,
+}
+
+impl Kind {
+    /// That of a type by its name, in PostgreSQL or as SQLite's columns are declared; `None` where the name does not tell.
+    fn of(type_name: &str) -> Option<Self> {
+        let name = type_name.split('(').next().unwrap_or_default().trim();
+        match name.to_ascii_lowercase().as_str() {
+            "int2" | "int4" | "int8" | "smallint" | "int" | "integer" | "bigint" | "numeric" | "decimal"
+            | "float4" | "float8" | "real" | "float" | "double" | "double precision" => Some(Self::Number),
+            "text" | "varchar" | "bpchar" | "char" | "name" | "uuid" | "date" | "time" | "timestamp"
+            | "timestamptz" | "bytea" | "blob" => Some(Self::String),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_from_texts() {
+        for (one, other, differ) in [
+            ("int4", "int8", false),
+            ("int4", "text", true),
+            ("INTEGER", "varchar(20)", true),
+            ("DECIMAL(10, 2)", "int", false),
+            ("uuid", "text", false),
+            ("", "integer", false),
+            ("mood", "int4", false),
+        ] {
+            assert_eq!(kinds_differ(one, other), differ, "{one}, {other}");
+            assert_eq!(kinds_differ(other, one), differ, "{other}, {one}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Statements that are read by turns, on one connection.
+//!
+//! Each has a portal of its own in the transaction. Its rows are fetched in portions, by Execute with a limit of rows, and each
+//! portion is a sending of its own, which ends in Sync. So portions are answered one after the other, in the order in which they
+//! were asked for; `asked` is that order:
+//!
+//! ```text
+//!              ask                   PortalSuspended, ReadyForQuery
+//!   bound ────────────► asked for ─────────────────────────────────► suspended ── ask ──► asked for
+//!                           │
+//!                           └──── CommandComplete, ReadyForQuery ──► complete
+//! ```
+//!
+//! Invariants:
+//! 1. the rows of the portion that comes are lent in place while they are those that are wanted, else copied and held;
+//! 2. a portal whose rows are held is not asked for more, so what it holds is one portion at most: about [`HELD`] bytes, as its
+//!    rows were so far, and never more than the longest row may have, or [`HELD_AT_MOST`];
+//! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use http::StatusCode;
+use postgres_protocol::message::frontend;
+
+use super::super::statement::Prepared;
+use super::super::value::Row;
+use super::super::wire::Frame;
+use super::{BEGIN, Session, bind, out_of_order, unsendable};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::source::Snapshot;
+
+/// Rows of a statement's first portion: short answers come whole in one round trip.
+const FIRST_PORTION: i32 = 32;
+/// Rows of a portion at most: a round trip is then a small part of its time.
+const LONGEST_PORTION: i32 = 512;
+/// What the rows of a portion should take, in bytes.
+const HELD: usize = 64 * 1024;
+/// What rows that are held may take even where no single row may, in bytes.
+const HELD_AT_MOST: usize = 1024 * 1024;
+/// The bytes of a held row's length.
+const HEAD: usize = 4;
+
+/// The portals of one session.
+#[derive(Default)]
+pub(super) struct Portals {
+    open: Vec<Portal>,
+    /// What is still to be answered, in order.
+    asked: VecDeque<Asked>,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// The start of the transaction.
+    Begin,
+    /// A portion of the rows of a portal.
+    Portion(usize),
+}
+
+/// One statement that is read by turns.
+struct Portal {
+    prepared: Arc<Prepared>,
+    /// Its name on the server.
+    name: String,
+    state: State,
+    /// Rows to be asked for.
+    portion: i32,
+    /// Rows of the portion that came, and their bytes.
+    came: usize,
+    bytes: usize,
+    held: Held,
+}
+
+/// Where a portal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A portion has been asked for.
+    Asked,
+    /// The portion has come, and there may be more.
+    Suspended,
+    /// The last row has come.
+    Complete,
+}
+
+impl Portal {
+    /// Binds a statement; its first portion is yet to be asked for.
+    fn bind(
+        index: usize,
+        prepared: Arc<Prepared>,
+        args: &[&ParamValue],
+        write: &mut BytesMut,
+    ) -> Result<Self, Error> {
+        // A response runs each of its statements once, so names do not repeat in its transaction.
+        let name = format!("p{index}");
+        bind(&name, &prepared.name, &prepared.decoders, args, write)?;
+        let state = State::Suspended;
+        Ok(Self { prepared, name, state, portion: FIRST_PORTION, came: 0, bytes: 0, held: Held::default() })
+    }
+
+    /// Asks for the next portion, of at most `limit` rows.
+    fn ask(&mut self, limit: i32, write: &mut BytesMut) -> Result<(), Error> {
+        frontend::execute(&self.name, self.portion.min(limit), write).map_err(unsendable)?;
+        frontend::sync(write);
+        self.state = State::Asked;
+        (self.came, self.bytes) = (0, 0);
+        Ok(())
+    }
+
+    /// Notes a row that came.
+    #[inline]
+    fn note(&mut self, bytes: usize) {
+        self.came += 1;
+        self.bytes += bytes;
+    }
+
+    /// The portion has come: the next one is as long as its rows were short.
+    fn resize(&mut self) {
+        let fitting = HELD / (self.bytes / self.came.max(1)).max(1);
+        let fitting = i32::try_from(fitting).unwrap_or(LONGEST_PORTION);
+        self.portion = (2 * self.portion).min(fitting).clamp(1, LONGEST_PORTION);
+    }
+}
+
+/// Rows that came while another portal's were wanted, each behind its length.
+#[derive(Default)]
+struct Held {
+    rows: Vec<u8>,
+    /// Where the next one begins.
+    at: usize,
+}
+
+impl Held {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.at == self.rows.len()
+    }
+
+    /// What is yet to be taken, in bytes.
+    fn bytes(&self) -> usize {
+        self.rows.len() - self.at
+    }
+
+    fn push(&mut self, row: &[u8]) {
+        if self.is_empty() {
+            self.rows.clear();
+            self.rows.shrink_to(2 * HELD);
+            self.at = 0;
+        }
+        let length = u32::try_from(row.len()).expect("a message's length has 32 bits");
+        self.rows.extend_from_slice(&length.to_ne_bytes());
+        self.rows.extend_from_slice(row);
+    }
+
+    /// Takes the next row, lent.
+    #[inline]
+    fn next(&mut self) -> Option<&[u8]> {
+        let (length, rest) = self.rows[self.at..].split_first_chunk::<HEAD>()?;
+        let length = u32::from_ne_bytes(*length) as usize;
+        self.at += HEAD + length;
+        rest.get(..length)
+    }
+}
+
+impl Session {
+    /// See [`super::super::super::Session::execute_together`].
+    pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
+        debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
+        if let Err(error) = self.open_portals(runs) {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Binds all statements and asks for a portion of each, in one sending.
+    fn open_portals(&mut self, runs: &[(usize, Vec<&ParamValue>)]) -> Result<(), Error> {
+        let limit = self.longest_portion();
+        // Written apart, so that arguments that cannot be sent leave nothing half said.
+        let mut messages = BytesMut::new();
+        let mut portals = Portals::default();
+        if !self.in_transaction {
+            frontend::query(BEGIN, &mut messages).map_err(unsendable)?;
+            portals.asked.push_back(Asked::Begin);
+        }
+        for (which, (index, args)) in runs.iter().enumerate() {
+            let prepared = Arc::clone(&self.prepared[*index]);
+            let mut portal = Portal::bind(*index, prepared, args, &mut messages)?;
+            portal.ask(limit, &mut messages)?;
+            portals.open.push(portal);
+            portals.asked.push_back(Asked::Portion(which));
+        }
+        self.connection().wire.write.unsplit(messages);
+        self.in_flight += u32::try_from(portals.asked.len()).expect("a response has few statements");
+        self.in_transaction = true;
+        self.stopped = false;
+        self.portals = portals;
+        Ok(())
+    }
+
+    /// Rows of a portion at most: the source's own `fetch_rows` where that is less.
+    fn longest_portion(&self) -> i32 {
+        match self.shared.fetch_rows {
+            0 => LONGEST_PORTION,
+            rows => rows.min(LONGEST_PORTION),
+        }
+    }
+
+    /// See [`super::super::super::Session::poll_row_of`].
+    ///
+    /// # Errors
+    /// A statement failed, the connection was lost, or the server broke the protocol.
+    #[inline]
+    pub fn poll_row_of(
+        &mut self,
+        which: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            if !self.portals.open[which].held.is_empty() {
+                return Poll::Ready(self.held_row(which).map(Some));
+            }
+            if !self.portals.asked.contains(&Asked::Portion(which)) {
+                if self.portals.open[which].state == State::Complete {
+                    return Poll::Ready(Ok(None));
+                }
+                self.ask(which)?;
+            }
+            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
+                Ok(frame) => frame,
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            };
+            if frame.tag == b'D' && self.portals.asked.front() == Some(&Asked::Portion(which)) {
+                return Poll::Ready(self.row_in_place(which, &frame).map(Some));
+            }
+            self.take(&frame)?;
+        }
+    }
+
+    fn ask(&mut self, which: usize) -> Result<(), Error> {
+        let limit = self.longest_portion();
+        let (_, connection) = self.held.as_mut().expect("a session holds its connection until it is dropped");
+        self.portals.open[which].ask(limit, &mut connection.wire.write)?;
+        self.portals.asked.push_back(Asked::Portion(which));
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn held_row(&mut self, which: usize) -> Result<Row<'_>, Error> {
+        let Portal { prepared, held, .. } = &mut self.portals.open[which];
+        let data = held.next().ok_or_else(out_of_order)?;
+        let Prepared { decoders, columns, .. } = &**prepared;
+        Ok(Row { data, decoders, columns, scratch: &mut self.scratch })
+    }
+
+    #[inline]
+    fn row_in_place(&mut self, which: usize, frame: &Frame) -> Result<Row<'_>, Error> {
+        let portal = &mut self.portals.open[which];
+        let (Some((_, connection)), State::Asked) = (&self.held, portal.state) else {
+            self.broken = true;
+            return Err(out_of_order());
+        };
+        let data = connection.wire.body(frame);
+        portal.note(data.len());
+        let Prepared { decoders, columns, .. } = &*portal.prepared;
+        Ok(Row { data, decoders, columns, scratch: &mut self.scratch })
+    }
+
+    /// Takes a message that is none of the rows that are wanted.
+    fn take(&mut self, frame: &Frame) -> Result<(), Error> {
+        let coming = match self.portals.asked.front() {
+            Some(&Asked::Portion(which)) => Some(which),
+            Some(Asked::Begin) | None => None,
+        };
+        let state = coming.map(|which| self.portals.open[which].state);
+        match (frame.tag, coming) {
+            (b'D', Some(which)) if state == Some(State::Asked) => self.hold(which, frame),
+            (b'C', Some(which)) if state == Some(State::Asked) => self.note_state(which, State::Complete),
+            (b's', Some(which)) if state == Some(State::Asked) => self.note_state(which, State::Suspended),
+            (b'Z', Some(_)) if state == Some(State::Asked) => Err(self.broken(out_of_order())),
+            (b'Z', _) => {
+                self.portals.asked.pop_front();
+                self.note_ready(frame)
+            }
+            (b'E', _) => {
+                // What is no longer valid is forgotten with it.
+                self.current = coming.map(|which| Arc::clone(&self.portals.open[which].prepared));
+                Err(self.statement_error(frame)?)
+            }
+            (b'C', None) | (b'1' | b'2' | b'3' | b'N' | b'S' | b'A', _) => Ok(()),
+            _ => Err(self.broken(out_of_order())),
+        }
+    }
+
+    fn note_state(&mut self, which: usize, state: State) -> Result<(), Error> {
+        let portal = &mut self.portals.open[which];
+        portal.state = state;
+        portal.resize();
+        Ok(())
+    }
+
+    fn hold(&mut self, which: usize, frame: &Frame) -> Result<(), Error> {
+        let portal = &mut self.portals.open[which];
+        let (_, connection) = self.held.as_ref().expect("a session holds its connection until it is dropped");
+        let row = connection.wire.body(frame);
+        let limit = connection.wire.limit().max(HELD_AT_MOST);
+        if portal.held.bytes() + row.len() > limit {
+            return Err(too_much_held(limit));
+        }
+        portal.note(row.len());
+        portal.held.push(row);
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_much_held(limit: usize) -> Error {
+    let message = format!("rows that wait for those of another statement take more than {limit} bytes");
+    Error::new("row_too_large", StatusCode::INTERNAL_SERVER_ERROR, message)
+        .hint("set `fetch_rows` of the source to fewer rows, or raise `max_row_bytes`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_held_in_their_order() {
+        let mut held = Held::default();
+        for round in 0..3 {
+            for row in [&b"abc"[..], b"", b"defgh"] {
+                held.push(row);
+            }
+            assert_eq!(held.next(), Some(&b"abc"[..]), "{round}");
+            held.push(b"late");
+            for row in [&b""[..], b"defgh", b"late"] {
+                assert!(!held.is_empty());
+                assert_eq!(held.next(), Some(row), "{round}");
+            }
+            assert!(held.is_empty());
+            assert_eq!(held.next(), None);
+        }
+        held.push(&[0; 10 * HELD]);
+        held.next();
+        held.push(b"x");
+        assert!(held.rows.capacity() <= 2 * HELD, "what a large row took is given back");
+    }
+}
