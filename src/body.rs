@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowstream_encode::{Column, CsvEncoder, Format, RowEncoder, Shape};
+use rowstream_encode::{Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions};
 use tokio::time::Sleep;
 
 use crate::Error;
@@ -95,6 +95,19 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
+        Self::open_with(endpoint, source, (format, endpoint.options), values).await
+    }
+
+    /// [`RowStream::open`] with other options of values than the endpoint's.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn open_with(
+        endpoint: &Endpoint,
+        source: &Source,
+        (format, options): (Format, ValueOptions),
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = match format {
             Format::Json => &endpoint.body[..],
@@ -106,7 +119,8 @@ impl RowStream {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(statement) => {
-                    Step::Rows(Rows::prepare(endpoint, *statement, format, &mut session, &steps).await?)
+                    let written = (format, options);
+                    Step::Rows(Rows::prepare(endpoint, *statement, written, &mut session, &steps).await?)
                 }
             });
         }
@@ -254,7 +268,7 @@ impl Rows {
     async fn prepare(
         endpoint: &Endpoint,
         statement: usize,
-        format: Format,
+        written: (Format, ValueOptions),
         session: &mut Session,
         before: &[Step],
     ) -> Result<Self, Error> {
@@ -267,7 +281,7 @@ impl Rows {
             args: statement.args.clone(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
-            encoder: encoder(endpoint, format, statement.cardinality, &columns),
+            encoder: encoder(endpoint, written, statement.cardinality, &columns),
         })
     }
 
@@ -284,16 +298,27 @@ impl Rows {
 }
 
 /// What encodes the rows of one of the endpoint's statements.
-fn encoder(endpoint: &Endpoint, format: Format, cardinality: Cardinality, columns: &[Column]) -> Encoder {
+fn encoder(
+    endpoint: &Endpoint,
+    (format, options): (Format, ValueOptions),
+    cardinality: Cardinality,
+    columns: &[Column],
+) -> Encoder {
     let shape = match (format, cardinality) {
-        (Format::Csv, _) => return Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns)),
+        (Format::Csv, _) => {
+            let encoder = CsvEncoder::new(endpoint.csv.clone(), columns);
+            return Encoder::Csv(encoder.with_options(options));
+        }
         (Format::Ndjson, _) => Shape::Lines,
         (Format::JsonSeq, _) => Shape::Sequence,
         (Format::Json, Cardinality::Many) => Shape::Array,
         (Format::Json, Cardinality::One) => Shape::Object,
         (Format::Json, Cardinality::Value) => Shape::Scalar,
     };
-    Encoder::Json(RowEncoder::new(shape, columns))
+    match options == ValueOptions::DEFAULT {
+        true => Encoder::Json(RowEncoder::new(shape, columns)),
+        false => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
+    }
 }
 
 /// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
