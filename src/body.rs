@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowstream_encode::{Column, CsvEncoder, Format, RowEncoder, Shape};
+use rowstream_encode::{Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions};
 use tokio::time::Sleep;
 
 use self::nest::Nest;
@@ -114,8 +114,21 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
+        Self::open_with(endpoint, source, (format, endpoint.options), values).await
+    }
+
+    /// [`RowStream::open`] with other options of values than the endpoint's.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn open_with(
+        endpoint: &Endpoint,
+        source: &Source,
+        written: (Format, ValueOptions),
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
-        let pieces = match format {
+        let pieces = match written.0 {
             Format::Json => &endpoint.body[..],
             Format::Ndjson | Format::Csv | Format::JsonSeq => &rows[..],
         };
@@ -125,11 +138,11 @@ impl RowStream {
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
-                    let nest = Nest::prepare(endpoint, *root, format, &mut session, prepared(&steps));
+                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
                     Step::Nest(Box::new(nest.await?))
                 }
                 Piece::Rows(statement) => {
-                    let rows = Rows::prepare(endpoint, *statement, format, &mut session, prepared(&steps));
+                    let rows = Rows::prepare(endpoint, *statement, written, &mut session, prepared(&steps));
                     Step::Rows(rows.await?)
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
@@ -330,7 +343,7 @@ impl Rows {
     async fn prepare(
         endpoint: &Endpoint,
         statement: usize,
-        format: Format,
+        written: (Format, ValueOptions),
         session: &mut Session,
         before: usize,
     ) -> Result<Self, Error> {
@@ -345,7 +358,7 @@ impl Rows {
             args: statement.args.clone(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
-            encoder: encoder(endpoint, format, statement.cardinality, &columns),
+            encoder: encoder(endpoint, written, statement.cardinality, &columns),
         })
     }
 
@@ -372,10 +385,16 @@ fn prepared(steps: &[Step]) -> usize {
 }
 
 /// What encodes the rows of one of the endpoint's statements.
-fn encoder(endpoint: &Endpoint, format: Format, cardinality: Cardinality, columns: &[Column]) -> Encoder {
+fn encoder(
+    endpoint: &Endpoint,
+    (format, options): (Format, ValueOptions),
+    cardinality: Cardinality,
+    columns: &[Column],
+) -> Encoder {
     match shape(format, cardinality) {
-        Some(shape) => Encoder::Json(RowEncoder::new(shape, columns)),
-        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns)),
+        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
+        Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
+        Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
     }
 }
 

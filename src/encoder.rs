@@ -1,6 +1,6 @@
 //! The formats side by side.
 
-use rowstream_encode::{CsvEncoder, RowEncoder};
+use rowstream_encode::{CsvEncoder, OptionsEncoder, RowEncoder};
 
 use crate::Error;
 use crate::source::Row;
@@ -9,6 +9,8 @@ use crate::source::Row;
 pub(crate) enum Encoder {
     /// JSON, NDJSON and JSON sequences.
     Json(RowEncoder),
+    /// The same with values by options.
+    ByOptions(OptionsEncoder),
     /// CSV.
     Csv(CsvEncoder),
 }
@@ -18,6 +20,7 @@ impl Encoder {
     pub(crate) fn start(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Json(encoder) => encoder.start(out),
+            Self::ByOptions(encoder) => encoder.start(out),
             Self::Csv(encoder) => encoder.start(out),
         }
     }
@@ -30,6 +33,7 @@ impl Encoder {
     pub(crate) fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Json(encoder) => row.encode(encoder, out),
+            Self::ByOptions(encoder) => row.encode(encoder, out),
             Self::Csv(encoder) => row.encode(encoder, out),
         }
     }
@@ -38,6 +42,7 @@ impl Encoder {
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Json(encoder) => encoder.finish(out),
+            Self::ByOptions(encoder) => encoder.finish(out),
             Self::Csv(_) => {}
         }
     }
@@ -46,6 +51,7 @@ impl Encoder {
     pub(crate) fn rows(&self) -> u64 {
         match self {
             Self::Json(encoder) => encoder.rows(),
+            Self::ByOptions(encoder) => encoder.rows(),
             Self::Csv(encoder) => encoder.rows(),
         }
     }

@@ -7,11 +7,12 @@ mod nesting;
 mod params;
 mod path;
 pub(crate) mod read;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use rowstream_encode::{Column, CsvDialect, Format};
+use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 use crate::Error;
 use crate::params::Param;
@@ -37,6 +38,8 @@ pub struct Endpoint {
     pub formats: Vec<Format>,
     /// How it writes CSV.
     pub csv: CsvDialect,
+    /// How it writes values; a request may choose otherwise.
+    pub options: ValueOptions,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// The columns that order and identify the rows; empty when the endpoint has none.

@@ -7,7 +7,7 @@ mod bind;
 mod decimal;
 mod parse;
 
-pub use bind::{Bound, bind};
+pub use bind::{Bound, Chosen, bind};
 pub(crate) use parse::percent_decode;
 
 /// A parameter's type, as `type = "…"` names it.

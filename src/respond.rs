@@ -16,7 +16,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream_encode::Format;
+use rowstream_encode::{Format, ValueOptions};
 
 use crate::Error;
 use crate::access_log::{Entry, LogFormat, Outcome};
@@ -53,6 +53,8 @@ pub struct App {
 struct Query<'a> {
     endpoint: &'a Endpoint,
     format: Format,
+    /// As far as they change anything in the format.
+    options: ValueOptions,
     vary_accept: bool,
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
@@ -139,7 +141,8 @@ impl App {
         let source =
             self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
         let mut response = head(&query);
-        let mut stream = RowStream::open(query.endpoint, source, query.format, query.values).await?;
+        let written = (query.format, query.options);
+        let mut stream = RowStream::open_with(query.endpoint, source, written, query.values).await?;
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
         let first = first.transpose()?.unwrap_or_default();
@@ -193,7 +196,8 @@ fn read_query<'a, B>(
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
     let negotiate::Choice { format, vary_accept } = choice;
-    Ok(Query { endpoint, format, vary_accept, download: bound.download, values: bound.values })
+    let options = bound.options.over(endpoint.options).in_format(format);
+    Ok(Query { endpoint, format, options, vary_accept, download: bound.download, values: bound.values })
 }
 
 /// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
@@ -202,8 +206,8 @@ fn head(query: &Query<'_>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type(query));
-    if query.format == Format::Csv && query.endpoint.csv.guard {
-        headers.insert(CHANGES, HeaderValue::from_static("formula-guard"));
+    if let Some(changes) = changes(query) {
+        headers.insert(CHANGES, changes);
     }
     if let Some(disposition) = query.download.as_deref().and_then(attachment) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
@@ -215,6 +219,13 @@ fn head(query: &Query<'_>) -> Response<()> {
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
     response
+}
+
+/// What is done to the values of the database; `None`: nothing.
+fn changes(query: &Query<'_>) -> Option<HeaderValue> {
+    let guard = (query.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
+    let changes: Vec<_> = guard.into_iter().chain(query.options.changes()).collect();
+    if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
 }
 
 /// The media type, with what a reader of CSV has to know (RFC 4180, section 3).

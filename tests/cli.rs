@@ -45,6 +45,18 @@ async fn query_writes_rows() {
         (&["select n from t where s = :s", "-p", "s=b"], "{\"n\":2}\n"),
         (&["select :a || :b as x", "-p", "a=1&b=2", "--param", "b==%20 ä"], "{\"x\":\"1&b=2=%20 ä\"}\n"),
         (&["select n from t where false"], ""),
+        (
+            &[
+                "select n, null as z, x'6869' as b from t where n = 1",
+                "--numbers",
+                "string",
+                "--bytes",
+                "base64",
+                "--nulls",
+                "omit",
+            ],
+            "{\"n\":\"1\",\"b\":\"aGk=\"}\n",
+        ),
     ] {
         let ran = rowstream(&[&["query", &url], arguments].concat()).await;
         assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), expected.to_owned(), String::new()));
@@ -121,6 +133,7 @@ async fn wrong_usage_exits_with_2() {
         &["query", "sqlite:a.db"],
         &["query", "sqlite:a.db", "select 1", "--format", "xml"],
         &["query", "sqlite:a.db", "select 1", "-p", "noequals"],
+        &["query", "sqlite:a.db", "select 1", "--numbers", "text"],
         &["serve", "--log-format", "xml"],
         &["check", "a", "b"],
     ] {

@@ -11,7 +11,7 @@ use rowstream::endpoint::{Authorization, Cardinality, Endpoint, Piece};
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
 use rowstream::sql::Dialect;
-use rowstream_encode::Format;
+use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 /// A folder with these files; the first is given without a name: `rowstream.toml`.
 struct Folder(tempfile::TempDir);
@@ -94,11 +94,17 @@ fn everything_that_can_be_said() {
             [cors]
             origins = ["https://example.org", "http://localhost:3000"]
             max_age = "1h"
+            [values]
+            numbers = "string"
+            nulls   = "omit"
         "#,
         &[
             ("schema.sql", "create table a (b)"),
             ("feeds/a.sql", "/*\nsource = \"shop\"\nauthorization = \"public\"\n*/ select 1"),
-            ("feeds/b.sql", "/* source = \"local\" */ select 1"),
+            (
+                "feeds/b.sql",
+                "/*\nsource = \"local\"\n[values]\nbytes = \"base64\"\nintervals = \"iso\"\nnulls = \"null\"\n*/ select 1",
+            ),
             ("feeds/_draft.sql", "not 'sql"),
             ("feeds/.hidden/a.sql", "not 'sql"),
             ("feeds/README.md", "not 'sql"),
@@ -135,6 +141,10 @@ fn everything_that_can_be_said() {
         ("/a", "shop", &Authorization::Public)
     );
     assert_eq!(b.authorization, Authorization::Tokens(vec!["reader".into()]));
+    let default = ValueOptions { numbers: Numbers::String, nulls: Nulls::Omit, ..ValueOptions::default() };
+    assert_eq!(a.options, default);
+    let (bytes, intervals) = (BytesForm::Base64, Intervals::Iso);
+    assert_eq!(b.options, ValueOptions { bytes, intervals, nulls: Nulls::Null, ..default });
 }
 
 #[test]
@@ -358,6 +368,18 @@ fn faults_of_endpoints() {
         (
             "/*csv={heder=true}*/ select 1",
             "1:8: unknown key `heder` in [csv]\n    hint: did you mean `header`?",
+        ),
+        (
+            "/*values={numbers=\"text\"}*/ select 1",
+            "1:19: `numbers` cannot be `text`\n    hint: write \"number\" or \"string\"",
+        ),
+        (
+            "/*[values]\nbytes=\"base32\"\nintervals=\"8601\"\nnulls=\"none\"*/ select 1",
+            "2:7: `bytes` cannot be `base32`\n    hint: write \"hex\" or \"base64\"\n3:11: `intervals` cannot be `8601`\n    hint: write \"text\" or \"iso\"\n4:7: `nulls` cannot be `none`\n    hint: write \"null\" or \"omit\"",
+        ),
+        (
+            "/*values={null=\"omit\"}*/ select 1",
+            "1:11: unknown key `null` in [values]\n    hint: did you mean `nulls`?",
         ),
         ("/*formats=[]*/ select 1", "1:11: `formats` lists none\n    hint: leave it out to offer all"),
         (

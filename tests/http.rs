@@ -168,6 +168,50 @@ async fn csv_is_that_of_the_endpoint() {
 }
 
 #[tokio::test]
+async fn values_are_written_by_options() {
+    let sql = "select id, null as n, x'fbff' as b, cast('1.50' as text) as t from author where id = 1";
+    let own = format!("/*\n[values]\nbytes = \"base64\"\n[csv]\nguard = true\n*/\n{sql}");
+    let value = "/*\nresult = \"value\"\n*/\nselect null";
+    let settings = "[values]\nnulls = \"omit\"\n";
+    let fixture = Fixture::start(settings, &[("a", sql), ("own", &own), ("value", value)]).await;
+    for (path, changes, body) in [
+        ("/a", Some("nulls=omit"), r#"[{"id":1,"b":"\\xfbff","t":"1.50"}]"#),
+        ("/a?_nulls=null", None, r#"[{"id":1,"n":null,"b":"\\xfbff","t":"1.50"}]"#),
+        (
+            "/a?_numbers=string&_bytes=base64&_intervals=iso",
+            Some("numbers=string, bytes=base64, intervals=iso, nulls=omit"),
+            r#"[{"id":"1","b":"+/8=","t":"1.50"}]"#,
+        ),
+        (
+            "/a.ndjson?_numbers=string&_nulls=null",
+            Some("numbers=string"),
+            "{\"id\":\"1\",\"n\":null,\"b\":\"\\\\xfbff\",\"t\":\"1.50\"}\n",
+        ),
+        ("/a.json-seq", Some("nulls=omit"), "\u{1e}{\"id\":1,\"b\":\"\\\\xfbff\",\"t\":\"1.50\"}\n"),
+        ("/a.csv?_numbers=string", None, "id,n,b,t\r\n1,,\\xfbff,1.50\r\n"),
+        ("/own?_nulls=null", Some("bytes=base64"), r#"[{"id":1,"n":null,"b":"+/8=","t":"1.50"}]"#),
+        ("/own.csv", Some("formula-guard, bytes=base64"), "id,n,b,t\r\n1,,\"'+/8=\",1.50\r\n"),
+        ("/own.csv?_bytes=hex", Some("formula-guard"), "id,n,b,t\r\n1,,\\xfbff,1.50\r\n"),
+        ("/value", Some("nulls=omit"), "null"),
+    ] {
+        for client in [Client::HTTP1, Client::H2C] {
+            let reply = fixture.send(client, "GET", path, &[]).await;
+            assert_eq!((reply.status.as_u16(), reply.text()), (200, body), "{path}");
+            assert_eq!(reply.header("rowstream-changes"), changes, "{path}");
+        }
+        let head = fixture.send(Client::HTTP1, "HEAD", path, &[]).await;
+        assert_eq!((head.status.as_u16(), head.header("rowstream-changes")), (200, changes), "{path}");
+    }
+    for (query, detail) in [
+        ("_numbers=text", "`_numbers`: `text` is not one of `number`, `string`"),
+        ("_bytes=hex&_bytes=hex", "`_bytes`: it is given more than once"),
+    ] {
+        let problem = problem(&fixture.get(&format!("/a?{query}")).await, 400, "invalid_parameter");
+        assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
+    }
+}
+
+#[tokio::test]
 async fn a_sequence_separates_its_texts() {
     let fixture = Fixture::start("", &[("authors", AUTHORS)]).await;
     for (path, accept) in [("/authors.json-seq", "*/*"), ("/authors", "application/json-seq")] {

@@ -315,6 +315,24 @@ async fn small_lists_of_every_kind() {
     }
 }
 
+/// An object whose columns are all left out has its lists alone.
+#[tokio::test]
+async fn options_of_values_reach_nested_rows() {
+    let orphans = "-- name: a :many\nselect k from a order by id;
+        -- name: c :many nested in a on a_k = k\nselect a_k from c order by a_k;
+        -- name: d :many nested in a on a_k = k\nselect a_k, null as v from c order by a_k";
+    let numbers = "-- name: a :many\nselect id from a where id = 1;
+        -- name: b :many nested in a on a_id = id\nselect a_id, 4 * a_id as four from b where a_id = 1 and v = 'b1'";
+    let endpoints = [("orphans", orphans), ("numbers", numbers)];
+    for Both { server, .. } in &on_both(SMALL, "", &endpoints).await {
+        let reply = get(&server.url("/orphans?_nulls=omit")).await;
+        let rows = r#"[{"k":"x","c":[{"a_k":"x"}],"d":[{"a_k":"x"}]},{"k":"y","c":[{"a_k":"y"}],"d":[{"a_k":"y"}]},{"c":[],"d":[]}]"#;
+        assert_eq!((reply.text(), &reply.ended), (rows, &Ended::Complete));
+        let reply = get(&server.url("/numbers.ndjson?_numbers=string")).await;
+        assert!(reply.text().ends_with("\"b\":[{\"a_id\":\"1\",\"four\":\"4\"}]}\n"), "{}", reply.text());
+    }
+}
+
 /// Keys by the databases' own orders: collations, descending, by something else than the key.
 #[tokio::test]
 async fn any_order_that_both_have() {

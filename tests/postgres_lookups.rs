@@ -227,6 +227,28 @@ async fn a_second_row_is_an_error_and_is_not_held() {
     }
 }
 
+/// The server tells nobody that a type was altered: one answer is lost, and those behind it are right, on whatever connection.
+#[tokio::test]
+async fn an_altered_type_loses_one_answer() {
+    let db = TestDb::new().await;
+    db.execute("create type pair as (a int8, b text)").await;
+    db.execute("create table t as select n, row(n, 'x')::pair as p from generate_series(1, 9) n").await;
+    let server = server(&db, QUEUE, &[("t", "select p from t where n = :id")]).await;
+    for n in 1..=3 {
+        let (plain, by_options) = (format!("/t/{n}"), format!("/t/{n}?_numbers=string"));
+        assert_eq!(row(&get(&server.url(&plain)).await), json!({ "p": { "a": n, "b": "x" } }));
+        let a = n.to_string();
+        assert_eq!(row(&get(&server.url(&by_options)).await), json!({ "p": { "a": a, "b": "x" } }));
+    }
+    db.execute("alter type pair add attribute c bool").await;
+    let lost = get(&server.url("/t/1")).await;
+    assert_eq!((lost.status.as_u16(), &lost.json()["code"]), (502, &json!("source_protocol")));
+    for n in 1..=9 {
+        let reply = get(&server.url(&format!("/t/{n}"))).await;
+        assert_eq!(row(&reply), json!({ "p": { "a": n, "b": "x", "c": null } }));
+    }
+}
+
 #[tokio::test]
 async fn long_arguments_and_long_rows_pass() {
     let db = TestDb::new().await;

@@ -1,6 +1,6 @@
 //! The keys by which the rows of nested statements are told apart: their JSON values, since these are what users see.
 
-use rowstream_encode::{RowEncoder, RowWriter, Value, write_value};
+use rowstream_encode::{OptionsEncoder, RowWriter, Value, ValueOptions, write_value};
 
 /// The values of those columns of a row that are parts of keys.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ fn shortest(decimal: &str) -> &str {
 /// Encodes a row, and gathers its key on the way.
 pub(super) struct Keyed<'a> {
     /// What encodes it.
-    pub(super) encoder: &'a mut RowEncoder,
+    pub(super) encoder: &'a mut OptionsEncoder,
     /// The columns of the key, in their order in the row.
     pub(super) columns: &'a [usize],
     /// Where the key goes.
@@ -89,6 +89,10 @@ impl RowWriter for Keyed<'_> {
 
     fn end_row(&mut self, out: &mut Vec<u8>) {
         self.encoder.end_row(out);
+    }
+
+    fn options(&self) -> ValueOptions {
+        self.encoder.options()
     }
 }
 

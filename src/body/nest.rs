@@ -23,7 +23,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rowstream_encode::{Column, Format, ListEncoder, RowEncoder};
+use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
 
 use super::key::{Key, Keyed};
 use super::shape;
@@ -59,7 +59,7 @@ struct Level {
     parent: Option<Parent>,
     /// The levels whose lists stand in its rows, in their order.
     children: Vec<usize>,
-    encoder: RowEncoder,
+    encoder: OptionsEncoder,
     list: ListEncoder,
     /// The columns that are parts of keys.
     columns: Vec<usize>,
@@ -95,7 +95,7 @@ impl Nest {
     pub(super) async fn prepare(
         endpoint: &Endpoint,
         root: usize,
-        format: Format,
+        (format, options): (Format, ValueOptions),
         session: &mut Session,
         prepared: usize,
     ) -> Result<Self, Error> {
@@ -114,7 +114,8 @@ impl Nest {
                 None => ListEncoder::root(shape),
                 Some(_) => ListEncoder::member(&endpoint.statements[index].name),
             };
-            Level::new(endpoint, index, list, RowEncoder::new(ListEncoder::root(shape).part(), columns))
+            let part = ListEncoder::root(shape).part();
+            Level::new(endpoint, index, list, OptionsEncoder::new(part, options, columns))
         });
         let mut levels: Vec<_> = levels.collect();
         tie(&mut levels, joins(endpoint, &statements, &columns)?);
@@ -305,7 +306,7 @@ impl Nest {
 }
 
 impl Level {
-    fn new(endpoint: &Endpoint, index: usize, list: ListEncoder, encoder: RowEncoder) -> Self {
+    fn new(endpoint: &Endpoint, index: usize, list: ListEncoder, encoder: OptionsEncoder) -> Self {
         let statement = &endpoint.statements[index];
         Self {
             statement: index,

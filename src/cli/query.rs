@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream_encode::Format;
+use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 use super::{Failure, block_on};
 use crate::body::RowStream;
@@ -31,9 +31,42 @@ pub(super) struct Args {
     /// The format: json, ndjson, csv, json-seq.
     #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
     format: Format,
+    #[command(flatten)]
+    options: OptionArgs,
     /// The file to write, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// How values are written.
+#[derive(Debug, clap::Args)]
+struct OptionArgs {
+    /// 64-bit integers and decimals as: number, string.
+    #[arg(long, value_name = "FORM", default_value = "number", value_parser = parse_choice::<Numbers>)]
+    numbers: Numbers,
+    /// Bytes as: hex, base64.
+    #[arg(long, value_name = "FORM", default_value = "hex", value_parser = parse_choice::<BytesForm>)]
+    bytes: BytesForm,
+    /// Intervals as: text, iso.
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = parse_choice::<Intervals>)]
+    intervals: Intervals,
+    /// NULLs in objects: null, omit.
+    #[arg(long, value_name = "FORM", default_value = "null", value_parser = parse_choice::<Nulls>)]
+    nulls: Nulls,
+}
+
+impl OptionArgs {
+    fn options(&self) -> ValueOptions {
+        let &Self { numbers, bytes, intervals, nulls } = self;
+        ValueOptions { numbers, bytes, intervals, nulls }
+    }
+}
+
+fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
+    T::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = T::ALL.iter().map(|choice| choice.name()).collect();
+        format!("the choices are {}", names.join(", "))
+    })
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), String> {
@@ -78,7 +111,8 @@ async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result
         Some(&query_string(&args.param)),
         &http::HeaderMap::new(),
     )?;
-    let mut stream = RowStream::open(endpoint, &source, args.format, bound.values).await?;
+    let written = (args.format, bound.options.over(args.options.options()));
+    let mut stream = RowStream::open_with(endpoint, &source, written, bound.values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rowstream_encode::CsvDialect;
+use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
-use crate::endpoint::{Authorization, Endpoint, csv};
+use crate::endpoint::{Authorization, Endpoint, csv, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
@@ -70,6 +70,9 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         csv: table
             .take("csv")
             .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
+        options: table
+            .take("values")
+            .map_or(ValueOptions::DEFAULT, |value| values::read(&value, ValueOptions::DEFAULT)),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rowstream_encode::{CsvDialect, Format, Segment, Template as Body};
+use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::params::{self, Declared};
-use super::{Authorization, Cardinality, Endpoint, Nested, Origin, Piece, Statement, csv, path};
+use super::{Authorization, Cardinality, Endpoint, Nested, Origin, Piece, Statement, csv, path, values};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
@@ -33,6 +33,8 @@ pub(crate) struct Known<'a> {
     pub(crate) authorization: Option<Authorization>,
     /// How endpoints that do not say otherwise write CSV.
     pub(crate) csv: CsvDialect,
+    /// How endpoints that do not say otherwise write values.
+    pub(crate) options: ValueOptions,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -52,6 +54,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         Some(value) => csv::read(&value, known.csv.clone()),
         None => known.csv.clone(),
     };
+    let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -71,6 +74,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         body,
         formats: Vec::new(),
         csv,
+        options,
         key: key.into_iter().map(|(name, _)| name).collect(),
         authorization,
         file: file.path.to_owned(),
@@ -104,6 +108,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
         csv: CsvDialect::default(),
+        options: ValueOptions::DEFAULT,
         not_found: false,
         key: Vec::new(),
         authorization: Authorization::Public,
@@ -706,6 +711,7 @@ mod tests {
             tokens: &[],
             authorization: Some(Authorization::Public),
             csv: CsvDialect::default(),
+            options: ValueOptions::DEFAULT,
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

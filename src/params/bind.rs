@@ -1,13 +1,14 @@
 //! All parameters of one request.
 
 use http::HeaderMap;
+use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 
 use super::{Param, ParamPlace, ParamValue, percent_decode};
 use crate::Error;
-use crate::fault::{did_you_mean, shown};
+use crate::fault::{did_you_mean, list, shown};
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 2] = ["_format", "_download"];
+const CONTROLS: [&str; 6] = ["_format", "_download", "_numbers", "_bytes", "_intervals", "_nulls"];
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,29 @@ pub struct Bound {
     pub format: Option<String>,
     /// `_download`: the name of the file that the answer is to be saved as.
     pub download: Option<String>,
+    /// `_numbers` and the others that say how values are written.
+    pub options: Chosen,
+}
+
+/// The options of values that a request chooses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chosen {
+    numbers: Option<Numbers>,
+    bytes: Option<BytesForm>,
+    intervals: Option<Intervals>,
+    nulls: Option<Nulls>,
+}
+
+impl Chosen {
+    /// `options`, with what was chosen in their place.
+    pub fn over(self, options: ValueOptions) -> ValueOptions {
+        ValueOptions {
+            numbers: self.numbers.unwrap_or(options.numbers),
+            bytes: self.bytes.unwrap_or(options.bytes),
+            intervals: self.intervals.unwrap_or(options.intervals),
+            nulls: self.nulls.unwrap_or(options.nulls),
+        }
+    }
 }
 
 /// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}` segments, `query` what
@@ -53,13 +77,15 @@ struct Given<'a> {
     texts: Vec<Vec<Result<String, Unreadable>>>,
     format: Option<String>,
     download: Option<String>,
+    options: Chosen,
     wrong: Vec<(String, String)>,
 }
 
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
-        Self { params, texts, format: None, download: None, wrong: Vec::new() }
+        let options = Chosen::default();
+        Self { params, texts, format: None, download: None, options, wrong: Vec::new() }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -83,17 +109,16 @@ impl<'a> Given<'a> {
 
     fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
         let taken = match name {
-            "_format" => &mut self.format,
-            "_download" => &mut self.download,
+            "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
+            "_download" => take(&mut self.download, value, file_name),
+            "_numbers" => take(&mut self.options.numbers, value, choice),
+            "_bytes" => take(&mut self.options.bytes, value, choice),
+            "_intervals" => take(&mut self.options.intervals, value, choice),
+            "_nulls" => take(&mut self.options.nulls, value, choice),
             _ => return self.unknown(name),
         };
-        match value {
-            Ok(_) if taken.is_some() => self.wrong(name, "it is given more than once"),
-            Ok(value) if name == "_download" && !is_file_name(&value) => {
-                self.wrong(name, "it must be the name of a file, without folders");
-            }
-            Ok(value) => *taken = Some(value),
-            Err(message) => self.wrong(name, message),
+        if let Err(message) = taken {
+            self.wrong(name, message);
         }
     }
 
@@ -147,7 +172,7 @@ impl<'a> Given<'a> {
             }
         }
         match self.wrong.is_empty() {
-            true => Ok(Bound { values, format: self.format, download: self.download }),
+            true => Ok(Bound { values, format: self.format, download: self.download, options: self.options }),
             false => Err(Error::invalid_parameters(self.wrong)),
         }
     }
@@ -171,11 +196,36 @@ fn value(param: &Param, texts: Vec<Result<String, Unreadable>>) -> Result<ParamV
     Ok(ParamValue::List(values))
 }
 
-/// Whether browsers could save under a name as it is.
-fn is_file_name(text: &str) -> bool {
+/// Reads a parameter that may be given once.
+fn take<T>(
+    taken: &mut Option<T>,
+    text: Result<String, Unreadable>,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    let text = text?;
+    if taken.is_some() {
+        return Err("it is given more than once".to_owned());
+    }
+    *taken = Some(read(&text)?);
+    Ok(())
+}
+
+/// A name under which browsers can save as it is.
+fn file_name(text: &str) -> Result<String, String> {
     const LONGEST: usize = 255;
     let well = |c: char| !c.is_control() && c != '/' && c != '\\';
-    !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well)
+    let is_well = !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well);
+    match is_well {
+        true => Ok(text.to_owned()),
+        false => Err("it must be the name of a file, without folders".to_owned()),
+    }
+}
+
+fn choice<T: Choice>(text: &str) -> Result<T, String> {
+    T::from_name(text).ok_or_else(|| {
+        let names = list(T::ALL.iter().map(|choice| choice.name()));
+        format!("{} is not one of {names}", shown(text))
+    })
 }
 
 /// Decodes one name or value of a query, in which `+` is a blank.

@@ -1,5 +1,6 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
+use rowstream_encode::{BytesForm, Intervals, Nulls, Numbers, ValueOptions};
 
 use super::*;
 
@@ -202,10 +203,35 @@ fn wrong_requests_name_every_parameter() {
         ("_formt=json", "parameter `_formt`: there is no such parameter; did you mean `_format`?"),
         ("_after=1", "parameter `_after`: there is no such parameter"),
         ("_format=json&_format=json", "parameter `_format`: it is given more than once"),
+        ("_numbers=text", "parameter `_numbers`: `text` is not one of `number`, `string`"),
+        ("_bytes=", "parameter `_bytes`: `` is not one of `hex`, `base64`"),
+        ("_intervals=ISO", "parameter `_intervals`: `ISO` is not one of `text`, `iso`"),
+        ("_nulls=%zz", "parameter `_nulls`: its percent-encoding is not valid"),
+        ("_nulls=omit&_nulls=omit", "parameter `_nulls`: it is given more than once"),
+        ("_null=omit", "parameter `_null`: there is no such parameter; did you mean `_nulls`?"),
         ("ids=1,,2", "parameter `ids`: `` is not an integer"),
         ("x=1&ids=a", "parameter `x`: there is no such parameter; parameter `ids`: `a` is not an integer"),
     ] {
         assert_eq!(bound(query).unwrap_err(), expected, "{query}");
+    }
+}
+
+#[test]
+fn options_of_values_are_chosen_over_the_endpoints() {
+    let none: [(&str, &str); 0] = [];
+    let own = ValueOptions { numbers: Numbers::String, nulls: Nulls::Omit, ..ValueOptions::DEFAULT };
+    for (query, expected) in [
+        ("", own),
+        ("_nulls=null", ValueOptions { nulls: Nulls::Null, ..own }),
+        ("_nulls=null&_numbers=number", ValueOptions::DEFAULT),
+        (
+            "_bytes=base64&_intervals=iso",
+            ValueOptions { bytes: BytesForm::Base64, intervals: Intervals::Iso, ..own },
+        ),
+        ("_numbers=string&_bytes=hex", own),
+    ] {
+        let bound = bind(&[], &none, Some(query), &HeaderMap::new()).unwrap();
+        assert_eq!(bound.options.over(own), expected, "{query}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! The encoder: values in, bytes out.
 
-use rowstream_encode::{CsvDialect, CsvEncoder, RowEncoder, RowWriter, Shape, Value};
+use rowstream_encode::{
+    CsvDialect, CsvEncoder, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Shape, Value, ValueOptions,
+};
 
 use crate::data::{self, ITEMS, Row};
 use crate::{Case, Pass};
@@ -30,6 +32,7 @@ fn rows() -> Vec<Case> {
         Case::new("row: authors, lines", lines(&data::AUTHOR_NAMES, data::authors)),
         Case::new("row: authors, array", array(&data::AUTHOR_NAMES, data::authors)),
         Case::new("row: authors, object", look_ups),
+        Case::new("row: events, lines by options", by_options),
         Case::new("row: events, csv", || csv(&data::EVENT_NAMES, data::events())),
         Case::new("row: authors, csv", || csv(&data::AUTHOR_NAMES, data::authors())),
     ]
@@ -92,6 +95,14 @@ fn values(name: &'static str, value: impl Fn(u64) -> Value<'static> + 'static) -
 /// Rows of one statement. The encoder lives on from pass to pass: what it does once per statement is not counted.
 fn stream(shape: Shape, names: &[&str], rows: Vec<Row>) -> Pass {
     let mut encoder = RowEncoder::new(shape, &data::columns(names));
+    Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
+}
+
+/// Events with numbers as strings, and without NULLs.
+fn by_options() -> Pass {
+    let options = ValueOptions { numbers: Numbers::String, nulls: Nulls::Omit, ..ValueOptions::DEFAULT };
+    let mut encoder = OptionsEncoder::new(Shape::Lines, options, &data::columns(&data::EVENT_NAMES));
+    let rows = data::events();
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 

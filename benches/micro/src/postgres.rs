@@ -9,12 +9,26 @@ use crate::{Case, Pass, data};
 const INT8: u32 = 20;
 const TEXT: u32 = 25;
 const TIMESTAMPTZ: u32 = 1184;
+const TEXT_ARRAY: u32 = 1009;
 
 /// PostgreSQL counts microseconds from 2000-01-01.
 const EPOCH_MICROS: i64 = 10_957 * 86_400_000_000;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("postgres: events, lines", events)]
+    vec![Case::new("postgres: events, lines", events), Case::new("postgres: text[], lines", texts)]
+}
+
+/// Arrays of four texts, of which one is in quotes.
+fn texts() -> Pass {
+    let columns = data::columns(&["names"]);
+    let row = data_row(&[Value::Text(r#"{AUTHORISED,NULL,"two words",é}"#)]);
+    let mut encoder = RowEncoder::new(Shape::Lines, &columns);
+    let mut encode = Row::encode_apart(columns, &[TEXT_ARRAY]);
+    Pass::new(data::ITEMS, move |out| {
+        for _ in 0..data::ITEMS {
+            encode(&row, &mut encoder, out).expect("the row is as the server sends it");
+        }
+    })
 }
 
 fn events() -> Pass {

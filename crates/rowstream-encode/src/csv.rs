@@ -6,7 +6,7 @@
 use crate::append::Slot;
 use crate::datetime::LastHour;
 use crate::rows::RowWriter;
-use crate::{Column, Value, hex, json};
+use crate::{BytesForm, Column, Format, Value, ValueOptions, hex, json, options};
 
 /// What varies among programs that read CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,7 @@ pub enum Quote {
 #[derive(Debug)]
 pub struct CsvEncoder {
     dialect: CsvDialect,
+    options: ValueOptions,
     columns: usize,
     /// What stands before the first row.
     start: Vec<u8>,
@@ -92,6 +93,8 @@ pub struct CsvEncoder {
     /// The column that the next value belongs to.
     column: usize,
     last_hour: LastHour,
+    /// Bytes as base64.
+    scratch: String,
 }
 
 impl CsvEncoder {
@@ -99,14 +102,21 @@ impl CsvEncoder {
     pub fn new(dialect: CsvDialect, columns: &[Column]) -> Self {
         let mut encoder = Self {
             dialect,
+            options: ValueOptions::DEFAULT,
             columns: columns.len(),
             start: Vec::new(),
             rows: 0,
             column: 0,
             last_hour: LastHour::default(),
+            scratch: String::new(),
         };
         encoder.start = encoder.write_start(columns);
         encoder
+    }
+
+    /// The same with values by `options`, as far as they have a meaning in CSV.
+    pub fn with_options(self, options: ValueOptions) -> Self {
+        Self { options: options.in_format(Format::Csv), ..self }
     }
 
     fn write_start(&mut self, columns: &[Column]) -> Vec<u8> {
@@ -190,12 +200,22 @@ impl CsvEncoder {
         }
     }
 
-    fn write_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    fn write_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.options.bytes == BytesForm::Base64 {
+            return self.write_base64(bytes, out);
+        }
         let quote: &[u8] = if self.dialect.quote == Quote::All { b"\"" } else { b"" };
         out.extend_from_slice(quote);
         out.extend_from_slice(b"\\x");
         hex::write_hex(bytes, out);
         out.extend_from_slice(quote);
+    }
+
+    /// As any text: base64 can be empty, and begin with a plus.
+    #[cold]
+    fn write_base64(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        options::put_base64(bytes, &mut self.scratch);
+        self.write_text(&self.scratch, out);
     }
 }
 
@@ -227,6 +247,11 @@ impl RowWriter for CsvEncoder {
     fn end_row(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n");
     }
+
+    #[inline]
+    fn options(&self) -> ValueOptions {
+        self.options
+    }
 }
 
 /// Whether a spreadsheet would take `text` for a formula (OWASP, "CSV Injection").
@@ -237,6 +262,7 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Nulls, Numbers};
 
     fn encode(dialect: CsvDialect, names: &[&str], rows: &[&[Value<'_>]]) -> String {
         let column = |name: &&str| Column { name: (*name).to_owned(), type_name: String::new() };
@@ -277,6 +303,7 @@ mod tests {
         for (value, needed, all) in [
             (Value::Bool(true), "true", "\"true\""),
             (Value::Int(i64::MIN), "-9223372036854775808", "\"-9223372036854775808\""),
+            (Value::Int4(-1), "-1", "\"-1\""),
             (Value::Float(1.5), "1.5", "\"1.5\""),
             (Value::Float(f64::NAN), "NaN", "\"NaN\""),
             (Value::Float4(f32::NEG_INFINITY), "-Infinity", "\"-Infinity\""),
@@ -328,6 +355,34 @@ mod tests {
     fn no_row_is_a_blank_line() {
         assert_eq!(record(CsvDialect::default(), &[Value::Null]), "\"\"\r\n");
         assert_eq!(record(CsvDialect::default(), &[Value::Text("")]), "\"\"\r\n");
+    }
+
+    #[test]
+    fn bytes_are_base64_on_request() {
+        let options = ValueOptions {
+            bytes: BytesForm::Base64,
+            numbers: Numbers::String,
+            nulls: Nulls::Omit,
+            ..ValueOptions::DEFAULT
+        };
+        let column = Column { name: "c".to_owned(), type_name: String::new() };
+        let columns = [column.clone(), column];
+        for (dialect, expected) in [
+            (CsvDialect::default(), "+/8=,\r\n\"\",1\r\n"),
+            (CsvDialect { guard: true, ..CsvDialect::default() }, "\"'+/8=\",\r\n\"\",1\r\n"),
+            (CsvDialect { quote: Quote::All, ..CsvDialect::default() }, "\"+/8=\",\r\n\"\",\"1\"\r\n"),
+        ] {
+            let dialect = CsvDialect { header: false, ..dialect };
+            let mut encoder = CsvEncoder::new(dialect, &columns).with_options(options);
+            let mut out = Vec::new();
+            for row in [[Value::Bytes(b"\xfb\xff"), Value::Null], [Value::Bytes(b""), Value::Int(1)]] {
+                encoder.begin_row(&mut out);
+                row.into_iter().for_each(|value| encoder.value(value, &mut out));
+                encoder.end_row(&mut out);
+            }
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            assert_eq!(encoder.options(), ValueOptions { bytes: BytesForm::Base64, ..ValueOptions::DEFAULT });
+        }
     }
 
     #[test]

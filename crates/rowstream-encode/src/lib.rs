@@ -86,6 +86,7 @@ mod integer;
 mod json;
 mod list;
 mod number;
+mod options;
 mod rows;
 mod template;
 mod value;
@@ -95,7 +96,8 @@ pub use format::Format;
 pub use json::write_value;
 pub use list::ListEncoder;
 pub use number::is_json_number;
-pub use rows::{RowEncoder, RowWriter, Shape};
+pub use options::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
+pub use rows::{OptionsEncoder, RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
 pub use value::{Column, Value};
 

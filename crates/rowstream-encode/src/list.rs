@@ -12,6 +12,8 @@ use crate::{Shape, escape};
 #[derive(Debug)]
 pub struct ListEncoder {
     shape: Shape,
+    /// Whether its lists stand in the objects of another.
+    is_member: bool,
     /// What opens a list.
     opening: Box<[u8]>,
     /// What the list that is open has.
@@ -23,15 +25,15 @@ impl ListEncoder {
     /// The list that is in no other, of a shape that has room for objects.
     pub fn root(shape: Shape) -> Self {
         let opening: &[u8] = if shape == Shape::Array { b"[" } else { b"" };
-        Self { shape, opening: opening.into(), rows_in_list: 0, rows: 0 }
+        Self { shape, is_member: false, opening: opening.into(), rows_in_list: 0, rows: 0 }
     }
 
     /// The lists that are the member `name`, behind others, of the objects of another list.
     pub fn member(name: &str) -> Self {
-        let mut opening = vec![b','];
+        let mut opening = Vec::new();
         escape::write_string(name, &mut opening);
         opening.extend_from_slice(b":[");
-        Self { shape: Shape::Array, opening: opening.into(), rows_in_list: 0, rows: 0 }
+        Self { shape: Shape::Array, is_member: true, opening: opening.into(), rows_in_list: 0, rows: 0 }
     }
 
     /// The shape of the objects, in this list and in those within it.
@@ -49,9 +51,13 @@ impl ListEncoder {
         self.rows_in_list
     }
 
-    /// Begins a list.
+    /// Begins a list. The first one in an object has to be begun before what its row wrote leaves `out`.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         self.rows_in_list = 0;
+        // No member ends in a brace that opens; so that is an object whose members were all left out.
+        if self.is_member && out.last() != Some(&b'{') {
+            out.push(b',');
+        }
         out.extend_from_slice(&self.opening);
     }
 
@@ -124,6 +130,22 @@ mod tests {
         assert_eq!(authors(Shape::Array), format!("[{first},{second}]"));
         assert_eq!(authors(Shape::Lines), format!("{first}\n{second}\n"));
         assert_eq!(authors(Shape::Sequence), format!("\u{1e}{first}\n\u{1e}{second}\n"));
+    }
+
+    #[test]
+    fn a_list_is_the_first_member_of_an_object_whose_others_were_left_out() {
+        let (mut authors, mut books, mut prizes) =
+            (ListEncoder::root(Shape::Array), ListEncoder::member("books"), ListEncoder::member("prizes"));
+        let mut out = Vec::new();
+        authors.start(&mut out);
+        authors.row(b"{", &mut out);
+        for list in [&mut books, &mut prizes] {
+            list.start(&mut out);
+            list.finish(&mut out);
+        }
+        authors.end_row(&mut out);
+        authors.finish(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), r#"[{"books":[],"prizes":[]}]"#);
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! Nothing here can fail: a source that cannot read a value says so before it lends it. Whether a statement
 //! may have one row or many is the caller's to check; [`RowEncoder::rows`] counts them for it.
 
-use crate::append::Prefix;
+mod by_options;
+
+use crate::append::{Prefix, Slot};
 use crate::datetime::LastHour;
-use crate::{Column, Value, escape, json};
+use crate::{Column, Value, ValueOptions, escape, json};
+
+pub use by_options::OptionsEncoder;
 
 /// Takes the values of rows: `(begin_row value* end_row)*`, one `value` for each column in order. The buffer may be another one
 /// at each call. A value beyond the last column is not written.
@@ -18,6 +22,12 @@ pub trait RowWriter {
 
     /// Ends the row.
     fn end_row(&mut self, out: &mut Vec<u8>);
+
+    /// How values are written in the JSON that a source makes itself, such as that of an array.
+    #[inline]
+    fn options(&self) -> ValueOptions {
+        ValueOptions::DEFAULT
+    }
 }
 
 /// How the rows of one statement stand in a JSON body.
@@ -58,12 +68,13 @@ pub struct RowEncoder {
     last_hour: LastHour,
 }
 
-/// What stands before each value of a row: `{"a":`, `,"b":`, …
-fn keys(shape: Shape, columns: &[Column]) -> Vec<Prefix> {
+/// What stands before each value of a row: `{"a":`, `,"b":`, … The brace or the comma is what `before` gives for the column's
+/// number.
+fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Vec<Prefix> {
     let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {
         text.clear();
-        text.extend_from_slice(if index == 0 { opening(shape) } else { b"," });
+        text.extend_from_slice(before(index));
         escape::write_string(&column.name, &mut text);
         text.push(b':');
         Prefix::new(&text)
@@ -84,7 +95,7 @@ impl RowEncoder {
     pub fn new(shape: Shape, columns: &[Column]) -> Self {
         let keys = match shape {
             Shape::Scalar => columns.iter().take(1).map(|_| Prefix::new(b"")).collect(),
-            _ => keys(shape, columns),
+            _ => keys(columns, |index| if index == 0 { opening(shape) } else { b"," }),
         };
         Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
     }
@@ -106,7 +117,18 @@ impl RowEncoder {
         }
     }
 
-    /// Writes what a row without columns has before its end.
+    /// Writes the next value into its place.
+    #[inline(always)]
+    fn write(&mut self, value: Value<'_>, slot: Slot<'_>) {
+        match value {
+            Value::Json(text) if matches!(self.shape, Shape::Lines | Shape::LinePart) => {
+                json::write_json_in_line(text, slot.release());
+            }
+            value => json::write_next_value(value, &mut self.last_hour, slot),
+        }
+    }
+
+    /// Writes what a row without members has before its end.
     #[cold]
     fn write_empty_row(&self, out: &mut Vec<u8>) {
         match self.shape {
@@ -149,12 +171,7 @@ impl RowWriter for RowEncoder {
         let Some(key) = self.keys.get(self.column) else { return };
         self.column += 1;
         let slot = key.append(out);
-        match value {
-            Value::Json(text) if matches!(self.shape, Shape::Lines | Shape::LinePart) => {
-                json::write_json_in_line(text, slot.release());
-            }
-            value => json::write_next_value(value, &mut self.last_hour, slot),
-        }
+        self.write(value, slot);
     }
 
     #[inline]

@@ -18,8 +18,10 @@ pub enum Value<'a> {
     Null,
     /// A boolean.
     Bool(bool),
-    /// An integer of up to 64 bits.
+    /// An integer of 64 bits, which readers whose numbers are floats do not take exactly.
     Int(i64),
+    /// An integer of up to 32 bits, kept apart because every reader takes it exactly.
+    Int4(i32),
     /// A 64-bit float; NaN and infinities are written as strings.
     Float(f64),
     /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its 64-bit value.
@@ -30,7 +32,7 @@ pub enum Value<'a> {
     Text(&'a str),
     /// A JSON document, written verbatim.
     Json(&'a str),
-    /// Raw bytes, written as PostgreSQL's hex form (`\x6869`).
+    /// Raw bytes, written as PostgreSQL's hex form (`\x6869`) unless an option says otherwise.
     Bytes(&'a [u8]),
     /// Days since 1970-01-01 in the proleptic Gregorian calendar; `i32::MAX` and `i32::MIN` are the infinities.
     Date(i32),

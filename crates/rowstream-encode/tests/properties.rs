@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use proptest::prelude::*;
-use rowstream_encode::{Column, RowEncoder, RowWriter, Segment, Shape, Template, Value, write_value};
+use rowstream_encode::{
+    BytesForm, Column, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Segment, Shape, Template,
+    Value, ValueOptions, write_value,
+};
 use serde_json::Value as Json;
 
 /// A value that owns its text.
@@ -59,6 +62,7 @@ fn value() -> impl Strategy<Value = Owned> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
+        any::<i32>().prop_map(Value::Int4),
         any::<u64>().prop_map(|bits| Value::Float(f64::from_bits(bits))),
         any::<u32>().prop_map(|bits| Value::Float4(f32::from_bits(bits))),
         prop::sample::select(vec!["0", "-12.50", "1e+20", "123456789012345678.00"]).prop_map(Value::Number),
@@ -117,8 +121,35 @@ fn objects(columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
     rows.iter().map(|row| Json::Object(columns.iter().zip(row).map(member).collect())).collect()
 }
 
+/// The rows by options as objects, each value written by itself and NULLs left out.
+fn objects_by_options(options: ValueOptions, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<Json> {
+    let member = |(column, value): (&Column, &Owned)| {
+        let mut out = Vec::new();
+        options.write(value.lend(), &mut out);
+        let is_null = matches!(value, Owned::Plain(Value::Null));
+        (!is_null).then(|| (column.name.clone(), parsed(&out)))
+    };
+    rows.iter().map(|row| Json::Object(columns.iter().zip(row).filter_map(member).collect())).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn rows_by_options_hold_the_values_by_options((columns, rows) in rows()) {
+        let (numbers, bytes, nulls) = (Numbers::String, BytesForm::Base64, Nulls::Omit);
+        let options = ValueOptions { numbers, bytes, nulls, ..ValueOptions::DEFAULT };
+        let mut encoder = OptionsEncoder::new(Shape::Array, options, &columns);
+        let mut out = Vec::new();
+        encoder.start(&mut out);
+        for row in &rows {
+            encoder.begin_row(&mut out);
+            row.iter().for_each(|value| encoder.value(value.lend(), &mut out));
+            encoder.end_row(&mut out);
+        }
+        encoder.finish(&mut out);
+        prop_assert_eq!(parsed(&out), Json::Array(objects_by_options(options, &columns, &rows)));
+    }
 
     #[test]
     fn every_value_is_json(value in value()) {

@@ -3,88 +3,38 @@
 //! The grammar is that of the PostgreSQL manual, "Array Input and Output Syntax": lower bounds may stand in front
 //! (`[2:3]={…}`) and are dropped, sub-arrays are braces, elements are quoted where they have to be.
 
-use postgres_types::Type;
 use rowstream_encode::{Value, write_value};
 
-use super::text::{BadField, boolean, number};
+use super::nested::Writer;
+use super::text::{BadField, unquote};
 
-/// How the text of an element becomes JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Element {
-    Bool,
-    Number,
-    Text,
-    Json,
-    Timestamp,
-    TimestampTz,
-}
-
-impl Element {
-    /// The kind of an element's type.
-    pub(super) fn of(oid: u32) -> Self {
-        match Type::from_oid(oid) {
-            Some(Type::BOOL) => Self::Bool,
-            Some(Type::INT2 | Type::INT4 | Type::INT8 | Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC) => {
-                Self::Number
-            }
-            Some(Type::JSON | Type::JSONB) => Self::Json,
-            Some(Type::TIMESTAMP) => Self::Timestamp,
-            Some(Type::TIMESTAMPTZ) => Self::TimestampTz,
-            _ => Self::Text,
-        }
-    }
-
-    fn write(self, text: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
-        let converted;
-        let value = match self {
-            Self::Bool => Value::Bool(boolean(text.as_bytes())?),
-            Self::Number => number(text)?,
-            Self::Json => Value::Json(text),
-            Self::Text => Value::Text(text),
-            Self::Timestamp | Self::TimestampTz => {
-                converted = rfc3339(text);
-                Value::Text(&converted)
-            }
-        };
-        write_value(value, out);
-        Ok(())
-    }
-}
-
-/// A timestamp in PostgreSQL's ISO style, in UTC, as RFC 3339: `2024-01-01 00:00:00+00` becomes `2024-01-01T00:00:00Z`.
-fn rfc3339(text: &str) -> String {
-    let (text, era) = match text.strip_suffix(" BC") {
-        Some(text) => (text, " BC"),
-        None => (text, ""),
-    };
-    let (text, zone) = match text.strip_suffix("+00") {
-        Some(text) => (text, "Z"),
-        None => (text, ""),
-    };
-    text.replacen(' ', "T", 1) + zone + era
-}
-
-/// Appends the array literal `text` as a JSON array.
+/// Appends the array literal `text`, whose elements are of the form `element`, as a JSON array.
 pub(super) fn write_json(
-    text: &str,
-    element: Element,
+    writer: Writer<'_>,
+    element: usize,
     delimiter: u8,
+    text: &str,
     out: &mut Vec<u8>,
 ) -> Result<(), BadField> {
     let start = text.find('{').ok_or(BadField::Malformed)?;
-    let mut literal = Literal { text, at: start, element, delimiter, unescaped: String::new() };
+    let mut literal = Literal { writer, text, at: start, element, delimiter, unescaped: String::new() };
     literal.array(out)?;
     if literal.at == text.len() { Ok(()) } else { Err(BadField::Malformed) }
 }
 
 /// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to `to_jsonb` but not in their text.
-pub(super) fn write_vector(text: &str, element: Element, out: &mut Vec<u8>) -> Result<(), BadField> {
+pub(super) fn write_vector(
+    writer: Writer<'_>,
+    element: usize,
+    text: &str,
+    out: &mut Vec<u8>,
+) -> Result<(), BadField> {
     out.push(b'[');
     for (index, text) in text.split_ascii_whitespace().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        element.write(text, out)?;
+        writer.write(element, text, out)?;
     }
     out.push(b']');
     Ok(())
@@ -92,9 +42,10 @@ pub(super) fn write_vector(text: &str, element: Element, out: &mut Vec<u8>) -> R
 
 /// A cursor over an array literal.
 struct Literal<'a> {
+    writer: Writer<'a>,
     text: &'a str,
     at: usize,
-    element: Element,
+    element: usize,
     delimiter: u8,
     unescaped: String,
 }
@@ -140,18 +91,9 @@ impl Literal<'_> {
     }
 
     fn quoted(&mut self, out: &mut Vec<u8>) -> Result<(), BadField> {
-        self.unescaped.clear();
-        let mut chars = self.text[self.at + 1..].char_indices();
-        loop {
-            match chars.next().ok_or(BadField::Malformed)? {
-                (offset, '"') => {
-                    self.at += 1 + offset + 1;
-                    return self.element.write(&self.unescaped, out);
-                }
-                (_, '\\') => self.unescaped.push(chars.next().ok_or(BadField::Malformed)?.1),
-                (_, char) => self.unescaped.push(char),
-            }
-        }
+        let rest = unquote(&self.text[self.at..], &mut self.unescaped)?;
+        self.at = self.text.len() - rest.len();
+        self.writer.write(self.element, &self.unescaped, out)
     }
 
     fn bare(&mut self, out: &mut Vec<u8>) -> Result<(), BadField> {
@@ -163,7 +105,7 @@ impl Literal<'_> {
         self.at += end;
         match &rest[..end] {
             "NULL" => write_value(Value::Null, out),
-            element => self.element.write(element, out)?,
+            element => self.writer.write(self.element, element, out)?,
         }
         Ok(())
     }
@@ -171,37 +113,40 @@ impl Literal<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::nested::{Form, Nested};
     use super::*;
 
-    fn json(text: &str, element: Element) -> Result<String, BadField> {
+    fn json(text: &str, element: Form) -> Result<String, BadField> {
         let mut out = Vec::new();
-        write_json(text, element, b',', &mut out).map(|()| String::from_utf8(out).unwrap())
+        let array = Form::Array { element: 1, delimiter: b',' };
+        Nested::of(vec![array, element]).write(text, Default::default(), &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
     }
 
     #[test]
     fn literals_become_json() {
         for (text, element, expected) in [
-            ("{}", Element::Number, "[]"),
-            ("{1,-2,NULL}", Element::Number, "[1,-2,null]"),
-            ("{1.5,NaN,Infinity,1e+20}", Element::Number, r#"[1.5,"NaN","Infinity",1e+20]"#),
-            ("{{1,2},{3,4}}", Element::Number, "[[1,2],[3,4]]"),
-            ("[2:3]={7,8}", Element::Number, "[7,8]"),
-            ("[0:0][-1:0]={{7,8}}", Element::Number, "[[7,8]]"),
-            ("{t,f}", Element::Bool, "[true,false]"),
+            ("{}", Form::Number, "[]"),
+            ("{1,-2,NULL}", Form::Number, "[1,-2,null]"),
+            ("{1.5,NaN,Infinity,1e+20}", Form::Exact, r#"[1.5,"NaN","Infinity",1e+20]"#),
+            ("{{1,2},{3,4}}", Form::Number, "[[1,2],[3,4]]"),
+            ("[2:3]={7,8}", Form::Number, "[7,8]"),
+            ("[0:0][-1:0]={{7,8}}", Form::Number, "[[7,8]]"),
+            ("{t,f}", Form::Bool, "[true,false]"),
             (
                 r#"{a,"b c","NULL","","x\"y\\z","{",","}"#,
-                Element::Text,
+                Form::Text,
                 r#"["a","b c","NULL","","x\"y\\z","{",","]"#,
             ),
-            (r#"{"{\"a\": 1}",NULL}"#, Element::Json, r#"[{"a": 1},null]"#),
+            (r#"{"{\"a\": 1}",NULL}"#, Form::Json, r#"[{"a": 1},null]"#),
             (
                 r#"{"2024-01-01 00:00:00+00","0044-03-15 00:00:00+00 BC",infinity}"#,
-                Element::TimestampTz,
+                Form::TimestampTz,
                 r#"["2024-01-01T00:00:00Z","0044-03-15T00:00:00Z BC","infinity"]"#,
             ),
-            (r#"{"2024-01-01 00:00:00.5"}"#, Element::Timestamp, r#"["2024-01-01T00:00:00.5"]"#),
-            ("{{},{}}", Element::Text, "[[],[]]"),
-            ("{é,日本}", Element::Text, r#"["é","日本"]"#),
+            (r#"{"2024-01-01 00:00:00.5"}"#, Form::Timestamp, r#"["2024-01-01T00:00:00.5"]"#),
+            ("{{},{}}", Form::Text, "[[],[]]"),
+            ("{é,日本}", Form::Text, r#"["é","日本"]"#),
         ] {
             assert_eq!(json(text, element).as_deref(), Ok(expected), "{text}");
         }
@@ -224,7 +169,7 @@ mod tests {
             "{\"1\"\"2\"}",
             "{{1}2}",
         ] {
-            assert_eq!(json(text, Element::Number), Err(BadField::Malformed), "{text}");
+            assert_eq!(json(text, Form::Number), Err(BadField::Malformed), "{text}");
         }
     }
 }

@@ -10,26 +10,32 @@
 //! | [`socket`] | TCP, Unix socket or TLS as one stream |
 //! | [`wire`] | the read buffer and the framing of messages |
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
-//! | [`statement`] | prepared statements, their cache, and the decoder chosen for each column |
+//! | [`statement`] | prepared statements and their cache |
+//! | [`types`] | what is known of types, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling |
 //! | [`pipeline`] | look-ups of many requests on one connection |
-//! | [`value`], [`text`], [`mod@array`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod array;
+mod composite;
 mod connect;
 mod error;
+mod hstore;
+mod interval;
+mod nested;
 mod pipeline;
 mod session;
 mod socket;
 mod statement;
 mod text;
+mod types;
 mod url;
 mod value;
 mod wire;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rowstream_encode::Column;
 
@@ -40,7 +46,8 @@ use crate::pool::{Place, Pool};
 use crate::source::SourceConfig;
 use connect::Connection;
 use pipeline::Pipelines;
-use statement::{Described, Descriptions, TypeInfo};
+use statement::{Described, Descriptions};
+use types::Types;
 
 pub use session::Session;
 pub use value::Row;
@@ -56,18 +63,12 @@ struct Shared {
     pool: Pool<Connection>,
     /// Rows per fetch; 0: all in one.
     fetch_rows: i32,
-    /// Types that are not built in, by OID: enums, domains, and arrays of these.
-    types: Mutex<HashMap<u32, TypeInfo>>,
+    types: Types,
     descriptions: Descriptions,
     pipelines: Pipelines,
 }
 
 impl Shared {
-    fn known_types(&self) -> MutexGuard<'_, HashMap<u32, TypeInfo>> {
-        // Nothing under this lock panics half way; a poisoned map is still a map.
-        self.types.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for a place, and takes an idle connection or opens one.
     async fn connection(&self) -> Result<(Place<Connection>, Connection), Error> {
         let place = self.pool.acquire().await?;
@@ -94,7 +95,7 @@ impl Source {
             connector: connect::Connector::new(config)?,
             pool: Pool::new(&config.name, config.pool.clone()),
             fetch_rows: i32::try_from(config.fetch_rows).unwrap_or(i32::MAX),
-            types: Mutex::default(),
+            types: Types::default(),
             descriptions: Descriptions::default(),
             pipelines: Pipelines::new(&config.pool),
         })))
@@ -118,7 +119,9 @@ impl Source {
         statement: &Statement,
         args: &[&ParamValue],
     ) -> Result<Option<Answer>, Error> {
-        let Some(described) = self.0.descriptions.get(&statement.sql) else { return Ok(None) };
+        let version = self.0.types.version();
+        let described = self.0.descriptions.get(&statement.sql).filter(|known| known.version == version);
+        let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
     }

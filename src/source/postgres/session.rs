@@ -37,8 +37,9 @@ use self::portals::Portals;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Prepared, TypeInfo, parameter_type, type_query};
-use super::value::{Decoder, Row, text_field};
+use super::statement::{Prepared, parameter_type};
+use super::types::{ColumnType, catalog_query};
+use super::value::{Decoder, Row};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
@@ -118,7 +119,7 @@ impl Session {
     /// # Errors
     /// What the database says of the statement; a statement without a result; a lost connection.
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        let prepared = match self.connection().statements.get(&statement.sql) {
+        let prepared = match self.known(&statement.sql) {
             Some(prepared) => prepared,
             None => self.prepare_anew(statement).await?,
         };
@@ -127,7 +128,20 @@ impl Session {
         Ok(columns)
     }
 
+    /// The statement as the connection has prepared it, unless types were altered since.
+    fn known(&mut self, sql: &str) -> Option<Arc<Prepared>> {
+        let version = self.shared.types.version();
+        let connection = self.connection();
+        let prepared = connection.statements.get(sql)?;
+        if prepared.version != version {
+            connection.statements.remove(sql, &mut connection.wire.write);
+            return None;
+        }
+        Some(prepared)
+    }
+
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
+        let version = self.shared.types.version();
         let mut declared = Vec::new();
         let (name, fields) = match self.describe(statement, &declared).await {
             // 42P18, 42P08: the statement alone does not tell a parameter's type; then the declared one does.
@@ -142,8 +156,9 @@ impl Session {
         let prepared = Arc::new(Prepared {
             name,
             sql: Arc::clone(&statement.sql),
-            columns: columns.map(|((name, _), info)| column(name, info)).collect(),
-            decoders: types.iter().map(|info| info.decoder).collect(),
+            columns: columns.map(|((name, _), kind)| column(name, kind)).collect(),
+            decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
+            version,
         });
         self.shared.descriptions.learn(&prepared, declared, fields);
         let connection = self.connection();
@@ -183,22 +198,17 @@ impl Session {
     }
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
-    async fn types_of(&mut self, fields: &[(String, u32)]) -> Result<Vec<TypeInfo>, Error> {
-        let missing: Vec<u32> = {
-            let known = self.shared.known_types();
-            let unknown = |oid: &u32| TypeInfo::built_in(*oid).is_none() && !known.contains_key(oid);
-            fields.iter().map(|&(_, oid)| oid).filter(unknown).collect()
-        };
+    async fn types_of(&mut self, fields: &[(String, u32)]) -> Result<Vec<ColumnType>, Error> {
+        let oids = || fields.iter().map(|&(_, oid)| oid);
+        let missing = self.shared.types.missing(oids());
         if !missing.is_empty() {
             self.look_up(&missing).await?;
         }
-        let known = self.shared.known_types();
-        let info = |oid: u32| TypeInfo::built_in(oid).or_else(|| known.get(&oid).cloned());
-        Ok(fields.iter().map(|&(_, oid)| info(oid).unwrap_or_else(TypeInfo::unknown)).collect())
+        Ok(self.shared.types.of_columns(oids()))
     }
 
     async fn look_up(&mut self, oids: &[u32]) -> Result<(), Error> {
-        frontend::query(&type_query(oids), &mut self.connection().wire.write).map_err(unsendable)?;
+        frontend::query(&catalog_query(oids), &mut self.connection().wire.write).map_err(unsendable)?;
         self.in_flight += 1;
         let mut failed = None;
         while self.in_flight > 0 {
@@ -214,13 +224,10 @@ impl Session {
 
     fn note_type(&mut self, frame: &Frame) -> Result<(), Error> {
         let row = self.connection().wire.body(frame).to_vec();
-        let number = |index| text_field(&row, index).and_then(|text| text.parse::<u32>().ok());
-        let (Some(oid), Some(name)) = (number(0), text_field(&row, 1)) else {
-            return Err(self.broken(Error::protocol("the database sent a catalog row that cannot be read")));
-        };
-        let delimiter = text_field(&row, 3).and_then(|text| text.bytes().next()).unwrap_or(b',');
-        self.shared.known_types().insert(oid, TypeInfo::described(name.to_owned(), number(2), delimiter));
-        Ok(())
+        match self.shared.types.learn(&row) {
+            Some(()) => Ok(()),
+            None => Err(self.broken(Error::protocol("the database sent a catalog row that cannot be read"))),
+        }
     }
 
     /// See [`super::super::Session::execute`].
@@ -488,7 +495,7 @@ pub(super) fn bind(
     args: &[&ParamValue],
     write: &mut BytesMut,
 ) -> Result<(), Error> {
-    let result_formats = decoders.iter().map(|decoder| decoder.wire_format());
+    let result_formats = decoders.iter().map(Decoder::wire_format);
     let argument = |arg: &ParamValue, buf: &mut BytesMut| match arg.postgres_text() {
         Some(text) => {
             buf.extend_from_slice(text.as_bytes());
@@ -507,8 +514,8 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, Error> {
         .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
 }
 
-fn column(name: &str, info: &TypeInfo) -> Column {
-    Column { name: name.to_owned(), type_name: info.name.clone() }
+fn column(name: &str, kind: &ColumnType) -> Column {
+    Column { name: name.to_owned(), type_name: kind.name.clone() }
 }
 
 fn out_of_order() -> Error {

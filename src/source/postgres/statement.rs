@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
-use postgres_types::{Kind, Type};
+use postgres_types::Type;
 use rowstream_encode::Column;
 
-use super::array::Element;
 use super::pipeline::PATIENCE;
 use super::value::Decoder;
 use crate::params::ParamType;
@@ -28,6 +27,8 @@ pub(super) struct Prepared {
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
+    /// That of the types by which it was described.
+    pub(super) version: u64,
 }
 
 /// What the server told of a statement: the same on all connections, until a migration.
@@ -44,6 +45,8 @@ pub(super) struct Described {
     pub(super) fields: Vec<(String, u32)>,
     pub(super) columns: Arc<[Column]>,
     pub(super) decoders: Box<[Decoder]>,
+    /// That of the types by which it was described.
+    pub(super) version: u64,
     /// When it held up others; until it is seen to be quick, it runs on connections of its own.
     slow_since: Mutex<Option<Instant>>,
 }
@@ -86,7 +89,11 @@ impl Descriptions {
 
     /// Keeps what was told, unless it is known; another description of the same text is forgotten.
     pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<(String, u32)>) {
-        if self.get(&prepared.sql).is_some_and(|known| known.types == types && known.fields == fields) {
+        let version = prepared.version;
+        let same = |known: Arc<Described>| {
+            known.types == types && known.fields == fields && known.version == version
+        };
+        if self.get(&prepared.sql).is_some_and(same) {
             return;
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
@@ -98,6 +105,7 @@ impl Descriptions {
             fields,
             columns: Arc::clone(&prepared.columns),
             decoders: prepared.decoders.clone(),
+            version,
             slow_since: Mutex::default(),
         };
         self.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
@@ -183,72 +191,6 @@ pub(super) fn close(name: &str, write: &mut BytesMut) {
     frontend::close(b'S', name, write).expect("our names hold no NUL");
 }
 
-/// What is known of a type: its name, and how its values are read.
-#[derive(Debug, Clone)]
-pub(super) struct TypeInfo {
-    pub(super) name: String,
-    pub(super) decoder: Decoder,
-}
-
-impl TypeInfo {
-    /// A built-in type.
-    pub(super) fn built_in(oid: u32) -> Option<Self> {
-        let kind = Type::from_oid(oid)?;
-        let decoder = match kind.kind() {
-            Kind::Array(element) if matches!(kind, Type::INT2_VECTOR | Type::OID_VECTOR) => {
-                Decoder::Vector(Element::of(element.oid()))
-            }
-            Kind::Array(element) => Decoder::Array(Element::of(element.oid()), delimiter(element)),
-            _ => Decoder::of(oid),
-        };
-        Some(Self { name: kind.name().trim_start_matches('_').to_owned() + suffix(kind.kind()), decoder })
-    }
-
-    /// A type that was dropped between the statement's description and the look-up.
-    pub(super) fn unknown() -> Self {
-        Self { name: "unknown".into(), decoder: Decoder::Text }
-    }
-
-    /// A type that the catalog describes: an array when it has an element, else read by its text.
-    pub(super) fn described(name: String, element: Option<u32>, delimiter: u8) -> Self {
-        let decoder = match element {
-            Some(oid) => Decoder::Array(Element::of(oid), delimiter),
-            None => Decoder::Text,
-        };
-        Self { name, decoder }
-    }
-}
-
-/// `box` alone separates array elements by a semicolon, as its own text holds commas.
-fn delimiter(element: &Type) -> u8 {
-    match *element {
-        Type::BOX => b';',
-        _ => b',',
-    }
-}
-
-fn suffix(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Array(_) => "[]",
-        _ => "",
-    }
-}
-
-/// The catalog query for types that are not built in: OID, name, the OID of an array's element (of its base type where
-/// that is a domain), and the delimiter of its elements.
-pub(super) fn type_query(oids: &[u32]) -> String {
-    let oids = oids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    format!(
-        "select t.oid, format_type(t.oid, null), (
-           with recursive base(oid, next) as (
-             select e.oid, e.typbasetype from pg_catalog.pg_type e where e.oid = t.typelem and t.typcategory = 'A'
-             union all
-             select b.oid, b.typbasetype from base join pg_catalog.pg_type b on b.oid = base.next)
-           select oid from base where next = 0), t.typdelim
-         from pg_catalog.pg_type t where t.oid in ({oids})"
-    )
-}
-
 /// The type that stands for a parameter's declared one where the server cannot infer it from the statement.
 pub(super) fn parameter_type(kind: ParamType) -> u32 {
     let kind = match kind {
@@ -271,7 +213,13 @@ mod tests {
 
     fn prepared(cache: &mut StatementCache, sql: &str) -> Arc<Prepared> {
         let name = cache.next_name(&mut BytesMut::new());
-        Arc::new(Prepared { name, sql: sql.into(), columns: Arc::new([]), decoders: Box::new([]) })
+        Arc::new(Prepared {
+            name,
+            sql: sql.into(),
+            columns: Arc::new([]),
+            decoders: Box::new([]),
+            version: 0,
+        })
     }
 
     #[test]
@@ -313,14 +261,5 @@ mod tests {
         assert!(write.is_empty());
         assert_eq!(cache.next_name(&mut write), "s2");
         assert_eq!(&write[..], b"C\0\0\0\x08Ss1\0");
-    }
-
-    #[test]
-    fn arrays_of_built_in_types_know_their_element() {
-        let info = TypeInfo::built_in(Type::INT4_ARRAY.oid()).unwrap();
-        assert_eq!((info.name.as_str(), info.decoder), ("int4[]", Decoder::Array(Element::Number, b',')));
-        let info = TypeInfo::built_in(Type::BOX_ARRAY.oid()).unwrap();
-        assert_eq!((info.name.as_str(), info.decoder), ("box[]", Decoder::Array(Element::Text, b';')));
-        assert!(TypeInfo::built_in(999_999).is_none());
     }
 }

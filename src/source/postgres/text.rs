@@ -1,4 +1,4 @@
-//! Values in PostgreSQL's text form, as columns and the elements of arrays have them.
+//! Values in PostgreSQL's text form, as columns, elements of arrays and attributes of composites have them.
 
 use rowstream_encode::{Value, is_json_number};
 
@@ -28,9 +28,60 @@ pub(super) fn number(text: &str) -> Result<Value<'_>, BadField> {
     }
 }
 
+/// The bytes of PostgreSQL's hex form.
+pub(super) fn bytes(text: &str) -> Result<Vec<u8>, BadField> {
+    let digits = text.strip_prefix("\\x").ok_or(BadField::Malformed)?;
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return Err(BadField::Malformed) };
+    let byte = |&[high, low]: &[u8; 2]| Some((hex_digit(high)? << 4) | hex_digit(low)?);
+    pairs.iter().map(byte).collect::<Option<_>>().ok_or(BadField::Malformed)
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|digit| digit as u8)
+}
+
+/// Takes a text in quotes, in which a backslash stands before each quote and each backslash, off the front of `text` into
+/// `unescaped`; gives what stands behind it.
+pub(super) fn unquote<'a>(text: &'a str, unescaped: &mut String) -> Result<&'a str, BadField> {
+    let mut rest = text.strip_prefix('"').ok_or(BadField::Malformed)?;
+    unescaped.clear();
+    loop {
+        let end = memchr::memchr2(b'"', b'\\', rest.as_bytes()).ok_or(BadField::Malformed)?;
+        unescaped.push_str(&rest[..end]);
+        let special = &rest[end..];
+        if let Some(behind) = special.strip_prefix('"') {
+            return Ok(behind);
+        }
+        let mut chars = special[1..].chars();
+        unescaped.push(chars.next().ok_or(BadField::Malformed)?);
+        rest = chars.as_str();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_pairs_of_digits() {
+        assert_eq!(bytes("\\x"), Ok(vec![]));
+        assert_eq!(bytes("\\x00fF"), Ok(vec![0, 255]));
+        for bad in ["", "00", "\\x0", "\\x0g", "\\xé", "x00"] {
+            assert_eq!(bytes(bad), Err(BadField::Malformed), "{bad}");
+        }
+    }
+
+    #[test]
+    fn quotes_end_where_no_backslash_is() {
+        let mut unescaped = String::new();
+        assert_eq!(unquote(r#""a\\"b"#, &mut unescaped), Ok("b"));
+        assert_eq!(unescaped, r"a\");
+        assert_eq!(unquote(r#""\"é","x""#, &mut unescaped), Ok(r#","x""#));
+        assert_eq!(unescaped, "\"é");
+        for bad in ["", "a", "\"", "\"a", "\"a\\", "\"a\\\""] {
+            assert_eq!(unquote(bad, &mut unescaped), Err(BadField::Malformed), "{bad}");
+        }
+    }
 
     #[test]
     fn only_json_numbers_pass_as_numbers() {

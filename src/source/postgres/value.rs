@@ -3,11 +3,15 @@
 //! The wire format is chosen per column: binary where it is cheaper for the server (integers, floats, dates and times,
 //! uuid, bytea), text for the rest. PostgreSQL counts days and microseconds from 2000-01-01, we from 1970-01-01.
 
-use postgres_types::Type;
-use rowstream_encode::{Column, RowEncoder, RowWriter, Value, write_value};
+use std::sync::Arc;
 
-use super::array::{self, Element};
+use postgres_types::Type;
+use rowstream_encode::{Column, Intervals, RowEncoder, RowWriter, Value, ValueOptions, write_value};
+
+use super::interval;
+use super::nested::Nested;
 use super::text::{BadField, boolean, number};
+use super::types::Types;
 use crate::Error;
 
 /// Days from 1970-01-01 to 2000-01-01.
@@ -16,7 +20,7 @@ const EPOCH_DAYS: i32 = 10_957;
 const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
 /// How the values of a column are read: chosen once per statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Decoder {
     Bool,
     Int2,
@@ -32,15 +36,14 @@ pub(super) enum Decoder {
     Time,
     Timestamp,
     TimestampTz,
+    Interval,
     Uuid,
-    /// By the elements' kind and delimiter.
-    Array(Element, u8),
-    /// `int2vector` and `oidvector`: elements between blanks.
-    Vector(Element),
+    /// Arrays, composites, and what else holds values.
+    Nested(Arc<Nested>),
 }
 
 impl Decoder {
-    /// The decoder of a type that is no array.
+    /// The decoder of a type whose values hold no others.
     pub(super) fn of(oid: u32) -> Self {
         match Type::from_oid(oid) {
             Some(Type::BOOL) => Self::Bool,
@@ -56,26 +59,32 @@ impl Decoder {
             Some(Type::TIME) => Self::Time,
             Some(Type::TIMESTAMP) => Self::Timestamp,
             Some(Type::TIMESTAMPTZ) => Self::TimestampTz,
+            Some(Type::INTERVAL) => Self::Interval,
             Some(Type::UUID) => Self::Uuid,
             _ => Self::Text,
         }
     }
 
     /// The wire format to ask for: 0 text, 1 binary.
-    pub(super) fn wire_format(self) -> i16 {
+    pub(super) fn wire_format(&self) -> i16 {
         match self {
-            Self::Bool | Self::Number | Self::Text | Self::Json | Self::Array(..) | Self::Vector(_) => 0,
+            Self::Bool | Self::Number | Self::Text | Self::Json | Self::Interval | Self::Nested(_) => 0,
             _ => 1,
         }
     }
 
-    /// Reads one field that is not NULL; arrays become JSON in `scratch`.
+    /// Reads one field that is not NULL; what holds values becomes JSON in `scratch`.
     #[inline]
-    fn read<'a>(self, field: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Value<'a>, BadField> {
+    fn read<'a>(
+        &self,
+        field: &'a [u8],
+        options: ValueOptions,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<Value<'a>, BadField> {
         Ok(match self {
             Self::Int8 => Value::Int(i64::from_be_bytes(fixed(field)?)),
-            Self::Int4 => Value::Int(i32::from_be_bytes(fixed(field)?).into()),
-            Self::Int2 => Value::Int(i16::from_be_bytes(fixed(field)?).into()),
+            Self::Int4 => Value::Int4(i32::from_be_bytes(fixed(field)?)),
+            Self::Int2 => Value::Int4(i16::from_be_bytes(fixed(field)?).into()),
             Self::Text => Value::Text(text(field)?),
             Self::TimestampTz => timestamp(i64::from_be_bytes(fixed(field)?), Value::TimestampTz, scratch)?,
             Self::Timestamp => timestamp(i64::from_be_bytes(fixed(field)?), Value::Timestamp, scratch)?,
@@ -88,14 +97,15 @@ impl Decoder {
             Self::Json => Value::Json(text(field)?),
             Self::Bytes => Value::Bytes(field),
             Self::Uuid => Value::Uuid(fixed(field)?),
-            Self::Array(element, delimiter) => {
+            Self::Interval if options.intervals == Intervals::Iso => {
                 scratch.clear();
-                array::write_json(text(field)?, element, delimiter, scratch)?;
-                Value::Json(text(scratch)?)
+                scratch.extend_from_slice(interval::iso(text(field)?)?.as_bytes());
+                Value::Text(text(scratch)?)
             }
-            Self::Vector(element) => {
+            Self::Interval => Value::Text(text(field)?),
+            Self::Nested(nested) => {
                 scratch.clear();
-                array::write_vector(text(field)?, element, scratch)?;
+                nested.write(text(field)?, options, scratch)?;
                 Value::Json(text(scratch)?)
             }
         })
@@ -195,13 +205,15 @@ impl Row<'_> {
         if usize::from(u16::from_be_bytes(*count)) != self.decoders.len() {
             return Err(malformed_row());
         }
+        let options = encoder.options();
         encoder.begin_row(out);
         for (index, decoder) in self.decoders.iter().enumerate() {
             let field;
             (field, rest) = split_field(rest).ok_or_else(malformed_row)?;
             let value = match field {
                 Some(field) => {
-                    decoder.read(field, self.scratch).map_err(|bad| bad_field(bad, self.columns, index))?
+                    let read = decoder.read(field, options, self.scratch);
+                    read.map_err(|bad| bad_field(bad, self.columns, index))?
                 }
                 None => Value::Null,
             };
@@ -213,14 +225,15 @@ impl Row<'_> {
 }
 
 impl Row<'static> {
-    /// What encodes DataRows of `columns`, of built-in types that are no arrays, apart from a session: the way in for
-    /// `benches/micro`, which counts this path without a database and its sockets.
+    /// What encodes DataRows of `columns`, of built-in types, apart from a session: the way in for `benches/micro`, which counts
+    /// this path without a database and its sockets.
     #[doc(hidden)]
     pub fn encode_apart(
         columns: Vec<Column>,
         oids: &[u32],
     ) -> impl FnMut(&[u8], &mut RowEncoder, &mut Vec<u8>) -> Result<(), Error> + use<> {
-        let decoders: Box<[Decoder]> = oids.iter().map(|&oid| Decoder::of(oid)).collect();
+        let types = Types::default().of_columns(oids.iter().copied());
+        let decoders: Box<[Decoder]> = types.into_iter().map(|kind| kind.decoder).collect();
         let mut scratch = Vec::new();
         move |data, encoder, out| {
             Row { data, decoders: &decoders, columns: &columns, scratch: &mut scratch }.encode(encoder, out)

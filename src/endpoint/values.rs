@@ -1,0 +1,27 @@
+//! `[values]`: how values are written, of an endpoint, and of the configuration for those that do not say.
+
+use rowstream_encode::{Choice, ValueOptions};
+
+use crate::fault::reader::{Value, set};
+
+/// The options that a table makes of `options`.
+pub(crate) fn read(value: &Value<'_>, mut options: ValueOptions) -> ValueOptions {
+    let Some(mut table) = value.table("[values]") else { return options };
+    set(&mut options.numbers, table.take("numbers").and_then(|value| choice("numbers", &value)));
+    set(&mut options.bytes, table.take("bytes").and_then(|value| choice("bytes", &value)));
+    set(&mut options.intervals, table.take("intervals").and_then(|value| choice("intervals", &value)));
+    set(&mut options.nulls, table.take("nulls").and_then(|value| choice("nulls", &value)));
+    table.finish();
+    options
+}
+
+fn choice<T: Choice>(key: &str, value: &Value<'_>) -> Option<T> {
+    let text = value.string()?;
+    let choice = T::from_name(&text);
+    if choice.is_none() {
+        let names: Vec<_> = T::ALL.iter().map(|choice| format!("\"{}\"", choice.name())).collect();
+        let message = format!("`{key}` cannot be {}", value.shown(&text));
+        value.fault_with(message, format!("write {}", names.join(" or ")));
+    }
+    choice
+}

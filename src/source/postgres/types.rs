@@ -1,0 +1,299 @@
+//! What is known of types: of built-in ones by their OID, of all others by the catalog, which is asked once per source.
+//!
+//! What the catalog said can grow old: a migration gives a composite one more attribute, and no message tells of it. So what is
+//! known has a version, and a value that is not as its type was described raises it: then all types are forgotten, and all
+//! statements are described anew. The one response that had the value fails.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use postgres_types::{Kind, Type};
+
+use super::nested::{Attribute, Form, Nested};
+use super::value::{Decoder, text_field};
+
+/// The types of a source.
+#[derive(Debug, Default)]
+pub(super) struct Types {
+    known: Mutex<Known>,
+    version: Arc<AtomicU64>,
+}
+
+/// A column's type: its name, and how its values are read.
+pub(super) struct ColumnType {
+    pub(super) name: String,
+    pub(super) decoder: Decoder,
+}
+
+impl Types {
+    /// What was described at another version may be out of date.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Those that the catalog has to be asked for.
+    pub(super) fn missing(&self, oids: impl Iterator<Item = u32>) -> Vec<u32> {
+        let known = self.known();
+        oids.filter(|&oid| TypeInfo::built_in(oid).is_none() && !known.types.contains_key(&oid)).collect()
+    }
+
+    /// Takes a row of the [`catalog_query`]; `None` if it cannot be read.
+    pub(super) fn learn(&self, row: &[u8]) -> Option<()> {
+        let number = |index| text_field(row, index).and_then(|text| text.parse().ok());
+        let (oid, name) = (number(0)?, text_field(row, 1)?.to_owned());
+        let delimiter = text_field(row, 4)?.bytes().next()?;
+        let attributes = text_field(row, 5).map(serde_json::from_str);
+        let parts = match (number(2), number(3), attributes) {
+            (Some(base), _, _) => Parts::Domain { base },
+            (_, Some(element), _) => Parts::Array { element, delimiter },
+            (_, _, Some(attributes)) => Parts::Composite(attributes.ok()?),
+            _ if text_field(row, 6)? == "t" => Parts::Hstore,
+            _ => Parts::None,
+        };
+        self.known().types.insert(oid, TypeInfo { name, parts });
+        Some(())
+    }
+
+    /// The types of columns, which are known unless they were dropped meanwhile.
+    pub(super) fn of_columns(&self, oids: impl Iterator<Item = u32>) -> Vec<ColumnType> {
+        let known = self.known();
+        oids.map(|oid| ColumnType { name: known.name(oid), decoder: known.decoder(oid, &self.version) })
+            .collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing under this lock panics half way; a poisoned map is still a map.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.version();
+        if known.version != version {
+            *known = Known { version, types: HashMap::new() };
+        }
+        known
+    }
+}
+
+/// The types that are not built in, as the catalog described them.
+#[derive(Debug, Default)]
+struct Known {
+    version: u64,
+    types: HashMap<u32, TypeInfo>,
+}
+
+impl Known {
+    fn info(&self, oid: u32) -> Option<TypeInfo> {
+        TypeInfo::built_in(oid).or_else(|| self.types.get(&oid).cloned())
+    }
+
+    fn parts(&self, oid: u32) -> Parts {
+        self.info(oid).map_or(Parts::None, |info| info.parts)
+    }
+
+    fn name(&self, oid: u32) -> String {
+        self.info(oid).map_or_else(|| "unknown".to_owned(), |info| info.name)
+    }
+
+    fn decoder(&self, oid: u32, version: &Arc<AtomicU64>) -> Decoder {
+        let oid = self.base(oid);
+        match self.parts(oid) {
+            Parts::None | Parts::Domain { .. } => Decoder::of(oid),
+            Parts::Array { .. } | Parts::Vector { .. } | Parts::Composite(_) | Parts::Hstore => {
+                Decoder::Nested(Arc::new(Nested::new(self.forms(oid), Arc::clone(version))))
+            }
+        }
+    }
+
+    /// What a domain is based on; any other type itself.
+    fn base(&self, mut oid: u32) -> u32 {
+        // A chain that is longer than all types are would be a circle, which no catalog holds.
+        for _ in 0..self.types.len() {
+            match self.types.get(&oid) {
+                Some(TypeInfo { parts: Parts::Domain { base }, .. }) => oid = *base,
+                _ => break,
+            }
+        }
+        oid
+    }
+
+    /// The forms of a type and of all types that its values hold, each once.
+    fn forms(&self, oid: u32) -> Vec<Form> {
+        let mut oids = vec![oid];
+        let mut forms = Vec::new();
+        while let Some(&oid) = oids.get(forms.len()) {
+            let mut number = |oid| {
+                let oid = self.base(oid);
+                oids.iter().position(|&other| other == oid).unwrap_or_else(|| {
+                    oids.push(oid);
+                    oids.len() - 1
+                })
+            };
+            forms.push(match self.parts(oid) {
+                Parts::Array { element, delimiter } => Form::Array { element: number(element), delimiter },
+                Parts::Vector { element } => Form::Vector { element: number(element) },
+                Parts::Composite(attributes) => Form::Composite(
+                    attributes.iter().map(|(name, oid)| Attribute::new(name, number(*oid))).collect(),
+                ),
+                Parts::Hstore => Form::Hstore,
+                Parts::None | Parts::Domain { .. } => Form::of(oid),
+            });
+        }
+        forms
+    }
+}
+
+/// A type's name, and what its values are made of.
+#[derive(Debug, Clone)]
+struct TypeInfo {
+    name: String,
+    parts: Parts,
+}
+
+/// What the values of a type are made of; types by their OIDs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Parts {
+    /// Nothing that JSON could tell apart.
+    None,
+    Domain {
+        base: u32,
+    },
+    Array {
+        element: u32,
+        delimiter: u8,
+    },
+    /// `int2vector` and `oidvector`.
+    Vector {
+        element: u32,
+    },
+    /// The names and types of its attributes.
+    Composite(Vec<(String, u32)>),
+    Hstore,
+}
+
+impl TypeInfo {
+    fn built_in(oid: u32) -> Option<Self> {
+        let kind = Type::from_oid(oid)?;
+        let (suffix, parts) = match kind.kind() {
+            Kind::Array(element) if matches!(kind, Type::INT2_VECTOR | Type::OID_VECTOR) => {
+                ("", Parts::Vector { element: element.oid() })
+            }
+            Kind::Array(element) => {
+                ("[]", Parts::Array { element: element.oid(), delimiter: delimiter(element) })
+            }
+            _ => ("", Parts::None),
+        };
+        Some(Self { name: kind.name().trim_start_matches('_').to_owned() + suffix, parts })
+    }
+}
+
+/// `box` alone separates array elements by a semicolon, as its own text holds commas.
+fn delimiter(element: &Type) -> u8 {
+    match *element {
+        Type::BOX => b';',
+        _ => b',',
+    }
+}
+
+/// The catalog query for types that are not built in, and for all that their values hold: OID, name, the base of a domain, the
+/// element of an array, the delimiter of its elements, the attributes of a composite as JSON, and whether it is an `hstore` (or
+/// like it: `to_jsonb` asks whether a type has a cast to `json`).
+pub(super) fn catalog_query(oids: &[u32]) -> String {
+    let oids = oids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "with recursive used(oid) as (
+           select t.oid from pg_catalog.pg_type t where t.oid in ({oids})
+           union
+           select part.oid
+           from used join pg_catalog.pg_type t on t.oid = used.oid, lateral (
+             select t.typbasetype where t.typtype = 'd'
+             union all
+             select t.typelem where t.typtype <> 'd' and t.typcategory = 'A'
+             union all
+             select a.atttypid from pg_catalog.pg_attribute a
+             where t.typtype = 'c' and a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+           ) part(oid)
+         )
+         select t.oid, pg_catalog.format_type(t.oid, null),
+           case when t.typtype = 'd' then t.typbasetype end,
+           case when t.typtype <> 'd' and t.typcategory = 'A' then t.typelem end,
+           t.typdelim,
+           case when t.typtype = 'c' then (
+             select coalesce(json_agg(json_build_array(a.attname, a.atttypid::bigint) order by a.attnum), '[]')
+             from pg_catalog.pg_attribute a
+             where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) end,
+           t.typname = 'hstore' and exists (
+             select from pg_catalog.pg_cast c
+             where c.castsource = t.oid and c.casttarget = 'pg_catalog.json'::regtype and c.castmethod = 'f')
+         from used join pg_catalog.pg_type t on t.oid = used.oid"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_built_in_types_know_their_element() {
+        for (kind, name, parts) in [
+            (Type::INT4, "int4", Parts::None),
+            (Type::INT4_ARRAY, "int4[]", Parts::Array { element: Type::INT4.oid(), delimiter: b',' }),
+            (Type::BOX_ARRAY, "box[]", Parts::Array { element: Type::BOX.oid(), delimiter: b';' }),
+            (Type::OID_VECTOR, "oidvector", Parts::Vector { element: Type::OID.oid() }),
+        ] {
+            let info = TypeInfo::built_in(kind.oid()).unwrap();
+            assert_eq!((info.name.as_str(), info.parts), (name, parts));
+        }
+        assert!(TypeInfo::built_in(999_999).is_none());
+    }
+
+    /// A DataRow of text fields.
+    fn row(fields: &[Option<&str>]) -> Vec<u8> {
+        let mut row = (fields.len() as u16).to_be_bytes().to_vec();
+        for field in fields {
+            row.extend(field.map_or(-1, |text| text.len() as i32).to_be_bytes());
+            row.extend(field.unwrap_or_default().as_bytes());
+        }
+        row
+    }
+
+    fn learn(types: &Types, oid: &str, [base, element, attributes]: [Option<&str>; 3]) -> Option<()> {
+        types.learn(&row(&[Some(oid), Some("name"), base, element, Some(","), attributes, Some("f")]))
+    }
+
+    #[test]
+    fn types_that_hold_themselves_have_an_end() {
+        let types = Types::default();
+        // PostgreSQL lets none be: a composite of an integer and an array of a domain over itself.
+        learn(&types, "70001", [None, None, Some("[[\"n\", 23], [\"a\", 70003]]")]).unwrap();
+        learn(&types, "70002", [Some("70001"), None, None]).unwrap();
+        learn(&types, "70003", [None, Some("70002"), None]).unwrap();
+        let forms = types.known().forms(70_001);
+        let [Form::Composite(attributes), Form::Number, Form::Array { element: 0, delimiter: b',' }] =
+            &forms[..]
+        else {
+            panic!("{forms:?}");
+        };
+        assert_eq!(attributes.iter().map(|attribute| attribute.form).collect::<Vec<_>>(), [1, 2]);
+        // Two domains that are based on one another.
+        learn(&types, "70004", [Some("70005"), None, None]).unwrap();
+        learn(&types, "70005", [Some("70004"), None, None]).unwrap();
+        assert!(matches!(types.of_columns([70_004].into_iter())[0].decoder, Decoder::Text));
+    }
+
+    #[test]
+    fn a_new_version_knows_nothing() {
+        let types = Types::default();
+        learn(&types, "70001", [None; 3]).unwrap();
+        assert_eq!(types.missing([70_001, 70_002, 23].into_iter()), [70_002]);
+        types.version.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(types.missing([70_001, 70_002, 23].into_iter()), [70_001, 70_002]);
+    }
+
+    #[test]
+    fn what_is_no_row_of_the_catalog_is_refused() {
+        let types = Types::default();
+        assert_eq!(learn(&types, "x", [None; 3]), None);
+        assert_eq!(learn(&types, "1", [None, None, Some("[1]")]), None);
+        assert_eq!(types.learn(&row(&[Some("70001"), Some("name")])), None);
+        assert_eq!(types.learn(&[]), None);
+    }
+}
