@@ -1,6 +1,8 @@
 //! The encoder: values in, bytes out.
 
-use rowstream_encode::{CsvDialect, CsvEncoder, RowEncoder, RowWriter, Shape, Value};
+use rowstream_encode::{
+    ArrowEncoder, ColumnKind, CsvDialect, CsvEncoder, RowEncoder, RowWriter, Shape, Value,
+};
 
 use crate::data::{self, ITEMS, Row};
 use crate::{Case, Pass};
@@ -32,6 +34,8 @@ fn rows() -> Vec<Case> {
         Case::new("row: authors, object", look_ups),
         Case::new("row: events, csv", || csv(&data::EVENT_NAMES, data::events())),
         Case::new("row: authors, csv", || csv(&data::AUTHOR_NAMES, data::authors())),
+        Case::new("row: events, arrow", || arrow(&data::EVENT_NAMES, &data::EVENT_KINDS, data::events())),
+        Case::new("row: authors, arrow", || arrow(&data::AUTHOR_NAMES, &data::AUTHOR_KINDS, data::authors())),
     ]
 }
 
@@ -97,6 +101,14 @@ fn stream(shape: Shape, names: &[&str], rows: Vec<Row>) -> Pass {
 
 fn csv(names: &[&str], rows: Vec<Row>) -> Pass {
     let mut encoder = CsvEncoder::new(CsvDialect::default(), &data::columns(names));
+    Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
+}
+
+/// With the record batches that become full: the rest of the rows waits for the next pass.
+fn arrow(names: &[&str], kinds: &[ColumnKind], rows: Vec<Row>) -> Pass {
+    let mut columns = data::columns(names);
+    columns.iter_mut().zip(kinds).for_each(|(column, kind)| column.kind = *kind);
+    let mut encoder = ArrowEncoder::new(&columns);
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 

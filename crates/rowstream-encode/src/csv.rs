@@ -237,9 +237,14 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ColumnKind;
 
     fn encode(dialect: CsvDialect, names: &[&str], rows: &[&[Value<'_>]]) -> String {
-        let column = |name: &&str| Column { name: (*name).to_owned(), type_name: String::new() };
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            type_name: String::new(),
+            kind: ColumnKind::Text,
+        };
         let columns: Vec<_> = names.iter().map(column).collect();
         let mut encoder = CsvEncoder::new(dialect, &columns);
         let mut out = Vec::new();

@@ -4,6 +4,8 @@
 //! buffer they are written to; this crate never sees a socket or a database.
 
 mod append;
+#[cfg(feature = "arrow")]
+mod arrow;
 mod csv;
 mod datetime;
 mod escape;
@@ -17,10 +19,12 @@ mod rows;
 mod template;
 mod value;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowEncoder, Misfit};
 pub use csv::{CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
 pub use json::write_value;
 pub use number::is_json_number;
 pub use rows::{RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
-pub use value::{Column, Value};
+pub use value::{Column, ColumnKind, Value};

@@ -34,7 +34,7 @@ use tokio::runtime::Handle;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Prepared, TypeInfo, parameter_type, type_query};
+use super::statement::{Field, Prepared, TypeInfo, parameter_type, type_query};
 use super::value::{Decoder, Row, text_field};
 use super::wire::Frame;
 use crate::Error;
@@ -133,7 +133,7 @@ impl Session {
         let prepared = Arc::new(Prepared {
             name,
             sql: Arc::clone(&statement.sql),
-            columns: columns.map(|((name, _), info)| column(name, info)).collect(),
+            columns: columns.map(|(field, info)| column(field, info)).collect(),
             decoders: types.iter().map(|info| info.decoder).collect(),
         });
         self.shared.descriptions.learn(&prepared, declared, fields);
@@ -142,12 +142,12 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Parses the statement on the server under a new name, and tells the name and type of each column.
+    /// Parses the statement on the server under a new name, and tells its columns.
     async fn describe(
         &mut self,
         statement: &Statement,
         types: &[u32],
-    ) -> Result<(String, Vec<(String, u32)>), Error> {
+    ) -> Result<(String, Vec<Field>), Error> {
         let connection = self.connection();
         let write = &mut connection.wire.write;
         let name = connection.statements.next_name(write);
@@ -174,18 +174,18 @@ impl Session {
     }
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
-    async fn types_of(&mut self, fields: &[(String, u32)]) -> Result<Vec<TypeInfo>, Error> {
+    async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<TypeInfo>, Error> {
         let missing: Vec<u32> = {
             let known = self.shared.known_types();
             let unknown = |oid: &u32| TypeInfo::built_in(*oid).is_none() && !known.contains_key(oid);
-            fields.iter().map(|&(_, oid)| oid).filter(unknown).collect()
+            fields.iter().map(|field| field.type_oid).filter(unknown).collect()
         };
         if !missing.is_empty() {
             self.look_up(&missing).await?;
         }
         let known = self.shared.known_types();
         let info = |oid: u32| TypeInfo::built_in(oid).or_else(|| known.get(&oid).cloned());
-        Ok(fields.iter().map(|&(_, oid)| info(oid).unwrap_or_else(TypeInfo::unknown)).collect())
+        Ok(fields.iter().map(|field| info(field.type_oid).unwrap_or_else(TypeInfo::unknown)).collect())
     }
 
     async fn look_up(&mut self, oids: &[u32]) -> Result<(), Error> {
@@ -491,15 +491,16 @@ pub(super) fn bind(
         .map_err(|_| Error::endpoint("the arguments are too long for one message"))
 }
 
-fn fields(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, Error> {
-    let fields = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
+fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
+    let fields = body.fields().map(|field| Ok(Field::new(&field)));
     fields
         .collect()
         .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
 }
 
-fn column(name: &str, info: &TypeInfo) -> Column {
-    Column { name: name.to_owned(), type_name: info.name.clone() }
+fn column(field: &Field, info: &TypeInfo) -> Column {
+    let kind = info.decoder.kind(field.modifier);
+    Column { name: field.name.clone(), type_name: info.name.clone(), kind }
 }
 
 fn out_of_order() -> Error {
