@@ -4,8 +4,8 @@
 //! channel, no queue and no task of our own stands between, so a reader that does not read stops the database, and
 //! dropping the stream cancels what runs there. Invariants:
 //!
-//! 1. memory: one chunk (at most [`CHUNK`] and one row) and the session's buffer, whatever the size of the result; while the
-//!    client does not take a chunk, none is begun;
+//! 1. memory: one chunk (at most [`CHUNK`] and one row, or one of Arrow's batches, which is built before it is written) and the
+//!    session's buffer, whatever the size of the result; while the client does not take a chunk, none is begun;
 //! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
 //!    not before there is a row;
 //! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
@@ -25,7 +25,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowstream_encode::{Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions};
+use rowstream_encode::{
+    ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
+};
 use tokio::time::Sleep;
 
 use self::nest::Nest;
@@ -130,7 +132,7 @@ impl RowStream {
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = match written.0 {
             Format::Json => &endpoint.body[..],
-            Format::Ndjson | Format::Csv | Format::JsonSeq => &rows[..],
+            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => &rows[..],
         };
         let (mut session, mut clock) = begin(endpoint, source, pieces, &values).await?;
         let mut steps = Vec::with_capacity(pieces.len());
@@ -180,7 +182,10 @@ impl RowStream {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
             Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
-            Poll::Pending => self.poll_flush(cx).map(|()| Some(Ok(self.take_chunk()))),
+            Poll::Pending => self.poll_flush(cx).map(|()| {
+                self.flush_rows();
+                Some(Ok(self.take_chunk()))
+            }),
         };
         self.clock.leave(if polled.is_ready() { Phase::Client } else { Phase::Database });
         polled
@@ -304,9 +309,11 @@ impl RowStream {
         }
     }
 
-    /// Ready when bytes wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of them did.
+    /// Ready when bytes or rows wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of
+    /// them did.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.chunk.is_empty() || self.full == HELD {
+        let holds_rows = self.current.as_ref().is_some_and(|rows| rows.encoder.holds_rows());
+        if (self.chunk.is_empty() && !holds_rows) || self.full == HELD {
             return Poll::Pending;
         }
         let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
@@ -314,6 +321,13 @@ impl RowStream {
             flush.as_mut().reset(tokio::time::Instant::now() + FLUSH_AFTER);
         }
         flush.as_mut().poll(cx)
+    }
+
+    /// Writes the rows that the encoder holds back.
+    fn flush_rows(&mut self) {
+        if let Some(rows) = &mut self.current {
+            rows.encoder.flush(&mut self.chunk);
+        }
     }
 
     fn take_chunk(&mut self) -> Bytes {
@@ -392,6 +406,7 @@ fn encoder(
     columns: &[Column],
 ) -> Encoder {
     match shape(format, cardinality) {
+        None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
         None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
         Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
         Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
@@ -401,7 +416,7 @@ fn encoder(
 /// How rows stand in a body of JSON; `None` for other formats.
 fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     Some(match (format, cardinality) {
-        (Format::Csv, _) => return None,
+        (Format::Csv | Format::Arrow, _) => return None,
         (Format::Ndjson, _) => Shape::Lines,
         (Format::JsonSeq, _) => Shape::Sequence,
         (Format::Json, Cardinality::Many) => Shape::Array,

@@ -1,6 +1,6 @@
 //! The formats side by side.
 
-use rowstream_encode::{CsvEncoder, OptionsEncoder, RowEncoder};
+use rowstream_encode::{ArrowEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder};
 
 use crate::Error;
 use crate::source::Row;
@@ -13,6 +13,8 @@ pub(crate) enum Encoder {
     ByOptions(OptionsEncoder),
     /// CSV.
     Csv(CsvEncoder),
+    /// Arrow IPC.
+    Arrow(Box<ArrowEncoder>),
 }
 
 impl Encoder {
@@ -22,19 +24,41 @@ impl Encoder {
             Self::Json(encoder) => encoder.start(out),
             Self::ByOptions(encoder) => encoder.start(out),
             Self::Csv(encoder) => encoder.start(out),
+            Self::Arrow(encoder) => encoder.start(out),
         }
     }
 
     /// Writes a row.
     ///
     /// # Errors
-    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    /// A value that cannot be decoded, or that the format cannot hold; `out` then ends in half a row, which the caller removes, and
+    /// nothing more may be written.
     #[inline]
     pub(crate) fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Json(encoder) => row.encode(encoder, out),
             Self::ByOptions(encoder) => row.encode(encoder, out),
             Self::Csv(encoder) => row.encode(encoder, out),
+            Self::Arrow(encoder) => {
+                row.encode(&mut **encoder, out)?;
+                encoder.misfit().map_or(Ok(()), |misfit| Err(no_place(misfit)))
+            }
+        }
+    }
+
+    /// Whether there are rows that have been taken and not written: those of a batch that is not full yet.
+    pub(crate) fn holds_rows(&self) -> bool {
+        match self {
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => false,
+            Self::Arrow(encoder) => encoder.holds_rows(),
+        }
+    }
+
+    /// Writes these rows.
+    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => {}
+            Self::Arrow(encoder) => encoder.flush(out),
         }
     }
 
@@ -44,6 +68,7 @@ impl Encoder {
             Self::Json(encoder) => encoder.finish(out),
             Self::ByOptions(encoder) => encoder.finish(out),
             Self::Csv(_) => {}
+            Self::Arrow(encoder) => encoder.finish(out),
         }
     }
 
@@ -53,6 +78,12 @@ impl Encoder {
             Self::Json(encoder) => encoder.rows(),
             Self::ByOptions(encoder) => encoder.rows(),
             Self::Csv(encoder) => encoder.rows(),
+            Self::Arrow(encoder) => encoder.rows(),
         }
     }
+}
+
+#[cold]
+fn no_place(misfit: &Misfit) -> Error {
+    Error::bad_value(misfit.to_string()).hint("select it as text: `cast(… as text)`")
 }

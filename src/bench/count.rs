@@ -1,8 +1,9 @@
 //! Counts the rows of a body while it passes, and tells whether the document is whole.
 //!
-//! Counters are state machines over bytes: slices of any cut go in, nothing is kept of them. They are no validators: they
+//! Counters are state machines over bytes: slices of any cut go in, nothing is kept of them but what says how many rows come. They are no validators: they
 //! follow a format as far as counting needs it, because they must be faster than the socket.
 
+mod arrow;
 mod bits;
 mod csv;
 mod events;
@@ -12,6 +13,7 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 
+use arrow::Arrow;
 use csv::Csv;
 use events::Events;
 use json::Json;
@@ -27,6 +29,7 @@ pub(super) enum Counter {
     Csv(Csv),
     Events(Events),
     Sequence(Sequence),
+    Arrow(Arrow),
 }
 
 /// What a body holds, once it has ended.
@@ -66,6 +69,7 @@ impl Counter {
             "text/csv" => Self::Csv(Csv::new(!parts.any(|part| part == "header=absent"))),
             "text/event-stream" => Self::Events(Events::default()),
             "application/json-seq" => Self::Sequence(Sequence::default()),
+            "application/vnd.apache.arrow.stream" => Self::Arrow(Arrow::default()),
             _ => Self::Opaque,
         }
     }
@@ -79,6 +83,7 @@ impl Counter {
             Self::Csv(csv) => csv.feed(bytes),
             Self::Events(events) => events.feed(bytes),
             Self::Sequence(sequence) => sequence.feed(bytes),
+            Self::Arrow(arrow) => arrow.feed(bytes),
         }
     }
 
@@ -91,6 +96,7 @@ impl Counter {
             Self::Csv(csv) => csv.rows(),
             Self::Events(events) => events.rows(),
             Self::Sequence(sequence) => sequence.rows(),
+            Self::Arrow(arrow) => arrow.rows(),
         }
     }
 
@@ -103,6 +109,7 @@ impl Counter {
             Self::Csv(csv) => csv.finish(),
             Self::Events(events) => events.finish(),
             Self::Sequence(sequence) => sequence.finish(),
+            Self::Arrow(arrow) => arrow.finish(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// A parameter of the statement.
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = parse_pair)]
     param: Vec<(String, String)>,
-    /// The format: json, ndjson, csv, json-seq.
+    /// The format: json, ndjson, csv, json-seq, arrow.
     #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]

@@ -670,10 +670,10 @@ fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static s
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,
         (_, None) => Some("holds the rows of one list, and this endpoint has several"),
-        (Format::Csv, Some(rows)) if endpoint.children(rows).next().is_some() => {
+        (Format::Csv | Format::Arrow, Some(rows)) if endpoint.children(rows).next().is_some() => {
             Some("holds no lists within rows, and this endpoint nests statements")
         }
-        (Format::Ndjson | Format::JsonSeq | Format::Csv, Some(_)) => None,
+        (Format::Ndjson | Format::JsonSeq | Format::Csv | Format::Arrow, Some(_)) => None,
     }
 }
 

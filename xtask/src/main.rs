@@ -1,13 +1,14 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
-//! Its parts: [`needs`] (the programs that the tests use), [`postgres`] (a private PostgreSQL), [`instructions`] (what the
-//! hot paths take), [`compare`] (the comparisons, which are a program of their own), [`steps`] (what ran, for how long, and
+//! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
+//! [`postgres`] (a private PostgreSQL), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`steps`] (what ran, for how long, and
 //! how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
 mod compare;
 mod instructions;
 mod needs;
 mod postgres;
+mod python;
 mod steps;
 mod test;
 

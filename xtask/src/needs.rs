@@ -82,7 +82,8 @@ fn what_to_install(missing: &[&Tool]) -> String {
     )
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs Debian's packages.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
     println!("installing {}", packages.join(" "));
     apt_get(&["update"])?;
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())

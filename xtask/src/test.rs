@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::instructions::Mode;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, instructions, needs, target_folder};
+use crate::{Result, instructions, needs, python, target_folder};
 
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
 pub(crate) fn run(filters: &[&str]) -> Result<bool> {
@@ -16,12 +16,14 @@ pub(crate) fn run(filters: &[&str]) -> Result<bool> {
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
+    let mut python = None;
     if filters.is_empty() {
         steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
         steps.run("clippy", clippy);
     }
     steps.run("release build", || Outcome::of(cargo().args(["build", "--release", "--locked"])));
-    steps.run("tests", || tests(&target, filters, &mut counts));
+    steps.run("Python's libraries", || libraries(&target, &mut python));
+    steps.run("tests", || tests(&target, filters, python.as_deref(), &mut counts));
     if filters.is_empty() {
         steps.run("instructions", instructions);
         steps.run("documentation", documentation);
@@ -48,6 +50,20 @@ pub(crate) fn workspace() -> &'static Path {
 fn clippy() -> Outcome {
     let arguments = ["clippy", "--workspace", "--all-features", "--all-targets", "--locked"];
     Outcome::of(cargo().args(arguments).args(["--", "-D", "warnings"]))
+}
+
+/// What reads our Arrow streams in Python.
+fn libraries(target: &Path, python: &mut Option<PathBuf>) -> Outcome {
+    match python::prepare(target) {
+        Ok(prepared) => {
+            *python = Some(prepared);
+            Outcome::Passed
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            Outcome::Skipped("they cannot be installed here, so no test reads our Arrow with them")
+        }
+    }
 }
 
 /// The hot paths against their base line, which holds for one kind of processor.
@@ -94,9 +110,9 @@ fn advisory_database() -> Option<PathBuf> {
 }
 
 /// The tests against a PostgreSQL of their own.
-fn tests(target: &Path, filters: &[&str], counts: &mut Counts) -> Outcome {
+fn tests(target: &Path, filters: &[&str], python: Option<&Path>, counts: &mut Counts) -> Outcome {
     let outcome = match Postgres::start(target) {
-        Ok(postgres) => Outcome::of_result(run_tests(target, filters, &postgres, counts)),
+        Ok(postgres) => Outcome::of_result(run_tests(target, filters, python, &postgres, counts)),
         Err(message) => Outcome::of_result(Err(message)),
     };
     // Tests that did not compile, or a test program that crashed, leave no line to be counted.
@@ -106,7 +122,13 @@ fn tests(target: &Path, filters: &[&str], counts: &mut Counts) -> Outcome {
     outcome
 }
 
-fn run_tests(target: &Path, filters: &[&str], postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+fn run_tests(
+    target: &Path,
+    filters: &[&str],
+    python: Option<&Path>,
+    postgres: &Postgres,
+    counts: &mut Counts,
+) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast", "--"]).args(filters);
     // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
@@ -115,6 +137,10 @@ fn run_tests(target: &Path, filters: &[&str], postgres: &Postgres, counts: &mut 
     }
     command.env("PATH", needs::path()).envs(postgres.environment());
     command.env("ROWSTREAM_TEST_RELEASE_BIN", target.join("release/rowstream"));
+    match python {
+        Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
+        None => command.args(["--skip", "python_reads_"]),
+    };
     run_and_count(&mut command, counts)
 }
 

@@ -1,6 +1,6 @@
 //! The data of the cases, made by arithmetic: the same on every machine.
 
-use rowstream_encode::{Column, Value};
+use rowstream_encode::{Column, ColumnKind, Value};
 
 /// A row that lives as long as the program.
 pub(crate) type Row = Vec<Value<'static>>;
@@ -10,7 +10,9 @@ pub(crate) const ITEMS: usize = 4096;
 
 /// The columns of `select`ed names.
 pub(crate) fn columns(names: &[&str]) -> Vec<Column> {
-    names.iter().map(|name| Column { name: (*name).to_owned(), type_name: String::new() }).collect()
+    let column =
+        |name: &&str| Column { name: (*name).to_owned(), type_name: String::new(), kind: ColumnKind::Text };
+    names.iter().map(column).collect()
 }
 
 /// Numbers that look like chance, and are none: the high halves of Knuth's linear congruential generator (MMIX).
@@ -21,6 +23,9 @@ pub(crate) fn numbers() -> impl Iterator<Item = u64> {
 }
 
 pub(crate) const EVENT_NAMES: [&str; 4] = ["eventNo", "paymentStatus", "statusChangeReason", "statusChanged"];
+
+pub(crate) const EVENT_KINDS: [ColumnKind; 4] =
+    [ColumnKind::Int64, ColumnKind::Text, ColumnKind::Text, ColumnKind::TimestampTz];
 
 /// The rows of `examples/events` from event number 500,000 on, by the arithmetic of its `data/postgres.sql`.
 pub(crate) fn events() -> Vec<Row> {
@@ -71,6 +76,20 @@ pub(crate) const AUTHOR_NAMES: [&str; 11] = [
     "royalties",
     "motto",
     "joined",
+];
+
+pub(crate) const AUTHOR_KINDS: [ColumnKind; 11] = [
+    ColumnKind::Int64,
+    ColumnKind::Text,
+    ColumnKind::Text,
+    ColumnKind::Text,
+    ColumnKind::Date,
+    ColumnKind::Text,
+    ColumnKind::Bool,
+    ColumnKind::Int64,
+    ColumnKind::Decimal { precision: 10, scale: 2 },
+    ColumnKind::Text,
+    ColumnKind::TimestampTz,
 ];
 
 /// Rows like those of `examples/authors`: eleven columns of six types, with NULLs, quotes and more than ASCII.

@@ -1,7 +1,8 @@
 //! The encoder: values in, bytes out.
 
 use rowstream_encode::{
-    CsvDialect, CsvEncoder, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Shape, Value, ValueOptions,
+    ArrowEncoder, ColumnKind, CsvDialect, CsvEncoder, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter,
+    Shape, Value, ValueOptions,
 };
 
 use crate::data::{self, ITEMS, Row};
@@ -35,6 +36,8 @@ fn rows() -> Vec<Case> {
         Case::new("row: events, lines by options", by_options),
         Case::new("row: events, csv", || csv(&data::EVENT_NAMES, data::events())),
         Case::new("row: authors, csv", || csv(&data::AUTHOR_NAMES, data::authors())),
+        Case::new("row: events, arrow", || arrow(&data::EVENT_NAMES, &data::EVENT_KINDS, data::events())),
+        Case::new("row: authors, arrow", || arrow(&data::AUTHOR_NAMES, &data::AUTHOR_KINDS, data::authors())),
     ]
 }
 
@@ -108,6 +111,14 @@ fn by_options() -> Pass {
 
 fn csv(names: &[&str], rows: Vec<Row>) -> Pass {
     let mut encoder = CsvEncoder::new(CsvDialect::default(), &data::columns(names));
+    Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
+}
+
+/// With the record batches that become full: the rest of the rows waits for the next pass.
+fn arrow(names: &[&str], kinds: &[ColumnKind], rows: Vec<Row>) -> Pass {
+    let mut columns = data::columns(names);
+    columns.iter_mut().zip(kinds).for_each(|(column, kind)| column.kind = *kind);
+    let mut encoder = ArrowEncoder::new(&columns);
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))
 }
 

@@ -262,10 +262,14 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Nulls, Numbers};
+    use crate::{ColumnKind, Nulls, Numbers};
 
     fn encode(dialect: CsvDialect, names: &[&str], rows: &[&[Value<'_>]]) -> String {
-        let column = |name: &&str| Column { name: (*name).to_owned(), type_name: String::new() };
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            type_name: String::new(),
+            kind: ColumnKind::Text,
+        };
         let columns: Vec<_> = names.iter().map(column).collect();
         let mut encoder = CsvEncoder::new(dialect, &columns);
         let mut out = Vec::new();
@@ -365,7 +369,7 @@ mod tests {
             nulls: Nulls::Omit,
             ..ValueOptions::DEFAULT
         };
-        let column = Column { name: "c".to_owned(), type_name: String::new() };
+        let column = Column { name: "c".to_owned(), type_name: String::new(), kind: ColumnKind::Text };
         let columns = [column.clone(), column];
         for (dialect, expected) in [
             (CsvDialect::default(), "+/8=,\r\n\"\",1\r\n"),

@@ -11,11 +11,13 @@ pub enum Format {
     Csv,
     /// A sequence of JSON objects, each behind a record separator (RFC 7464).
     JsonSeq,
+    /// Record batches of typed columns (the streaming format of Arrow IPC).
+    Arrow,
 }
 
 impl Format {
     /// Every format, in the order in which they are listed to users.
-    pub const ALL: [Self; 4] = [Self::Json, Self::Ndjson, Self::Csv, Self::JsonSeq];
+    pub const ALL: [Self; 5] = [Self::Json, Self::Ndjson, Self::Csv, Self::JsonSeq, Self::Arrow];
 
     /// The name in `_format`, in `formats = […]`, and as a path's suffix.
     pub fn name(self) -> &'static str {
@@ -24,6 +26,7 @@ impl Format {
             Self::Ndjson => "ndjson",
             Self::Csv => "csv",
             Self::JsonSeq => "json-seq",
+            Self::Arrow => "arrow",
         }
     }
 
@@ -39,6 +42,7 @@ impl Format {
             Self::Ndjson => "application/x-ndjson",
             Self::Csv => "text/csv",
             Self::JsonSeq => "application/json-seq",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
         }
     }
 }

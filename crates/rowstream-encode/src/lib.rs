@@ -7,9 +7,10 @@
 //! never sees a socket or a database. Rows of columns become JSON ([`RowEncoder`]) or CSV ([`CsvEncoder`]):
 //!
 //! ```
-//! use rowstream_encode::{Column, RowEncoder, RowWriter, Shape, Value};
+//! use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Shape, Value};
 //!
-//! let columns = ["id", "name"].map(|name| Column { name: name.to_owned(), type_name: String::new() });
+//! let column = |name: &str| Column { name: name.to_owned(), type_name: String::new(), kind: ColumnKind::Text };
+//! let columns = ["id", "name"].map(column);
 //! let mut encoder = RowEncoder::new(Shape::Array, &columns);
 //! let mut out = Vec::new();
 //! encoder.start(&mut out);
@@ -74,6 +75,8 @@
 //! NDJSON, CSV and server-sent events are made of a stream in the same way. The module `axum` describes all of it.
 
 mod append;
+#[cfg(feature = "arrow")]
+mod arrow;
 #[cfg(feature = "axum")]
 pub mod axum;
 mod csv;
@@ -91,6 +94,8 @@ mod rows;
 mod template;
 mod value;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowEncoder, Misfit};
 pub use csv::{CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
 pub use json::write_value;
@@ -99,7 +104,7 @@ pub use number::is_json_number;
 pub use options::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 pub use rows::{OptionsEncoder, RowEncoder, RowWriter, Shape};
 pub use template::{Segment, Template, TemplateError};
-pub use value::{Column, Value};
+pub use value::{Column, ColumnKind, Value};
 
 /// The code of the README compiles and says what is so.
 #[cfg(all(doctest, feature = "axum"))]

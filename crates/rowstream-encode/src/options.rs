@@ -37,6 +37,8 @@ impl ValueOptions {
         match format {
             Format::Json | Format::Ndjson | Format::JsonSeq => self,
             Format::Csv => Self { numbers: Numbers::Number, nulls: Nulls::Null, ..self },
+            // Its columns have types.
+            Format::Arrow => Self::DEFAULT,
         }
     }
 
@@ -230,6 +232,7 @@ mod tests {
             (Format::Ndjson, "numbers=string bytes=base64 intervals=iso nulls=omit"),
             (Format::JsonSeq, "numbers=string bytes=base64 intervals=iso nulls=omit"),
             (Format::Csv, "bytes=base64 intervals=iso"),
+            (Format::Arrow, ""),
         ] {
             assert_eq!(ALL.in_format(format).changes().collect::<Vec<_>>().join(" "), expected);
             assert_eq!(ValueOptions::default().in_format(format).changes().next(), None);

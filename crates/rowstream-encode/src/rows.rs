@@ -191,9 +191,14 @@ impl RowWriter for RowEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ColumnKind;
 
     fn encode(shape: Shape, names: &[&str], rows: &[&[Value<'_>]]) -> String {
-        let column = |name: &&str| Column { name: (*name).to_owned(), type_name: String::new() };
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            type_name: String::new(),
+            kind: ColumnKind::Text,
+        };
         let columns: Vec<_> = names.iter().map(column).collect();
         let mut encoder = RowEncoder::new(shape, &columns);
         let mut out = Vec::new();

@@ -7,6 +7,67 @@ pub struct Column {
     pub name: String,
     /// The type as the database names it (`timestamptz`, `DECIMAL`), for people to read.
     pub type_name: String,
+    /// What its values are, for formats whose columns have types.
+    pub kind: ColumnKind,
+}
+
+/// What the values of a column are, as its source promises. A format without types for columns takes each value as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ColumnKind {
+    /// Booleans.
+    Bool,
+    /// Integers of 16 bits.
+    Int16,
+    /// Integers of 32 bits.
+    Int32,
+    /// Integers of 64 bits.
+    Int64,
+    /// Floats of 32 bits.
+    Float32,
+    /// Floats of 64 bits.
+    Float64,
+    /// Exact decimals; see [`ColumnKind::decimal`].
+    Decimal {
+        /// The most digits that a value has, at most [`ColumnKind::MAX_PRECISION`].
+        precision: u8,
+        /// How many of them stand behind the point.
+        scale: u8,
+    },
+    /// Texts, and all that the source promises nothing of: values of any kind as their texts.
+    #[default]
+    Text,
+    /// JSON documents.
+    Json,
+    /// Raw bytes.
+    Bytes,
+    /// Dates.
+    Date,
+    /// Times of day.
+    Time,
+    /// Timestamps without a time zone.
+    Timestamp,
+    /// Instants.
+    TimestampTz,
+    /// UUIDs.
+    Uuid,
+}
+
+impl ColumnKind {
+    /// The most digits of a decimal: more do not fit the widest type of Arrow.
+    pub const MAX_PRECISION: u8 = 76;
+
+    /// The decimals of SQL's `numeric(precision, scale)`; texts where they have too many digits.
+    ///
+    /// SQL also has scales below zero (`numeric(3, -2)` counts hundreds) and beyond the precision (`numeric(2, 4)` holds 0.0099 at
+    /// most), and few others do: there the precision is so much larger that all digits have a place.
+    pub fn decimal(precision: u16, scale: i16) -> Self {
+        let (places, zeros) = (scale.max(0).unsigned_abs(), scale.min(0).unsigned_abs());
+        let precision = u8::try_from(precision.saturating_add(zeros).max(places)).unwrap_or(u8::MAX);
+        match (precision, u8::try_from(places)) {
+            (1..=Self::MAX_PRECISION, Ok(scale)) => Self::Decimal { precision, scale },
+            _ => Self::Text,
+        }
+    }
 }
 
 /// One value of a row, lent by its source until the next value is asked for.
@@ -44,4 +105,28 @@ pub enum Value<'a> {
     TimestampTz(i64),
     /// A UUID, big-endian as in RFC 9562.
     Uuid([u8; 16]),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_digit_of_a_decimal_has_a_place() {
+        for (precision, scale, expected) in [
+            (10, 2, (10, 2)),
+            (1, 0, (1, 0)),
+            (76, 76, (76, 76)),
+            (3, -2, (5, 0)),
+            (2, 4, (4, 4)),
+            (70, -6, (76, 0)),
+        ] {
+            let (precision_of_kind, scale_of_kind) = expected;
+            let kind = ColumnKind::Decimal { precision: precision_of_kind, scale: scale_of_kind };
+            assert_eq!(ColumnKind::decimal(precision, scale), kind, "{precision}, {scale}");
+        }
+        for (precision, scale) in [(0, 0), (77, 0), (70, -7), (1000, 1000), (76, 77), (u16::MAX, i16::MIN)] {
+            assert_eq!(ColumnKind::decimal(precision, scale), ColumnKind::Text, "{precision}, {scale}");
+        }
+    }
 }

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use rowstream_encode::{
-    BytesForm, Column, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Segment, Shape, Template,
-    Value, ValueOptions, write_value,
+    BytesForm, Column, ColumnKind, Nulls, Numbers, OptionsEncoder, RowEncoder, RowWriter, Segment, Shape,
+    Template, Value, ValueOptions, write_value,
 };
 use serde_json::Value as Json;
 
@@ -107,7 +107,7 @@ fn encoded(shape: Shape, columns: &[Column], rows: &[Vec<Owned>]) -> Vec<u8> {
 /// Columns of different names, and rows of as many values.
 fn rows() -> impl Strategy<Value = (Vec<Column>, Vec<Vec<Owned>>)> {
     (0..5_usize).prop_flat_map(|width| {
-        let column = |name| Column { name, type_name: String::new() };
+        let column = |name| Column { name, type_name: String::new(), kind: ColumnKind::Text };
         let names = prop::collection::hash_set(text(), width);
         let columns = names.prop_map(move |names| names.into_iter().map(column).collect());
         let row = prop::collection::vec(value(), width);
@@ -276,7 +276,7 @@ fn the_remembered_day_changes_nothing() {
     const DAY: i64 = 86_400_000_000;
     let days = [0, 1, 0, -1, 19_782, 19_783, -719_162, -719_163, 2_932_896, 2_932_897, 19_782];
     let around = days.into_iter().flat_map(|day| [day * DAY, day * DAY + DAY - 1, day * DAY - 1]);
-    let columns = [Column { name: "t".to_owned(), type_name: String::new() }];
+    let columns = [Column { name: "t".to_owned(), type_name: String::new(), kind: ColumnKind::Text }];
     let mut encoder = RowEncoder::new(Shape::Lines, &columns);
     for micros in around.chain([i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX, 0]) {
         for value in [Value::Timestamp(micros), Value::TimestampTz(micros)] {

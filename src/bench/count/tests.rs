@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use rowstream_encode::{ArrowEncoder, Column, ColumnKind, RowWriter, Value as Sql};
 use serde_json::Value;
 
 use super::*;
@@ -11,6 +12,7 @@ const NDJSON: &str = "application/x-ndjson";
 const CSV: &str = "text/csv; charset=utf-8";
 const SSE: &str = "text/event-stream";
 const SEQUENCE: &str = "application/json-seq";
+const ARROW: &str = "application/vnd.apache.arrow.stream";
 
 fn count(media_type: &str, pieces: &[&[u8]]) -> Document {
     let mut counter = Counter::for_content_type(media_type);
@@ -26,9 +28,9 @@ fn whole(media_type: &str, text: &str) -> Document {
     count(media_type, &[text.as_bytes()])
 }
 
-/// The same text, cut at these places.
-fn cut<'a>(text: &'a str, places: &[Index]) -> Vec<&'a [u8]> {
-    let bytes = text.as_bytes();
+/// The same bytes, cut at these places.
+fn cut<'a>(bytes: &'a (impl AsRef<[u8]> + ?Sized), places: &[Index]) -> Vec<&'a [u8]> {
+    let bytes = bytes.as_ref();
     let mut places: Vec<usize> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
     places.sort_unstable();
     let mut pieces = Vec::new();
@@ -75,7 +77,54 @@ fn elements(value: &Value) -> Option<u64> {
     }
 }
 
+/// A stream of batches of so many rows of an integer and a text, with its end.
+fn arrow(batches: &[u8]) -> Vec<u8> {
+    let column = |name: &str, kind| Column { name: name.to_owned(), type_name: String::new(), kind };
+    let mut encoder = ArrowEncoder::new(&[column("n", ColumnKind::Int64), column("t", ColumnKind::Text)]);
+    let mut out = Vec::new();
+    encoder.start(&mut out);
+    for rows in batches {
+        for row in 0..*rows {
+            encoder.begin_row(&mut out);
+            encoder.value(Sql::Int(row.into()), &mut out);
+            encoder.value(Sql::Text("\u{7f}"), &mut out);
+            encoder.end_row(&mut out);
+        }
+        encoder.flush(&mut out);
+    }
+    encoder.finish(&mut out);
+    out
+}
+
 proptest! {
+    #[test]
+    fn arrow_is_counted_by_its_batches(batches in prop::collection::vec(any::<u8>(), 0..9), cuts in cuts()) {
+        let expected = Document { rows: batches.iter().map(|rows| u64::from(*rows)).sum(), end: End::Proven };
+        prop_assert_eq!(count(ARROW, &cut(&arrow(&batches), &cuts)), expected);
+    }
+
+    #[test]
+    fn arrow_that_breaks_off_is_never_whole(
+        batches in prop::collection::vec(any::<u8>(), 0..4), at: Index, cuts in cuts(),
+    ) {
+        let stream = arrow(&batches);
+        let part = &stream[..at.index(stream.len())];
+        prop_assert_eq!(count(ARROW, &cut(part, &cuts)).end, End::Broken);
+    }
+
+    #[test]
+    fn any_bytes_can_be_counted_as_arrow(
+        batches in prop::collection::vec(0..5_u8, 0..4),
+        altered in prop::collection::vec((any::<Index>(), any::<u8>()), 1..9),
+    ) {
+        let mut stream = arrow(&batches);
+        for (at, byte) in altered {
+            let at = at.index(stream.len());
+            stream[at] = byte;
+        }
+        count(ARROW, &[&stream]);
+    }
+
     #[test]
     fn json_is_counted_as_serde_json_sees_it(value in json(), pretty: bool, cuts in cuts()) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
@@ -201,6 +250,24 @@ fn json_that_is_not_one_closed_document() {
         "Internal error",
     ] {
         assert_eq!(whole(JSON, text).end, End::Broken, "{text}");
+    }
+}
+
+#[test]
+fn arrow_ends_once() {
+    let whole = arrow(&[3]);
+    assert_eq!(count(ARROW, &[&whole]), Document { rows: 3, end: End::Proven });
+    for more in [&[0][..], &whole[whole.len() - 8..], &whole] {
+        assert_eq!(count(ARROW, &[&whole, more]), Document { rows: 3, end: End::Broken });
+    }
+    for other in [
+        &b""[..],
+        b"[]",
+        b"ARROW1\0\0\xff\xff\xff\xff",
+        &[0xff; 8],
+        &[0xff, 0xff, 0xff, 0xff, 8, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
+    ] {
+        assert_eq!(count(ARROW, &[other]), Document { rows: 0, end: End::Broken }, "{other:?}");
     }
 }
 

@@ -421,9 +421,7 @@ impl Driver<'_> {
         let Ok(Message::RowDescription(body)) = self.connection.wire.parse(frame) else { return None };
         let look_up = self.current()?;
         let mut described = look_up.statement.fields.iter();
-        let same = body.fields().all(|field| {
-            Ok(described.next().is_some_and(|(name, oid)| field.name() == name && field.type_oid() == *oid))
-        });
+        let same = body.fields().all(|field| Ok(described.next().is_some_and(|known| known.is(&field))));
         look_up.changed = !(same.ok()? && described.next().is_none());
         Some(())
     }

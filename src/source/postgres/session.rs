@@ -37,7 +37,7 @@ use self::portals::Portals;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::statement::{Prepared, parameter_type};
+use super::statement::{Field, Prepared, parameter_type};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
@@ -156,7 +156,7 @@ impl Session {
         let prepared = Arc::new(Prepared {
             name,
             sql: Arc::clone(&statement.sql),
-            columns: columns.map(|((name, _), kind)| column(name, kind)).collect(),
+            columns: columns.map(|(field, kind)| column(field, kind)).collect(),
             decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
             version,
         });
@@ -166,12 +166,12 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Parses the statement on the server under a new name, and tells the name and type of each column.
+    /// Parses the statement on the server under a new name, and tells its columns.
     async fn describe(
         &mut self,
         statement: &Statement,
         types: &[u32],
-    ) -> Result<(String, Vec<(String, u32)>), Error> {
+    ) -> Result<(String, Vec<Field>), Error> {
         let connection = self.connection();
         let write = &mut connection.wire.write;
         let name = connection.statements.next_name(write);
@@ -198,8 +198,8 @@ impl Session {
     }
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
-    async fn types_of(&mut self, fields: &[(String, u32)]) -> Result<Vec<ColumnType>, Error> {
-        let oids = || fields.iter().map(|&(_, oid)| oid);
+    async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<ColumnType>, Error> {
+        let oids = || fields.iter().map(|field| field.type_oid);
         let missing = self.shared.types.missing(oids());
         if !missing.is_empty() {
             self.look_up(&missing).await?;
@@ -507,15 +507,16 @@ pub(super) fn bind(
         .map_err(|_| Error::endpoint("the arguments are too long for one message"))
 }
 
-fn fields(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, Error> {
-    let fields = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
+fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
+    let fields = body.fields().map(|field| Ok(Field::new(&field)));
     fields
         .collect()
         .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
 }
 
-fn column(name: &str, kind: &ColumnType) -> Column {
-    Column { name: name.to_owned(), type_name: kind.name.clone() }
+fn column(field: &Field, kind: &ColumnType) -> Column {
+    let (name, type_name) = (field.name.clone(), kind.name.clone());
+    Column { name, type_name, kind: kind.decoder.kind(field.modifier) }
 }
 
 fn out_of_order() -> Error {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use postgres_protocol::message::frontend;
+use postgres_protocol::message::{backend, frontend};
 use postgres_types::Type;
 use rowstream_encode::Column;
 
@@ -31,6 +31,29 @@ pub(super) struct Prepared {
     pub(super) version: u64,
 }
 
+/// A column of a result, as the server describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    /// The OID of its type.
+    pub(super) type_oid: u32,
+    /// What its values are held to (`numeric(10, 2)`), by the type's own rules; -1 for nothing.
+    pub(super) modifier: i32,
+}
+
+impl Field {
+    pub(super) fn new(told: &backend::Field<'_>) -> Self {
+        let (type_oid, modifier) = (told.type_oid(), told.type_modifier());
+        Self { name: told.name().to_owned(), type_oid, modifier }
+    }
+
+    /// Whether the server still describes the column so.
+    pub(super) fn is(&self, told: &backend::Field<'_>) -> bool {
+        let Self { name, type_oid, modifier } = self;
+        (name.as_str(), *type_oid, *modifier) == (told.name(), told.type_oid(), told.type_modifier())
+    }
+}
+
 /// What the server told of a statement: the same on all connections, until a migration.
 #[derive(Debug)]
 pub(super) struct Described {
@@ -41,8 +64,8 @@ pub(super) struct Described {
     pub(super) sql: Arc<str>,
     /// The types of its parameters, as far as the server was told.
     pub(super) types: Vec<u32>,
-    /// The name and type of each column.
-    pub(super) fields: Vec<(String, u32)>,
+    /// Its columns, as the server describes them.
+    pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
     pub(super) decoders: Box<[Decoder]>,
     /// That of the types by which it was described.
@@ -88,7 +111,7 @@ impl Descriptions {
     }
 
     /// Keeps what was told, unless it is known; another description of the same text is forgotten.
-    pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<(String, u32)>) {
+    pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<Field>) {
         let version = prepared.version;
         let same = |known: Arc<Described>| {
             known.types == types && known.fields == fields && known.version == version

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use postgres_types::Type;
-use rowstream_encode::{Column, Intervals, RowEncoder, RowWriter, Value, ValueOptions, write_value};
+use rowstream_encode::{
+    Column, ColumnKind, Intervals, RowEncoder, RowWriter, Value, ValueOptions, write_value,
+};
 
 use super::interval;
 use super::nested::Nested;
@@ -73,6 +75,27 @@ impl Decoder {
         }
     }
 
+    /// What the values of a column are; `modifier` is the column's.
+    pub(super) fn kind(&self, modifier: i32) -> ColumnKind {
+        match self {
+            Self::Bool => ColumnKind::Bool,
+            Self::Int2 => ColumnKind::Int16,
+            Self::Int4 => ColumnKind::Int32,
+            Self::Int8 => ColumnKind::Int64,
+            Self::Float4 => ColumnKind::Float32,
+            Self::Float8 => ColumnKind::Float64,
+            Self::Number => numeric_kind(modifier),
+            Self::Text | Self::Interval => ColumnKind::Text,
+            Self::Json | Self::Nested(_) => ColumnKind::Json,
+            Self::Bytes => ColumnKind::Bytes,
+            Self::Date => ColumnKind::Date,
+            Self::Time => ColumnKind::Time,
+            Self::Timestamp => ColumnKind::Timestamp,
+            Self::TimestampTz => ColumnKind::TimestampTz,
+            Self::Uuid => ColumnKind::Uuid,
+        }
+    }
+
     /// Reads one field that is not NULL; what holds values becomes JSON in `scratch`.
     #[inline]
     fn read<'a>(
@@ -109,6 +132,20 @@ impl Decoder {
                 Value::Json(text(scratch)?)
             }
         })
+    }
+}
+
+/// `numeric(precision, scale)` by its modifier (PostgreSQL, `numeric.c`, `make_numeric_typmod`): 16 bits each, of which the lower 11
+/// of the second one are the scale with its sign. A plain `numeric` holds values of any scale.
+fn numeric_kind(modifier: i32) -> ColumnKind {
+    /// What a modifier counts from.
+    const HEADER: i32 = 4;
+    match modifier.checked_sub(HEADER) {
+        Some(packed @ 0..) => {
+            let scale = ((packed & 0x7ff) ^ 0x400) - 0x400;
+            ColumnKind::decimal((packed >> 16) as u16, scale as i16)
+        }
+        _ => ColumnKind::Text,
     }
 }
 
@@ -269,7 +306,7 @@ fn malformed_row() -> Error {
 
 #[cold]
 fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
-    let Column { name, type_name } = &columns[index];
+    let Column { name, type_name, .. } = &columns[index];
     match bad {
         BadField::NotUtf8 => Error::bad_value(format!("column `{name}` holds text that is not UTF-8")),
         BadField::Malformed => {
@@ -312,8 +349,8 @@ mod tests {
     #[test]
     fn no_altered_row_is_read_beyond_its_end() {
         let columns = [
-            Column { name: "a".into(), type_name: "int4".into() },
-            Column { name: "b".into(), type_name: "text".into() },
+            Column { name: "a".into(), type_name: "int4".into(), kind: ColumnKind::Int32 },
+            Column { name: "b".into(), type_name: "text".into(), kind: ColumnKind::Text },
         ];
         let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 2][..], b"hi"].concat();
         let encode = |data: &[u8]| {

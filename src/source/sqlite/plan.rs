@@ -3,7 +3,7 @@
 
 use serde::de::IgnoredAny;
 
-use rowstream_encode::{Value, is_json_number};
+use rowstream_encode::{ColumnKind, Value, is_json_number};
 
 use super::batch::Cell;
 
@@ -81,6 +81,46 @@ impl Plan {
             Self::Json if serde_json::from_str::<IgnoredAny>(text).is_ok() => Value::Json(text),
             _ => Value::Text(text),
         }
+    }
+}
+
+/// What a column of this declared type is for formats whose columns have types. What its plan does not tell, SQLite's rule of
+/// affinities does ("Datatypes in SQLite", section 3.1): `VARCHAR(20)` is text, `BIGINT` an integer. That a value is what its
+/// column promises is only seen when it comes. Without a declared type, as every expression is, nothing is promised.
+pub(super) fn kind(declared: &str) -> ColumnKind {
+    match Plan::of(declared) {
+        Plan::Boolean => ColumnKind::Bool,
+        Plan::Date => ColumnKind::Date,
+        Plan::Timestamp => ColumnKind::Timestamp,
+        Plan::TimestampTz => ColumnKind::TimestampTz,
+        Plan::Decimal => decimal_kind(declared),
+        Plan::Json => ColumnKind::Json,
+        Plan::Plain => affinity_kind(&declared.to_ascii_uppercase()),
+    }
+}
+
+fn affinity_kind(declared: &str) -> ColumnKind {
+    let names = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if names(&["INT"]) {
+        ColumnKind::Int64
+    } else if names(&["CHAR", "CLOB", "TEXT"]) {
+        ColumnKind::Text
+    } else if names(&["BLOB"]) {
+        ColumnKind::Bytes
+    } else if names(&["REAL", "FLOA", "DOUB"]) {
+        ColumnKind::Float64
+    } else {
+        ColumnKind::Text
+    }
+}
+
+/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision the scale may be any.
+fn decimal_kind(declared: &str) -> ColumnKind {
+    let limits = declared.split_once('(').and_then(|(_, rest)| rest.trim_end().strip_suffix(')'));
+    let limits = limits.map(|limits| limits.split_once(',').unwrap_or((limits, "0")));
+    match limits.map(|(precision, scale)| (precision.trim().parse(), scale.trim().parse())) {
+        Some((Ok(precision), Ok(scale))) => ColumnKind::decimal(precision, scale),
+        _ => ColumnKind::Text,
     }
 }
 
@@ -194,6 +234,40 @@ fn days_in(year: i64, month: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn declared_types_promise_kinds() {
+        let decimal = |precision, scale| ColumnKind::Decimal { precision, scale };
+        for (declared, kind) in [
+            ("integer", ColumnKind::Int64),
+            ("UNSIGNED BIG INT", ColumnKind::Int64),
+            ("tinyint(1)", ColumnKind::Int64),
+            ("varchar(255)", ColumnKind::Text),
+            ("CLOB", ColumnKind::Text),
+            ("blob", ColumnKind::Bytes),
+            ("DOUBLE PRECISION", ColumnKind::Float64),
+            ("real", ColumnKind::Float64),
+            ("float", ColumnKind::Float64),
+            ("", ColumnKind::Text),
+            ("uuid", ColumnKind::Text),
+            ("Boolean", ColumnKind::Bool),
+            ("DATE", ColumnKind::Date),
+            ("datetime", ColumnKind::Timestamp),
+            ("timestamp", ColumnKind::Timestamp),
+            ("TimestampTZ", ColumnKind::TimestampTz),
+            ("json", ColumnKind::Json),
+            ("decimal(10,2)", decimal(10, 2)),
+            ("Numeric ( 10 , 2 ) ", decimal(10, 2)),
+            ("NUMERIC(5)", decimal(5, 0)),
+            ("decimal", ColumnKind::Text),
+            ("decimal(80,2)", ColumnKind::Text),
+            ("decimal(a)", ColumnKind::Text),
+            ("decimal(1,2,3)", ColumnKind::Text),
+            ("decimal(-1)", ColumnKind::Text),
+        ] {
+            assert_eq!(super::kind(declared), kind, "{declared}");
+        }
+    }
 
     #[test]
     fn days_agree_with_jiff() {

@@ -14,7 +14,7 @@ use super::filling::{self, Stop};
 use super::handover::{Command, Link, Reply, Work};
 use super::known::Described;
 use super::rows::Rows;
-use super::{Settings, fault};
+use super::{Settings, fault, plan};
 use crate::Error;
 use crate::source::Statement;
 
@@ -258,9 +258,9 @@ fn check(statement: &rusqlite::Statement<'_>, types: usize) -> Result<(), Error>
 }
 
 fn columns(statement: &rusqlite::Statement<'_>) -> Arc<[Column]> {
-    let column = |column: &rusqlite::Column<'_>| Column {
-        name: column.name().to_owned(),
-        type_name: column.decl_type().unwrap_or_default().to_owned(),
+    let column = |column: &rusqlite::Column<'_>| {
+        let type_name = column.decl_type().unwrap_or_default().to_owned();
+        Column { name: column.name().to_owned(), kind: plan::kind(&type_name), type_name }
     };
     statement.columns().map(|it| column(&it)).collect()
 }

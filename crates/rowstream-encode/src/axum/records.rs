@@ -13,7 +13,7 @@ use serde_json::ser::{CharEscape, Formatter};
 use super::StreamError;
 use super::chunks::{Piece, Pieces};
 use super::streamed::Next;
-use crate::{Column, CsvDialect, CsvEncoder, RowWriter, Value};
+use crate::{Column, ColumnKind, CsvDialect, CsvEncoder, RowWriter, Value};
 
 /// The records of one stream.
 pub(super) struct Records<T> {
@@ -121,7 +121,8 @@ impl Walk<'_> {
     fn name(&mut self) -> io::Result<()> {
         match &mut self.taking {
             Taking::Names(columns) => {
-                columns.push(Column { name: self.text.clone(), type_name: String::new() });
+                let (name, kind) = (self.text.clone(), ColumnKind::Text);
+                columns.push(Column { name, type_name: String::new(), kind });
             }
             Taking::Values { columns, .. } => {
                 if columns.next().is_none_or(|column| column.name != *self.text) {

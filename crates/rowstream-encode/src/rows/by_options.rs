@@ -86,7 +86,7 @@ impl RowWriter for OptionsEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BytesForm, Intervals, Numbers};
+    use crate::{BytesForm, ColumnKind, Intervals, Numbers};
 
     const ALL: ValueOptions = ValueOptions {
         numbers: Numbers::String,
@@ -96,7 +96,11 @@ mod tests {
     };
 
     fn encode(shape: Shape, options: ValueOptions, names: &[&str], rows: &[&[Value<'_>]]) -> String {
-        let column = |name: &&str| Column { name: (*name).to_owned(), type_name: String::new() };
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            type_name: String::new(),
+            kind: ColumnKind::Text,
+        };
         let columns: Vec<_> = names.iter().map(column).collect();
         let mut encoder = OptionsEncoder::new(shape, options, &columns);
         let mut out = Vec::new();

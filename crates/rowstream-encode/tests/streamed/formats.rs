@@ -124,7 +124,8 @@ fn row(id: i64) -> Row {
 
 /// The rows as [`CsvEncoder`] writes them.
 fn encoded(rows: &[Row], dialect: &CsvDialect) -> String {
-    let columns = NAMES.map(|name| Column { name: name.to_owned(), type_name: String::new() });
+    let columns =
+        NAMES.map(|name| Column { name: name.to_owned(), type_name: String::new(), kind: ColumnKind::Text });
     let mut encoder = CsvEncoder::new(dialect.clone(), &columns);
     let mut out = Vec::new();
     if !rows.is_empty() {

@@ -1,0 +1,181 @@
+//! Rows as an Arrow IPC stream (Apache Arrow, "Columnar Format", "IPC Streaming Format"): the schema, record batches, the end.
+//!
+//! Columns have types here, so a value may not fit ([`Misfit`]): the stream has then no end, and nothing of that row. Rows
+//! are turned into columns as they come and wait in the open batch until it is full, or until [`ArrowEncoder::flush`]. No
+//! dictionaries, no compression: a reader needs no more than the batch that it reads. Only the messages around the columns'
+//! bytes are a library's: its arrays would be allocated anew for each batch, and copied twice.
+
+mod array;
+mod decimal;
+mod message;
+
+use std::fmt;
+
+use flatbuffers::FlatBufferBuilder;
+
+use crate::rows::RowWriter;
+use crate::{Column, ColumnKind, Value};
+use array::Array;
+
+/// A full batch, in bytes. Measured: larger ones are read no faster, and each stream holds one twice for a moment.
+const BATCH: usize = 64 * 1024;
+/// The first batch is full earlier, for the first byte; each after it has twice the size.
+const FIRST_BATCH: usize = 4 * 1024;
+
+/// Writes the rows of one statement as an Arrow IPC stream.
+///
+/// The calls are those of [`crate::RowEncoder`]; after each `end_row` [`ArrowEncoder::misfit`] tells whether the row has a place, and
+/// without one nothing more is written, whatever is called.
+pub struct ArrowEncoder {
+    columns: Box<[Column]>,
+    /// The open batch.
+    arrays: Box<[Array]>,
+    /// Its rows.
+    waiting: usize,
+    /// The bytes at which it is full.
+    full: usize,
+    rows: u64,
+    /// The column that the next value belongs to.
+    column: usize,
+    misfit: Option<Misfit>,
+    metadata: FlatBufferBuilder<'static>,
+}
+
+/// A value that the Arrow type of its column cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The column's name.
+    pub column: String,
+    /// What the value is.
+    pub value: &'static str,
+    /// The column's type, as Arrow has it.
+    pub data_type: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { column, value, data_type } = self;
+        write!(f, "column `{column}` holds {value}, which its Arrow type {data_type} cannot")
+    }
+}
+
+impl ArrowEncoder {
+    /// An encoder for rows of `columns`.
+    pub fn new(columns: &[Column]) -> Self {
+        Self {
+            columns: columns.into(),
+            arrays: columns.iter().map(|column| Array::new(column.kind)).collect(),
+            waiting: 0,
+            full: FIRST_BATCH,
+            rows: 0,
+            column: 0,
+            misfit: None,
+            metadata: FlatBufferBuilder::new(),
+        }
+    }
+
+    /// Rows begun so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Why the last row has no place.
+    pub fn misfit(&self) -> Option<&Misfit> {
+        self.misfit.as_ref()
+    }
+
+    /// Whether rows wait in the open batch.
+    pub fn holds_rows(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Writes what stands before the first row.
+    pub fn start(&mut self, out: &mut Vec<u8>) {
+        message::write_schema(&mut self.metadata, &self.columns, out);
+    }
+
+    /// Writes the rows that wait, as a batch of their own.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        if self.waiting > 0 && self.misfit.is_none() {
+            message::write_batch(&mut self.metadata, self.waiting, &self.arrays, out);
+            self.arrays.iter_mut().for_each(Array::clear);
+            self.waiting = 0;
+        }
+    }
+
+    /// Writes what stands after the last row.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.flush(out);
+        if self.misfit.is_none() {
+            out.extend_from_slice(&message::END);
+        }
+    }
+
+    #[cold]
+    fn note_misfit(&mut self, column: usize, value: Value<'_>) {
+        let Column { name, kind, .. } = &self.columns[column];
+        self.misfit.get_or_insert_with(|| Misfit {
+            column: name.clone(),
+            value: what(value, *kind),
+            data_type: message::data_type(*kind).to_string(),
+        });
+    }
+}
+
+impl RowWriter for ArrowEncoder {
+    #[inline]
+    fn begin_row(&mut self, _out: &mut Vec<u8>) {
+        self.rows += 1;
+        self.column = 0;
+    }
+
+    #[inline]
+    fn value(&mut self, value: Value<'_>, _out: &mut Vec<u8>) {
+        let column = self.column;
+        let Some(array) = self.arrays.get_mut(column) else { return };
+        self.column += 1;
+        let value = match value {
+            Value::Int4(int) => Value::Int(int.into()),
+            value => value,
+        };
+        if !array.push(self.waiting, value) {
+            self.note_misfit(column, value);
+        }
+    }
+
+    #[inline]
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        self.waiting += 1;
+        if self.arrays.iter().map(Array::bytes).sum::<usize>() >= self.full {
+            self.flush(out);
+            self.full = (2 * self.full).min(BATCH);
+        }
+    }
+}
+
+/// What a value that does not fit is, for people; nothing of what it says, because errors are logged.
+fn what(value: Value<'_>, kind: ColumnKind) -> &'static str {
+    match value {
+        Value::Null => "NULL",
+        Value::Bool(_) => "a boolean",
+        Value::Int(_) | Value::Int4(_) => "an integer",
+        Value::Float(float) if !float.is_finite() => "NaN or an infinity",
+        Value::Text("NaN" | "Infinity" | "-Infinity") => "NaN or an infinity",
+        Value::Float(_) | Value::Float4(_) => "a float",
+        Value::Number(_) if matches!(kind, ColumnKind::Decimal { .. }) => "a decimal of more digits",
+        Value::Number(_) => "a decimal",
+        Value::Text(_) => "a text",
+        Value::Json(_) => "JSON",
+        Value::Bytes(_) => "bytes",
+        Value::Date(i32::MIN | i32::MAX) => "an infinite date",
+        Value::Date(_) => "a date",
+        Value::Time(array::DAY) => "the time 24:00:00",
+        Value::Time(_) => "a time",
+        Value::Timestamp(i64::MIN | i64::MAX) | Value::TimestampTz(i64::MIN | i64::MAX) => {
+            "an infinite timestamp"
+        }
+        Value::Timestamp(_) => "a timestamp without a time zone",
+        Value::TimestampTz(_) => "a timestamp with a time zone",
+        Value::Uuid(_) => "a UUID",
+    }
+}

@@ -1,0 +1,249 @@
+//! The values of one column of the open batch, as they lie in a record batch's body.
+//!
+//! The layouts are the specification's ("Physical Memory Layout"): a bit for each row that has a value; then the values in a
+//! row, or the places where each of them ends and all of them joined. Integers are little-endian, bits the lowest first.
+
+use std::ops::RangeInclusive;
+
+use super::decimal;
+use crate::{ColumnKind, Value, float, hex, json};
+
+/// A day in microseconds: 24:00:00, which is a time in SQL and none in Arrow.
+pub(super) const DAY: i64 = 86_400_000_000;
+/// What a column keeps of its memory when a batch is written: a huge row that was in it must not stay.
+const KEPT: usize = 64 * 1024;
+/// Integers that are floats, each of them.
+const EXACT_IN_FLOAT: RangeInclusive<i64> = -(1 << 53)..=1 << 53;
+/// The most digits of a decimal in 128 bits.
+pub(super) const MAX_DIGITS_128: u8 = 38;
+
+/// How the values of a kind lie.
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Bits,
+    /// So many bytes each.
+    Fixed(usize),
+    Variable,
+}
+
+impl Layout {
+    fn of(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Bool => Self::Bits,
+            ColumnKind::Int16 => Self::Fixed(2),
+            ColumnKind::Int32 | ColumnKind::Float32 | ColumnKind::Date => Self::Fixed(4),
+            ColumnKind::Int64
+            | ColumnKind::Float64
+            | ColumnKind::Time
+            | ColumnKind::Timestamp
+            | ColumnKind::TimestampTz => Self::Fixed(8),
+            ColumnKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ColumnKind::Uuid => Self::Fixed(16),
+            ColumnKind::Decimal { .. } => Self::Fixed(32),
+            ColumnKind::Text | ColumnKind::Json | ColumnKind::Bytes => Self::Variable,
+        }
+    }
+}
+
+/// The values of one column.
+#[derive(Debug)]
+pub(super) struct Array {
+    kind: ColumnKind,
+    layout: Layout,
+    nulls: usize,
+    validity: Vec<u8>,
+    /// Where each value ends, after a 0; of a variable layout only.
+    ends: Vec<u8>,
+    values: Vec<u8>,
+}
+
+impl Array {
+    pub(super) fn new(kind: ColumnKind) -> Self {
+        let layout = Layout::of(kind);
+        let mut array =
+            Self { kind, layout, nulls: 0, validity: Vec::new(), ends: Vec::new(), values: Vec::new() };
+        array.clear();
+        array
+    }
+
+    /// Forgets all values.
+    pub(super) fn clear(&mut self) {
+        self.nulls = 0;
+        for buffer in [&mut self.validity, &mut self.ends, &mut self.values] {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+        }
+        if matches!(self.layout, Layout::Variable) {
+            self.ends.extend_from_slice(&0_i32.to_le_bytes());
+        }
+    }
+
+    /// How many values are NULL.
+    pub(super) fn nulls(&self) -> usize {
+        self.nulls
+    }
+
+    /// The memory that the values take.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.validity.len() + self.ends.len() + self.values.len()
+    }
+
+    /// The buffers in the order of the format. The first may be empty where no value is NULL.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+        let validity = if self.nulls == 0 { &[][..] } else { &self.validity };
+        let ends = matches!(self.layout, Layout::Variable).then_some(&self.ends[..]);
+        [Some(validity), ends, Some(&self.values[..])].into_iter().flatten()
+    }
+
+    /// Adds the value of row `row`, counted in the batch from 0; false if the column's type cannot hold it, and then nothing may be
+    /// added any more.
+    #[inline]
+    pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> bool {
+        push_bit(&mut self.validity, row, !matches!(value, Value::Null));
+        match (self.kind, value) {
+            (_, Value::Null) => self.push_null(row),
+            (ColumnKind::Int64, Value::Int(int)) => self.push_fixed(int.to_le_bytes()),
+            (ColumnKind::Int32, Value::Int(int)) => {
+                self.push_fitting(i32::try_from(int).map(i32::to_le_bytes))
+            }
+            (ColumnKind::Int16, Value::Int(int)) => {
+                self.push_fitting(i16::try_from(int).map(i16::to_le_bytes))
+            }
+            (ColumnKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
+            | (ColumnKind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
+            (ColumnKind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
+            (ColumnKind::TimestampTz, Value::TimestampTz(micros))
+            | (ColumnKind::Timestamp, Value::Timestamp(micros)) => {
+                !matches!(micros, i64::MIN | i64::MAX) && self.push_fixed(micros.to_le_bytes())
+            }
+            (ColumnKind::Date, Value::Date(days)) => {
+                !matches!(days, i32::MIN | i32::MAX) && self.push_fixed(days.to_le_bytes())
+            }
+            (ColumnKind::Time, Value::Time(micros)) => {
+                (0..DAY).contains(&micros) && self.push_fixed(micros.to_le_bytes())
+            }
+            (ColumnKind::Bool, Value::Bool(bit)) => {
+                push_bit(&mut self.values, row, bit);
+                true
+            }
+            (ColumnKind::Float64, Value::Float(float)) => self.push_fixed(float.to_le_bytes()),
+            (ColumnKind::Float64, Value::Int(int)) => {
+                EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
+            }
+            (ColumnKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
+            (ColumnKind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
+            (ColumnKind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
+            (ColumnKind::Text, value) => {
+                write_plain(value, &mut self.values);
+                self.end_value()
+            }
+            (ColumnKind::Json, value) => {
+                json::write_value(value, &mut self.values);
+                self.end_value()
+            }
+            _ => false,
+        }
+    }
+
+    /// NULL has the place of a value, or ends where it begins.
+    fn push_null(&mut self, row: usize) -> bool {
+        self.nulls += 1;
+        match self.layout {
+            Layout::Bits => push_bit(&mut self.values, row, false),
+            Layout::Fixed(width) => self.values.resize(self.values.len() + width, 0),
+            Layout::Variable => return self.end_value(),
+        }
+        true
+    }
+
+    #[inline]
+    fn push_fixed<const N: usize>(&mut self, value: [u8; N]) -> bool {
+        self.values.extend_from_slice(&value);
+        true
+    }
+
+    fn push_fitting<const N: usize, E>(&mut self, value: Result<[u8; N], E>) -> bool {
+        value.is_ok_and(|value| self.push_fixed(value))
+    }
+
+    #[inline]
+    fn push_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.values.extend_from_slice(bytes);
+        self.end_value()
+    }
+
+    /// Ends the value that was appended. False beyond 2 GiB, which the places of Arrow's plain text do not count.
+    #[inline]
+    fn end_value(&mut self) -> bool {
+        let end = i32::try_from(self.values.len());
+        end.is_ok_and(|end| {
+            self.ends.extend_from_slice(&end.to_le_bytes());
+            true
+        })
+    }
+
+    fn push_decimal(&mut self, value: Value<'_>, precision: u8, scale: u8) -> bool {
+        let units = match value {
+            Value::Number(text) => decimal::units(text, precision, scale),
+            Value::Int(int) => decimal::units(itoa::Buffer::new().format(int), precision, scale),
+            Value::Float(float) if float.is_finite() => {
+                let mut text = Vec::new();
+                float::write_f64(float, &mut text);
+                std::str::from_utf8(&text).ok().and_then(|text| decimal::units(text, precision, scale))
+            }
+            _ => None,
+        };
+        let Some(units) = units else { return false };
+        let width = if precision > MAX_DIGITS_128 { 32 } else { 16 };
+        self.values.extend_from_slice(&units[..width]);
+        true
+    }
+}
+
+/// Adds a bit behind `row` others.
+#[inline]
+fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
+    let mask = u8::from(bit) << (row % 8);
+    match bits.last_mut() {
+        Some(last) if row % 8 > 0 => *last |= mask,
+        _ => bits.push(mask),
+    }
+}
+
+/// A value of any kind as CSV has it, where it needs no quotes.
+fn write_plain(value: Value<'_>, out: &mut Vec<u8>) {
+    if let Value::Bytes(bytes) = value {
+        out.extend_from_slice(b"\\x");
+        return hex::write_hex(bytes, out);
+    }
+    let start = out.len();
+    json::write_value(value, out);
+    // What is a string here is a time, a UUID or a float that is no number: without escapes.
+    if out[start] == b'"' {
+        out.remove(start);
+        out.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_value_does_not_stay_in_memory() {
+        let mut array = Array::new(ColumnKind::Bytes);
+        assert!(array.push(0, Value::Bytes(&[7; 1 << 20])));
+        assert!(array.bytes() > 1 << 20);
+        array.clear();
+        assert!(array.values.capacity() <= KEPT && array.ends.len() == 4, "{}", array.values.capacity());
+    }
+
+    #[test]
+    fn bits_fill_bytes_from_the_lowest() {
+        let mut bits = Vec::new();
+        for row in 0..10 {
+            push_bit(&mut bits, row, matches!(row, 0 | 7 | 9));
+        }
+        assert_eq!(bits, [0b1000_0001, 0b10]);
+    }
+}

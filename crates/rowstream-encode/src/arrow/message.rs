@@ -1,0 +1,145 @@
+//! The messages of a stream: a head that says how long it is, metadata (a flatbuffer), and a body of buffers.
+//!
+//! All lengths are multiples of eight, so that each message and each buffer begins at one ("Encapsulated message format").
+
+use std::collections::HashMap;
+
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_ipc::{
+    FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs,
+};
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
+
+use super::array::{Array, MAX_DIGITS_128};
+use crate::{Column, ColumnKind};
+
+/// What stands before the length of the metadata.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+/// The end of a stream: a message without metadata.
+pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+/// What stands before the metadata: the continuation and the length.
+const HEAD: usize = 8;
+/// What all lengths are multiples of.
+const ALIGNMENT: usize = 8;
+
+/// Appends the schema of `columns`.
+pub(super) fn write_schema(metadata: &mut FlatBufferBuilder<'_>, columns: &[Column], out: &mut Vec<u8>) {
+    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+    metadata.reset();
+    let header = IpcSchemaEncoder::new().schema_to_fb_offset(metadata, &schema);
+    write_metadata(metadata, MessageHeader::Schema, header.as_union_value(), 0, out);
+}
+
+/// Appends a batch of `rows` rows.
+pub(super) fn write_batch(
+    metadata: &mut FlatBufferBuilder<'_>,
+    rows: usize,
+    arrays: &[Array],
+    out: &mut Vec<u8>,
+) {
+    let nodes: Vec<_> =
+        arrays.iter().map(|array| FieldNode::new(rows as i64, array.nulls() as i64)).collect();
+    let mut length = 0;
+    let mut place = |buffer: &[u8]| {
+        let start = length;
+        length += padded(buffer.len());
+        arrow_ipc::Buffer::new(start as i64, buffer.len() as i64)
+    };
+    let buffers: Vec<_> = arrays.iter().flat_map(Array::buffers).map(&mut place).collect();
+
+    metadata.reset();
+    let nodes = metadata.create_vector(&nodes);
+    let buffers = metadata.create_vector(&buffers);
+    let batch = RecordBatchArgs {
+        length: rows as i64,
+        nodes: Some(nodes),
+        buffers: Some(buffers),
+        ..RecordBatchArgs::default()
+    };
+    let header = RecordBatch::create(metadata, &batch);
+    write_metadata(metadata, MessageHeader::RecordBatch, header.as_union_value(), length, out);
+    for buffer in arrays.iter().flat_map(Array::buffers) {
+        write_padded(buffer, out);
+    }
+}
+
+/// Finishes the metadata of a message, and appends all that stands before its body of `length` bytes, for which there is then room.
+fn write_metadata(
+    metadata: &mut FlatBufferBuilder<'_>,
+    header_type: MessageHeader,
+    header: WIPOffset<UnionWIPOffset>,
+    length: usize,
+    out: &mut Vec<u8>,
+) {
+    let message = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type,
+        header: Some(header),
+        bodyLength: length as i64,
+        ..MessageArgs::default()
+    };
+    let message = Message::create(metadata, &message);
+    metadata.finish(message, None);
+    let metadata = metadata.finished_data();
+    let size = i32::try_from(padded(metadata.len())).expect("the names of columns are far below 2 GiB");
+    // The last message is followed by the end.
+    out.reserve(HEAD + padded(metadata.len()) + length + END.len());
+    out.extend_from_slice(&CONTINUATION);
+    out.extend_from_slice(&size.to_le_bytes());
+    write_padded(metadata, out);
+}
+
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+fn write_padded(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(&[0; ALIGNMENT][..padded(bytes.len()) - bytes.len()]);
+}
+
+/// A column as a field. Databases do not tell whether a result can be NULL, so it can.
+fn field(column: &Column) -> Field {
+    let field = Field::new(&column.name, data_type(column.kind), true);
+    match extension(column.kind) {
+        Some(name) => field.with_metadata(HashMap::from([
+            (EXTENSION_TYPE_NAME_KEY.to_owned(), name.to_owned()),
+            (EXTENSION_TYPE_METADATA_KEY.to_owned(), String::new()),
+        ])),
+        None => field,
+    }
+}
+
+/// The Arrow type of a column.
+pub(super) fn data_type(kind: ColumnKind) -> DataType {
+    match kind {
+        ColumnKind::Bool => DataType::Boolean,
+        ColumnKind::Int16 => DataType::Int16,
+        ColumnKind::Int32 => DataType::Int32,
+        ColumnKind::Int64 => DataType::Int64,
+        ColumnKind::Float32 => DataType::Float32,
+        ColumnKind::Float64 => DataType::Float64,
+        ColumnKind::Decimal { precision: precision @ ..=MAX_DIGITS_128, scale } => {
+            DataType::Decimal128(precision, scale.cast_signed())
+        }
+        ColumnKind::Decimal { precision, scale } => DataType::Decimal256(precision, scale.cast_signed()),
+        ColumnKind::Text | ColumnKind::Json => DataType::Utf8,
+        ColumnKind::Bytes => DataType::Binary,
+        ColumnKind::Date => DataType::Date32,
+        ColumnKind::Time => DataType::Time64(TimeUnit::Microsecond),
+        ColumnKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        ColumnKind::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ColumnKind::Uuid => DataType::FixedSizeBinary(16),
+    }
+}
+
+/// What says more of a column than its type ("Canonical Extension Types"). A reader that does not know it takes the type.
+fn extension(kind: ColumnKind) -> Option<&'static str> {
+    match kind {
+        ColumnKind::Json => Some("arrow.json"),
+        ColumnKind::Uuid => Some("arrow.uuid"),
+        _ => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! What data people read our Arrow streams with reads them: pyarrow, polars and duckdb, each by itself.
+//!
+//! `cargo xtask test` installs them and tells of their Python; where they cannot be had, it skips this test and says so.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+mod support;
+mod worked;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use support::{Ended, Launch, Server, TestDb, get};
+
+const LIBRARIES: [&str; 3] = ["pyarrow", "polars", "duckdb"];
+
+/// What a library sees in a file.
+fn seen(library: &str, file: &Path) -> Value {
+    let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
+    let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/read.py");
+    let ran = Command::new(python).arg(script).arg(library).arg(file).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{library}: {said}");
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|fault| panic!("{library}: {fault}: {said}"))
+}
+
+/// Saves a stream, and tells what each library sees in it.
+async fn read(server: &Server, path: &str) -> [Value; 3] {
+    let reply = get(&server.url(path)).await;
+    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.arrow");
+    std::fs::write(&file, &reply.body).unwrap();
+    LIBRARIES.map(|library| seen(library, &file))
+}
+
+/// Each column: its SQL, then for each library its type and its value as Python writes them.
+const TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
+    ("true", ["bool", "Boolean", "BOOLEAN"], ["True", "True", "true"]),
+    ("(-2)::int2", ["int16", "Int16", "SMALLINT"], ["-2", "-2", "-2"]),
+    ("3::int4", ["int32", "Int32", "INTEGER"], ["3", "3", "3"]),
+    (
+        "9223372036854775807::int8",
+        ["int64", "Int64", "BIGINT"],
+        ["9223372036854775807", "9223372036854775807", "9223372036854775807"],
+    ),
+    ("0.5::float4", ["float", "Float32", "FLOAT"], ["0.5", "0.5", "0.5"]),
+    ("0.1::float8", ["double", "Float64", "DOUBLE"], ["0.1", "0.1", "0.1"]),
+    (
+        "(-12.5)::numeric(10,2)",
+        ["decimal128(10, 2)", "Decimal(precision=10, scale=2)", "DECIMAL(10,2)"],
+        ["-12.50", "-12.50", "-12.50"],
+    ),
+    ("12.50::numeric", ["string", "String", "VARCHAR"], ["12.50", "12.50", "12.50"]),
+    ("'é'::text", ["string", "String", "VARCHAR"], ["é", "é", "é"]),
+    (
+        "'{\"a\": 1}'::jsonb",
+        ["extension<arrow.json>", "String", "JSON"],
+        ["{\"a\": 1}", "{\"a\": 1}", "{\"a\": 1}"],
+    ),
+    ("'\\x6869'::bytea", ["binary", "Binary", "BLOB"], ["b'hi'", "b'hi'", "hi"]),
+    ("date '2024-02-29'", ["date32[day]", "Date", "DATE"], ["2024-02-29", "2024-02-29", "2024-02-29"]),
+    (
+        "time '12:00:00.25'",
+        ["time64[us]", "Time", "TIME"],
+        ["12:00:00.250000", "12:00:00.250000", "12:00:00.25"],
+    ),
+    (
+        "timestamp '2024-02-29 12:00'",
+        ["timestamp[us]", "Datetime(time_unit='us', time_zone=None)", "TIMESTAMP"],
+        ["2024-02-29 12:00:00", "2024-02-29 12:00:00", "2024-02-29 12:00:00"],
+    ),
+    (
+        "timestamptz '2024-02-29 13:00+01'",
+        ["timestamp[us, tz=UTC]", "Datetime(time_unit='us', time_zone='UTC')", "TIMESTAMP WITH TIME ZONE"],
+        ["2024-02-29 12:00:00+00:00", "2024-02-29 12:00:00+00:00", "2024-02-29 12:00:00+00"],
+    ),
+    (
+        "'abababab-abab-abab-abab-abababababab'::uuid",
+        ["extension<arrow.uuid>", "Binary", "UUID"],
+        [
+            "abababab-abab-abab-abab-abababababab",
+            "b'\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab'",
+            "abababab-abab-abab-abab-abababababab",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn python_reads_every_type() {
+    let db = TestDb::new().await;
+    let values = TYPES.iter().enumerate().map(|(i, (sql, ..))| format!("({sql}) as c{i}"));
+    let values = values.collect::<Vec<_>>().join(", ");
+    // NULLs come first, and their types are the same.
+    let sql =
+        format!("select c.* from (select {values}) c right join generate_series(1, 2) n on n = 2 order by n");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/types.sql", &sql)]).await;
+    for (index, seen) in read(&server, "/types.arrow").await.iter().enumerate() {
+        assert_eq!(seen["rows"], 2, "{seen}");
+        for (column, (sql, types, values)) in TYPES.iter().enumerate() {
+            let expected = json!({"type": types[index], "nulls": 1, "last": values[index]});
+            assert_eq!(seen["columns"][format!("c{column}")], expected, "{} of {sql}", LIBRARIES[index]);
+        }
+    }
+}
+
+/// The columns of the authors as each library has their types.
+const AUTHORS: &[(&str, [&str; 3])] = &[
+    ("id", ["int64", "Int64", "BIGINT"]),
+    ("firstName", ["string", "String", "VARCHAR"]),
+    ("lastName", ["string", "String", "VARCHAR"]),
+    ("email", ["string", "String", "VARCHAR"]),
+    ("born", ["date32[day]", "Date", "DATE"]),
+    ("country", ["string", "String", "VARCHAR"]),
+    ("active", ["bool", "Boolean", "BOOLEAN"]),
+    ("books", ["int64", "Int64", "BIGINT"]),
+    ("royalties", ["decimal128(10, 2)", "Decimal(precision=10, scale=2)", "DECIMAL(10,2)"]),
+    ("motto", ["string", "String", "VARCHAR"]),
+    (
+        "joined",
+        ["timestamp[us, tz=UTC]", "Datetime(time_unit='us', time_zone='UTC')", "TIMESTAMP WITH TIME ZONE"],
+    ),
+];
+
+#[tokio::test]
+async fn python_reads_a_hundred_thousand_authors() {
+    let folder = worked::filled("authors", worked::program()).await;
+    let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+    let lines = get(&server.url("/authors.ndjson")).await;
+    let lines: Vec<Value> = lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    for (index, seen) in read(&server, "/authors.arrow").await.iter().enumerate() {
+        assert_eq!(seen["rows"], 100_000, "{}", LIBRARIES[index]);
+        assert_eq!(seen["columns"].as_object().unwrap().len(), AUTHORS.len());
+        for (name, types) in AUTHORS {
+            let (column, of) = (&seen["columns"][name], format!("{name}, {}", LIBRARIES[index]));
+            let nulls = lines.iter().filter(|line| line[name].is_null()).count();
+            assert_eq!((&column["type"], &column["nulls"]), (&json!(types[index]), &json!(nulls)), "{of}");
+            if let Value::String(text) = &last[name]
+                && *name != "joined"
+            {
+                assert_eq!(column["last"], text.as_str(), "{of}");
+            }
+        }
+        assert_eq!(seen["columns"]["id"]["last"], last["id"].to_string());
+    }
+}
