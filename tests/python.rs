@@ -57,7 +57,7 @@ const TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
     ("'é'::text", ["string", "String", "VARCHAR"], ["é", "é", "é"]),
     (
         "'{\"a\": 1}'::jsonb",
-        ["extension<arrow.json>", "String", "JSON"],
+        ["extension<arrow.json>", "Extension('arrow.json', String, '')", "JSON"],
         ["{\"a\": 1}", "{\"a\": 1}", "{\"a\": 1}"],
     ),
     ("'\\x6869'::bytea", ["binary", "Binary", "BLOB"], ["b'hi'", "b'hi'", "hi"]),

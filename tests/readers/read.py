@@ -31,7 +31,7 @@ def with_duckdb(path):
     import pyarrow
 
     with pyarrow.OSFile(path) as file, pyarrow.ipc.open_stream(file) as stream:
-        connection = duckdb.connect(config={"TimeZone": "UTC"})
+        connection = duckdb.connect()
         connection.execute("create table rows as select * from stream")
     names, types = zip(*(column[:2] for column in connection.execute("describe rows").fetchall()))
     rows = connection.execute("select count(*) from rows").fetchone()[0]

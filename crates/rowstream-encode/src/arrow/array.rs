@@ -205,7 +205,7 @@ impl Array {
 fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     let mask = u8::from(bit) << (row % 8);
     match bits.last_mut() {
-        Some(last) if row % 8 > 0 => *last |= mask,
+        Some(last) if !row.is_multiple_of(8) => *last |= mask,
         _ => bits.push(mask),
     }
 }
