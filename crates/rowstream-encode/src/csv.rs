@@ -200,6 +200,7 @@ impl CsvEncoder {
         }
     }
 
+    #[inline(never)]
     fn write_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if self.options.bytes == BytesForm::Base64 {
             return self.write_base64(bytes, out);

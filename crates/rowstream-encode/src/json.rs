@@ -19,8 +19,7 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
         Value::Null => put(b"null", room),
         Value::Bool(true) => put(b"true", room),
         Value::Bool(false) => put(b"false", room),
-        Value::Int(int) => integer::put_int(int, room),
-        Value::Int4(int) => integer::put_int(int.into(), room),
+        Value::Int(int) | Value::Int4(int) => integer::put_int(int, room),
         Value::Uuid(uuid) => hex::put_uuid(uuid, room),
         Value::Text(text) => match escape::put_string(text, room) {
             Some(length) => length,
@@ -125,7 +124,7 @@ mod tests {
             (Value::Int(0), "0"),
             (Value::Int(i64::MIN), "-9223372036854775808"),
             (Value::Int(i64::MAX), "9223372036854775807"),
-            (Value::Int4(i32::MIN), "-2147483648"),
+            (Value::Int4(-2_147_483_648), "-2147483648"),
             (Value::Float(1e20), "1e+20"),
             (Value::Float(f64::NAN), r#""NaN""#),
             (Value::Float(f64::INFINITY), r#""Infinity""#),

@@ -81,8 +81,9 @@ pub enum Value<'a> {
     Bool(bool),
     /// An integer of 64 bits, which readers whose numbers are floats do not take exactly.
     Int(i64),
-    /// An integer of up to 32 bits, kept apart because every reader takes it exactly.
-    Int4(i32),
+    /// An integer of up to 32 bits, kept apart because every reader takes it exactly. It is widened, so that one piece of code
+    /// writes both.
+    Int4(i64),
     /// A 64-bit float; NaN and infinities are written as strings.
     Float(f64),
     /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its 64-bit value.

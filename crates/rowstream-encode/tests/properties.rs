@@ -62,7 +62,7 @@ fn value() -> impl Strategy<Value = Owned> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
-        any::<i32>().prop_map(Value::Int4),
+        any::<i32>().prop_map(|int| Value::Int4(int.into())),
         any::<u64>().prop_map(|bits| Value::Float(f64::from_bits(bits))),
         any::<u32>().prop_map(|bits| Value::Float4(f32::from_bits(bits))),
         prop::sample::select(vec!["0", "-12.50", "1e+20", "123456789012345678.00"]).prop_map(Value::Number),

@@ -106,7 +106,7 @@ impl Decoder {
     ) -> Result<Value<'a>, BadField> {
         Ok(match self {
             Self::Int8 => Value::Int(i64::from_be_bytes(fixed(field)?)),
-            Self::Int4 => Value::Int4(i32::from_be_bytes(fixed(field)?)),
+            Self::Int4 => Value::Int4(i32::from_be_bytes(fixed(field)?).into()),
             Self::Int2 => Value::Int4(i16::from_be_bytes(fixed(field)?).into()),
             Self::Text => Value::Text(text(field)?),
             Self::TimestampTz => timestamp(i64::from_be_bytes(fixed(field)?), Value::TimestampTz, scratch)?,
