@@ -9,7 +9,7 @@ use rowstream_encode::CsvDialect;
 use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
-use crate::endpoint::{Authorization, Endpoint, csv};
+use crate::endpoint::{Authorization, Endpoint, compression, csv};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
@@ -70,6 +70,10 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         csv: table
             .take("csv")
             .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
+        compression: table
+            .take("compression")
+            .and_then(|value| compression::read(&value))
+            .unwrap_or_default(),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

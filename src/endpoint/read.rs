@@ -10,7 +10,9 @@ use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body};
 
 use super::params::{self, Declared};
-use super::{Authorization, Cardinality, Endpoint, Origin, Piece, Statement, csv, path};
+use super::{
+    Authorization, Cardinality, Compression, Endpoint, Origin, Piece, Statement, compression, csv, path,
+};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
@@ -30,6 +32,8 @@ pub(crate) struct Known<'a> {
     pub(crate) authorization: Option<Authorization>,
     /// How endpoints that do not say otherwise write CSV.
     pub(crate) csv: CsvDialect,
+    /// Whether endpoints that do not say compress their answers.
+    pub(crate) compression: Compression,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -49,6 +53,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         Some(value) => csv::read(&value, known.csv.clone()),
         None => known.csv.clone(),
     };
+    let compression = table.take("compression").and_then(|value| compression::read(&value));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -68,6 +73,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         body,
         formats: Vec::new(),
         csv,
+        compression: compression.unwrap_or(known.compression),
         key: key.into_iter().map(|(name, _)| name).collect(),
         authorization,
         file: file.path.to_owned(),
@@ -101,6 +107,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
         csv: CsvDialect::default(),
+        compression: Compression::default(),
         not_found: false,
         key: Vec::new(),
         authorization: Authorization::Public,
@@ -547,6 +554,7 @@ mod tests {
             tokens: &[],
             authorization: Some(Authorization::Public),
             csv: CsvDialect::default(),
+            compression: Compression::default(),
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

@@ -41,4 +41,11 @@ impl Format {
             Self::JsonSeq => "application/json-seq",
         }
     }
+
+    /// Whether its bytes are compressed already, so that compressing them again would be time for nothing.
+    pub fn is_compressed(self) -> bool {
+        match self {
+            Self::Json | Self::Ndjson | Self::Csv | Self::JsonSeq => false,
+        }
+    }
 }
