@@ -347,6 +347,12 @@ impl RowStream {
         self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
     }
 
+    /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
+    pub fn compressed(&mut self, took: Duration) {
+        self.clock.times.encode += took;
+        self.clock.last += took;
+    }
+
     /// Where the time went so far.
     pub fn times(&self) -> Times {
         self.clock.times

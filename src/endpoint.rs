@@ -2,6 +2,7 @@
 //!
 //! What is here is what a response needs, read and checked; how files are read is in the modules below.
 
+pub(crate) mod compression;
 pub(crate) mod csv;
 mod nesting;
 mod params;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
+pub use self::compression::Compression;
 use crate::Error;
 use crate::params::Param;
 use crate::source;
@@ -40,6 +42,8 @@ pub struct Endpoint {
     pub csv: CsvDialect,
     /// How it writes values; a request may choose otherwise.
     pub options: ValueOptions,
+    /// Whether its answers are compressed.
+    pub compression: Compression,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// The columns that order and identify the rows; empty when the endpoint has none.

@@ -17,6 +17,7 @@ pub mod auth;
 mod bench;
 pub mod body;
 pub mod cli;
+pub mod compress;
 pub mod config;
 mod encoder;
 pub mod endpoint;

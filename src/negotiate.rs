@@ -1,8 +1,12 @@
 //! Which format a response has: by the path's suffix, else by `_format`, else by `Accept`, else the endpoint's first.
+//! How it may be compressed is asked in [`Encoding::choose`].
+
+mod encoding;
 
 use http::{HeaderValue, StatusCode};
 use rowstream_encode::Format;
 
+pub use self::encoding::Encoding;
 use crate::Error;
 use crate::fault::{list, shown};
 
@@ -95,19 +99,11 @@ struct Range {
 impl Range {
     /// `None` for what is no media range; parameters other than `q` do not matter here.
     fn read(text: &str) -> Option<Self> {
-        let mut parts = split(text, ';');
-        let media = parts.next()?.trim().to_ascii_lowercase();
+        let (media, quality) = weighted(text)?;
+        let media = media.to_ascii_lowercase();
         let (kind, subkind) = media.split_once('/')?;
         if kind.is_empty() || subkind.is_empty() || (kind == "*" && subkind != "*") {
             return None;
-        }
-        let mut quality = 1000;
-        for part in parts {
-            if let Some((name, value)) = part.split_once('=')
-                && name.trim().eq_ignore_ascii_case("q")
-            {
-                quality = read_quality(value.trim())?;
-            }
         }
         Some(Self { media, quality })
     }
@@ -131,6 +127,21 @@ fn aliases(format: Format) -> &'static [&'static str] {
         Format::Ndjson => &["application/ndjson", "application/jsonl"],
         _ => &[],
     }
+}
+
+/// An item of a list, and how much it is liked (`q`), in thousandths; `None` when that cannot be read.
+fn weighted(text: &str) -> Option<(&str, u16)> {
+    let mut parts = split(text, ';');
+    let item = parts.next()?.trim();
+    let mut quality = 1000;
+    for part in parts {
+        if let Some((name, value)) = part.split_once('=')
+            && name.trim().eq_ignore_ascii_case("q")
+        {
+            quality = read_quality(value.trim())?;
+        }
+    }
+    Some((item, quality))
 }
 
 /// `0`, `0.5`, `1.000`: at most three decimals, in thousandths.

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -23,9 +24,10 @@ use crate::access_log::{Entry, LogFormat, Outcome};
 use crate::admission::{Admission, Permit};
 use crate::auth;
 use crate::body::RowStream;
+use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::Endpoint;
-use crate::negotiate;
+use crate::endpoint::{Compression, Endpoint};
+use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::route::{Match, Router};
 use crate::source::Source;
@@ -38,6 +40,11 @@ const OWN: &str = "/_rowstream/";
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
+/// What proxies tell of the client that they ask for.
+const FORWARDED: [HeaderName; 3] =
+    [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
+/// The length of a body that is longer than is known.
+const STREAMED: usize = usize::MAX;
 
 /// Everything that answers requests: the endpoints, their sources, and the bounds.
 pub struct App {
@@ -49,6 +56,10 @@ pub struct App {
     ending: AtomicBool,
 }
 
+/// In a request's extensions: its client is on another machine, as the server has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote;
+
 /// What a request asks for, once it is known to be well-formed and allowed.
 struct Query<'a> {
     endpoint: &'a Endpoint,
@@ -56,6 +67,8 @@ struct Query<'a> {
     /// As far as they change anything in the format.
     options: ValueOptions,
     vary_accept: bool,
+    /// How the client lets the body be compressed; `None` where it is not asked.
+    encoding: Option<Encoding>,
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
     values: Vec<ParamValue>,
@@ -130,28 +143,33 @@ impl App {
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         let query = read_query(endpoint, &found, request)?;
         if request.method() == Method::HEAD {
-            return Ok(head(&query).map(|()| Answer::Nothing));
+            // The length of what is not run is not known: this is the head of a long result.
+            return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
         self.run(query, record).await
     }
 
     /// Runs the statements up to the first chunk.
-    async fn run(&self, query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
+    async fn run(&self, mut query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let permit = self.admission.admit()?;
         let source =
             self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
-        let mut response = head(&query);
+        let values = std::mem::take(&mut query.values);
         let written = (query.format, query.options);
-        let mut stream = RowStream::open_with(query.endpoint, source, written, query.values).await?;
+        let mut stream = RowStream::open_with(query.endpoint, source, written, values).await?;
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
         let first = first.transpose()?.unwrap_or_default();
         if stream.is_done() {
-            response.headers_mut().insert(header::CONTENT_LENGTH, first.len().into());
-            return Ok(response.map(|()| Answer::Whole(first)));
+            return whole(&query, first, &mut stream, record);
         }
-        Ok(response
-            .map(|()| Answer::Stream(Box::new(Streaming { first: Some(first), stream, _permit: permit }))))
+        let coding = query.coding(STREAMED);
+        let (first, compressor) = match coding {
+            Some(coding) => (None, Some(Compressor::new(coding, first)?)),
+            None => (Some(first), None),
+        };
+        let streaming = Streaming { first, stream, compressor, _permit: permit };
+        Ok(head(&query, coding).map(|()| Answer::Stream(Box::new(streaming))))
     }
 
     /// The answer to a method that asks for nothing of the path itself; `None` for those that read it.
@@ -186,6 +204,30 @@ impl App {
     }
 }
 
+impl Query<'_> {
+    /// How a body of so many bytes is compressed.
+    fn coding(&self, bytes: usize) -> Option<Coding> {
+        self.encoding.and_then(|encoding| encoding.coding(bytes))
+    }
+}
+
+/// The answer of a result that is there as a whole.
+fn whole(
+    query: &Query<'_>,
+    mut body: Bytes,
+    stream: &mut RowStream,
+    record: &mut Record,
+) -> Result<Response<Answer>, Error> {
+    let coding = query.coding(body.len());
+    if let Some(coding) = coding {
+        body = timed(stream, || compress::whole(coding, &body))?;
+        record.note(stream);
+    }
+    let mut response = head(query, coding);
+    response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+    Ok(response.map(|()| Answer::Whole(body)))
+}
+
 /// Checks what the request asks for.
 fn read_query<'a, B>(
     endpoint: &'a Endpoint,
@@ -197,12 +239,33 @@ fn read_query<'a, B>(
     let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
     let negotiate::Choice { format, vary_accept } = choice;
     let options = bound.options.over(endpoint.options).in_format(format);
-    Ok(Query { endpoint, format, options, vary_accept, download: bound.download, values: bound.values })
+    let encoding = match negotiates_encoding(endpoint, format, request) {
+        true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
+        false => None,
+    };
+    let (download, values) = (bound.download, bound.values);
+    Ok(Query { endpoint, format, options, vary_accept, encoding, download, values })
+}
+
+/// Whether the client is asked how the body may be compressed.
+fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<B>) -> bool {
+    let compression = match endpoint.compression {
+        Compression::On => true,
+        Compression::Off => false,
+        Compression::Auto => is_remote(request),
+    };
+    compression && !format.is_compressed()
+}
+
+/// Whether the client is on another machine; a proxy on this one tells that it asks for somebody else.
+fn is_remote<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<Remote>().is_some()
+        || FORWARDED.iter().any(|name| request.headers().contains_key(name))
 }
 
 /// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
 /// compressing, `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
-fn head(query: &Query<'_>) -> Response<()> {
+fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type(query));
@@ -214,6 +277,12 @@ fn head(query: &Query<'_>) -> Response<()> {
     }
     if query.vary_accept {
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    }
+    if query.encoding.is_some() {
+        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if let Some(coding) = coding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
@@ -285,6 +354,7 @@ fn problem(error: &Error) -> Response<Bytes> {
         }
         StatusCode::NOT_ACCEPTABLE => {
             headers.insert(header::VARY, HeaderValue::from_static("accept"));
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
         _ => {}
     }
@@ -315,9 +385,55 @@ enum Answer {
 
 /// A stream in flight; its permit is held to the last byte.
 struct Streaming {
+    /// What was polled before the head was made; a compressor has it where there is one.
     first: Option<Bytes>,
     stream: RowStream,
+    compressor: Option<Compressor>,
     _permit: Permit,
+}
+
+impl Streaming {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        match (self.first.take(), &mut self.compressor) {
+            (Some(first), _) => Poll::Ready(Some(Ok(first))),
+            (None, None) => self.stream.poll_chunk(cx),
+            (None, Some(compressor)) => poll_compressed(&mut self.stream, compressor, cx),
+        }
+    }
+
+    /// Whether the last chunk was given.
+    fn is_done(&self) -> bool {
+        match &self.compressor {
+            Some(compressor) => compressor.is_finished(),
+            None => self.first.is_none() && self.stream.is_done(),
+        }
+    }
+}
+
+/// The next chunk of a compressed body. A row stream that fails ends it without an end mark.
+fn poll_compressed(
+    stream: &mut RowStream,
+    compressor: &mut Compressor,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, Error>>> {
+    loop {
+        if let Some(chunk) = timed(stream, || compressor.compress())? {
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        match stream.poll_chunk(cx) {
+            Poll::Ready(Some(chunk)) => compressor.put(chunk?),
+            Poll::Ready(None) => return Poll::Ready(timed(stream, || compressor.finish()).transpose()),
+            Poll::Pending => return timed(stream, || compressor.poll_flush(cx)).map(Some),
+        }
+    }
+}
+
+/// Runs a step of a stream's compression, whose time is that of encoding.
+fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let out = step();
+    stream.compressed(begun.elapsed());
+    out
 }
 
 /// What the log will say of a request; says it when dropped, however the request ends.
@@ -387,14 +503,11 @@ impl ResponseBody {
         match &mut self.answer {
             Answer::Nothing => Poll::Ready(None),
             Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
-            Answer::Stream(streaming) => match streaming.first.take() {
-                Some(first) => Poll::Ready(Some(Ok(first))),
-                None => {
-                    let polled = streaming.stream.poll_chunk(cx);
-                    self.record.note(&streaming.stream);
-                    polled
-                }
-            },
+            Answer::Stream(streaming) => {
+                let polled = streaming.poll_chunk(cx);
+                self.record.note(&streaming.stream);
+                polled
+            }
         }
     }
 }
@@ -431,7 +544,7 @@ impl Body for ResponseBody {
         match &self.answer {
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
-            Answer::Stream(streaming) => streaming.first.is_none() && streaming.stream.is_done(),
+            Answer::Stream(streaming) => streaming.is_done(),
         }
     }
 

@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Version;
+use http::{Request, Version};
 use http_body::Body;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -33,7 +34,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::respond::App;
+use crate::respond::{App, Remote};
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
 /// 64 KiB are as fast on one machine, more serves long distances.
@@ -222,10 +223,18 @@ impl Workers {
 async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Receiver<State>) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
+    // Who has no address any more has gone already.
+    let remote = match (stream.peer_addr(), stream.local_addr()) {
+        (Ok(peer), Ok(own)) => is_remote(peer.ip(), own.ip()),
+        _ => false,
+    };
     let reset = Arc::new(AtomicBool::new(false));
     let stream = ResettingStream { stream, reset: Arc::clone(&reset) };
     let ends_by_close = Arc::clone(&reset);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if remote {
+            request.extensions_mut().insert(Remote);
+        }
         let (app, ends_by_close) = (Arc::clone(&app), Arc::clone(&ends_by_close));
         async move {
             let version = request.version();
@@ -253,6 +262,11 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
             },
         }
     }
+}
+
+/// Whether the client of a connection is on another machine, as far as its addresses tell.
+fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
+    !peer.to_canonical().is_loopback() && peer != own
 }
 
 /// A socket that is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which
@@ -342,4 +356,26 @@ impl Signals {
 /// The URL at which a listener is reached.
 pub fn url_of(address: SocketAddr) -> String {
     format!("http://{address}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_tell_who_is_on_another_machine() {
+        for (peer, own, remote) in [
+            ("127.0.0.1", "127.0.0.1", false),
+            ("127.0.0.2", "127.0.0.1", false),
+            ("::1", "::1", false),
+            ("::ffff:127.0.0.1", "::ffff:127.0.0.1", false),
+            ("192.0.2.1", "192.0.2.1", false),
+            ("2001:db8::1", "2001:db8::1", false),
+            ("192.0.2.2", "192.0.2.1", true),
+            ("::ffff:192.0.2.2", "::ffff:192.0.2.1", true),
+            ("2001:db8::2", "2001:db8::1", true),
+        ] {
+            assert_eq!(is_remote(peer.parse().unwrap(), own.parse().unwrap()), remote, "{peer} {own}");
+        }
+    }
 }

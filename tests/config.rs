@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use rowstream::config::{Config, Cors};
-use rowstream::endpoint::{Authorization, Cardinality, Endpoint, Piece};
+use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Piece};
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
 use rowstream::sql::Dialect;
@@ -78,6 +78,7 @@ fn everything_that_can_be_said() {
             max_connections = 20
             drain_timeout   = "1m30s"
             authorization   = ["reader"]
+            compression     = "on"
             [source.shop]
             url  = "${SHOP_URL}"
             pool = { max = 5, idle_timeout = "1h", acquire_timeout = "250ms", waiting = 0 }
@@ -100,7 +101,10 @@ fn everything_that_can_be_said() {
         "#,
         &[
             ("schema.sql", "create table a (b)"),
-            ("feeds/a.sql", "/*\nsource = \"shop\"\nauthorization = \"public\"\n*/ select 1"),
+            (
+                "feeds/a.sql",
+                "/*\nsource = \"shop\"\nauthorization = \"public\"\ncompression = \"off\"\n*/ select 1",
+            ),
             (
                 "feeds/b.sql",
                 "/*\nsource = \"local\"\n[values]\nbytes = \"base64\"\nintervals = \"iso\"\nnulls = \"null\"\n*/ select 1",
@@ -145,6 +149,7 @@ fn everything_that_can_be_said() {
     assert_eq!(a.options, default);
     let (bytes, intervals) = (BytesForm::Base64, Intervals::Iso);
     assert_eq!(b.options, ValueOptions { bytes, intervals, nulls: Nulls::Null, ..default });
+    assert_eq!((a.compression, b.compression), (Compression::Off, Compression::On));
 }
 
 #[test]
@@ -250,6 +255,7 @@ fn nested_statements() {
 fn endpoints_of_few_words() {
     let bare = endpoint("endpoints/a.sql", "select 1");
     assert_eq!((bare.path.as_str(), bare.body.len(), bare.not_found), ("/a", 1, false));
+    assert_eq!(bare.compression, Compression::Auto);
     let comment = endpoint("endpoints/a.sql", "-- not /* toml\nselect 1");
     assert_eq!(comment.path, "/a");
     let one = endpoint("endpoints/a.sql", "/* result = \"one\" */ select 1");
@@ -352,6 +358,10 @@ fn faults_of_endpoints() {
         (
             "/*result=\"one\"*/\n-- name: a :one\nselect 1",
             "1:10: `result` is for a statement without a name\n    hint: say it behind the name: `-- name: NAME :one`",
+        ),
+        (
+            "/*compression=\"yes\"*/ select 1",
+            "1:15: `compression` cannot be `yes`\n    hint: write \"auto\", \"on\" or \"off\"",
         ),
         (
             "/*csv={separator=\".\"}*/ select 1",

@@ -5,11 +5,14 @@
 mod support;
 mod worked;
 
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use support::{Client, Ended, Launch, Server, Streaming, TestDb, peak_memory_bytes};
+use support::{CODINGS, Client, Ended, Launch, Server, Streaming, TestDb, decoder, peak_memory_bytes};
 use tempfile::TempDir;
 use tokio::sync::Barrier;
 
@@ -19,6 +22,8 @@ const EVENTS: usize = 1_000_000;
 const AUTHORS: usize = 100_000;
 /// What each reader that stops reads: some 5 MB, which no buffer on the way holds.
 const PART: usize = 40_000;
+/// The same of compressed answers.
+const COMPRESSED_PART: usize = 200_000;
 const STOPPED_READERS: usize = 50;
 const STOP: Duration = Duration::from_secs(2);
 
@@ -70,7 +75,13 @@ fn with_places_for_all(folder: &TempDir) {
 }
 
 async fn open(client: Client, server: &Server, path: &str) -> Streaming {
-    let request = Request::get(server.url(path)).header("authorization", "Bearer example-reader-token");
+    open_encoded(client, server, path, "identity").await
+}
+
+async fn open_encoded(client: Client, server: &Server, path: &str, coding: &str) -> Streaming {
+    let request = Request::get(server.url(path))
+        .header("authorization", "Bearer example-reader-token")
+        .header("accept-encoding", coding);
     let opened = client.open(request.body(String::new()).expect("the path is one")).await;
     let stream = opened.unwrap_or_else(|fault| panic!("{path}: {fault}"));
     assert_eq!(stream.status, StatusCode::OK, "{path}");
@@ -105,6 +116,50 @@ async fn read_with_a_stop(server: &Server, all_half: &Barrier) {
     assert_eq!(read(&mut stream, usize::MAX).await, (PART - first, Some(Ended::Complete)));
 }
 
+/// Counts the lines that are written to it, and keeps nothing.
+#[derive(Clone, Default)]
+struct Lines(Arc<AtomicUsize>);
+
+impl Lines {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.fetch_add(worked::newlines(bytes), Ordering::Relaxed);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// [`read_with_a_stop`] of a compressed answer.
+async fn read_compressed(server: &Server, coding: &str, all_half: &Barrier) {
+    let client = Client::HTTP1.receive_buffer(64 * 1024);
+    let path = format!("/events.ndjson?maxEvents={COMPRESSED_PART}");
+    let mut stream = open_encoded(client, server, &path, coding).await;
+    assert_eq!(stream.headers["content-encoding"], coding);
+    let lines = Lines::default();
+    let mut decoder = decoder(coding, lines.clone());
+    let mut stopped = false;
+    let ended = loop {
+        match stream.chunk().await {
+            Ok(chunk) => decoder.write_all(&chunk).expect("it can be decoded"),
+            Err(ended) => break ended,
+        }
+        if lines.count() >= COMPRESSED_PART / 2 && !std::mem::replace(&mut stopped, true) {
+            all_half.wait().await;
+            tokio::time::sleep(STOP).await;
+        }
+    };
+    decoder.flush().expect("it can be decoded");
+    assert_eq!((lines.count(), ended), (COMPRESSED_PART, Ended::Complete));
+}
+
 fn assert_small(server: &Server, what: &str) {
     let peak = peak_memory_bytes(server.pid());
     println!("peak memory of {what}: {:.1} MB", peak as f64 / 1e6);
@@ -128,6 +183,18 @@ async fn twenty_readers(data: &Data, database: &str) {
     let server = data.server("AUTHORS_URL").await;
     join_all((0..20).map(|_| read_all(Client::HTTP1, &server, "/authors.ndjson", AUTHORS))).await;
     assert_small(&server, &format!("20 readers of 100,000 authors from {database}"));
+}
+
+async fn fifty_compressed(data: &Data, database: &str) {
+    let path = data.folder.path().join("rowstream.toml");
+    let config = std::fs::read_to_string(&path).expect("it has one");
+    std::fs::write(path, format!("compression = \"on\"\n{config}")).expect("a file");
+    for coding in CODINGS {
+        let server = data.server("EVENTS_URL").await;
+        let all_half = Barrier::new(STOPPED_READERS);
+        join_all((0..STOPPED_READERS).map(|_| read_compressed(&server, coding, &all_half))).await;
+        assert_small(&server, &format!("50 readers of {coding} that stop for two seconds from {database}"));
+    }
 }
 
 /// Runs futures at the same time, on this task.
@@ -162,4 +229,14 @@ async fn memory_is_constant_while_twenty_read_authors_from_sqlite() {
 #[tokio::test]
 async fn memory_is_constant_while_twenty_read_authors_from_postgres() {
     twenty_readers(&Data::postgres("authors").await, "PostgreSQL").await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_answers_are_compressed_from_sqlite() {
+    fifty_compressed(&Data::sqlite("events").await, "SQLite").await;
+}
+
+#[tokio::test]
+async fn memory_is_constant_while_answers_are_compressed_from_postgres() {
+    fifty_compressed(&Data::postgres("events").await, "PostgreSQL").await;
 }

@@ -9,7 +9,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::endpoint::read::{self as endpoint, Known};
-use crate::endpoint::{Authorization, Endpoint, csv, values};
+use crate::endpoint::{Authorization, Endpoint, compression, csv, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::route::conflicts;
@@ -73,6 +73,10 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         options: table
             .take("values")
             .map_or(ValueOptions::DEFAULT, |value| values::read(&value, ValueOptions::DEFAULT)),
+        compression: table
+            .take("compression")
+            .and_then(|value| compression::read(&value))
+            .unwrap_or_default(),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::params::{self, Declared};
-use super::{Authorization, Cardinality, Endpoint, Nested, Origin, Piece, Statement, csv, path, values};
+use super::{
+    Authorization, Cardinality, Compression, Endpoint, Nested, Origin, Piece, Statement, compression, csv,
+    path, values,
+};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
@@ -35,6 +38,8 @@ pub(crate) struct Known<'a> {
     pub(crate) csv: CsvDialect,
     /// How endpoints that do not say otherwise write values.
     pub(crate) options: ValueOptions,
+    /// Whether endpoints that do not say compress their answers.
+    pub(crate) compression: Compression,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -55,6 +60,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         None => known.csv.clone(),
     };
     let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
+    let compression = table.take("compression").and_then(|value| compression::read(&value));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -75,6 +81,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         formats: Vec::new(),
         csv,
         options,
+        compression: compression.unwrap_or(known.compression),
         key: key.into_iter().map(|(name, _)| name).collect(),
         authorization,
         file: file.path.to_owned(),
@@ -109,6 +116,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         formats: Vec::new(),
         csv: CsvDialect::default(),
         options: ValueOptions::DEFAULT,
+        compression: Compression::default(),
         not_found: false,
         key: Vec::new(),
         authorization: Authorization::Public,
@@ -712,6 +720,7 @@ mod tests {
             authorization: Some(Authorization::Public),
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,
+            compression: Compression::default(),
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

@@ -24,11 +24,13 @@
 
 mod clients;
 mod db;
+mod decode;
 mod proxy;
 mod server;
 
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
+pub use decode::{CODINGS, decode, decoder};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, rowstream};
 

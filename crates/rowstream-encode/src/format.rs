@@ -45,4 +45,11 @@ impl Format {
             Self::Arrow => "application/vnd.apache.arrow.stream",
         }
     }
+
+    /// Whether its bytes are compressed already, so that compressing them again would be time for nothing.
+    pub fn is_compressed(self) -> bool {
+        match self {
+            Self::Json | Self::Ndjson | Self::Csv | Self::JsonSeq | Self::Arrow => false,
+        }
+    }
 }

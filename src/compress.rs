@@ -1,0 +1,480 @@
+//! Compression of bodies (RFC 9110, section 8.4.1): chunks in, chunks out, whatever they hold.
+//!
+//! A [`Compressor`] stands between the rows and HTTP, and is polled as they are: no task, no channel. Invariants:
+//!
+//! 1. memory: the state of one encoder, whose size is chosen here and never grows, and the chunk that goes in;
+//! 2. what went in comes out within [`FLUSH_AFTER`] of the moment at which the rows have nothing more ready. While they come
+//!    fast nothing is flushed: a flush ends a block early, and costs a part of what compression saves;
+//! 3. the end mark is written by [`Compressor::finish`] alone. A stream that fails is dropped without it, so that no decoder takes
+//!    what came for the whole.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
+use bytes::Bytes;
+use flate2::{Compress, Compression, FlushCompress, Status};
+use http::StatusCode;
+use tokio::time::Sleep;
+use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
+
+use crate::Error;
+
+/// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which is waited for now and then
+/// is not flushed each time; and far from what a reader of slow rows would notice.
+const FLUSH_AFTER: Duration = Duration::from_millis(5);
+/// What goes into an encoder in one go. A row may be megabytes; what comes out of it leaves while the rest still goes in.
+const PIECE: usize = 64 * 1024;
+/// Room for what comes out: most of a block.
+const ROOM: usize = 16 * 1024;
+
+// Levels for throughput, and windows for memory (as powers of two), measured with 32 KiB of rows at a time. Rows resemble their
+// neighbours, so that larger windows save next to nothing.
+
+/// 2 and 3 save nothing more in such a window, and take twice the memory or more.
+const ZSTD_LEVEL: i32 = 1;
+/// Blocks are as large as the window. 270 KB for each stream; 17 takes 430.
+const ZSTD_WINDOW: u32 = 16;
+/// It saves more of so many rows than 2, 3 and 4 do, in less than half of their time; and they take 650 to 1,600 KB.
+const BROTLI_QUALITY: u32 = 1;
+/// 200 KB for each stream; 16 takes 330.
+const BROTLI_WINDOW: u32 = 15;
+/// Twice as fast as 2, which saves a quarter more.
+const GZIP_LEVEL: Compression = Compression::new(1);
+/// What every decoder expects. 320 KB for each stream; 14 takes 250.
+const GZIP_WINDOW: u8 = 15;
+
+/// A content coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 1952.
+    Gzip,
+}
+
+impl Coding {
+    /// Every coding, the server's favourite first.
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
+
+    /// The name in `Content-Encoding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+}
+
+/// Compresses a body that is there as a whole.
+///
+/// # Errors
+/// The encoder's, which only a lack of memory brings about.
+pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
+    let mut encoder = Encoder::new(coding)?;
+    let mut out = Vec::new();
+    encoder.run(Step::Finish, body, &mut out)?;
+    Ok(chunk(out))
+}
+
+/// Compresses the chunks of one body. How it is called: [`put`](Self::put) a chunk, then [`compress`](Self::compress) until that
+/// gives none; [`poll_flush`](Self::poll_flush) while there is no chunk to be put, and [`finish`](Self::finish) when there will be none.
+pub(crate) struct Compressor {
+    encoder: Encoder,
+    /// What still has to go in.
+    input: Bytes,
+    /// The client's first byte matters more than a block that is full: the first chunk leaves at once.
+    first: bool,
+    /// Whether something went in since the last flush.
+    withholds: bool,
+    /// Runs while something is withheld, from when the rows had nothing ready.
+    timer: Option<Pin<Box<Sleep>>>,
+    finished: bool,
+}
+
+impl Compressor {
+    /// A compressor of the body that begins with the chunk `first`.
+    ///
+    /// # Errors
+    /// See [`whole`].
+    pub(crate) fn new(coding: Coding, first: Bytes) -> Result<Self, Error> {
+        let encoder = Encoder::new(coding)?;
+        Ok(Self { encoder, input: first, first: true, withholds: false, timer: None, finished: false })
+    }
+
+    /// Takes the next chunk, once the one before has gone in.
+    pub(crate) fn put(&mut self, chunk: Bytes) {
+        debug_assert!(self.input.is_empty(), "the chunk before has not gone in");
+        self.input = chunk;
+    }
+
+    /// Compresses what was put until a chunk comes out; `None` when all has gone in.
+    ///
+    /// # Errors
+    /// See [`whole`].
+    pub(crate) fn compress(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut out = Vec::new();
+        while out.is_empty() && !self.input.is_empty() {
+            let piece = self.input.split_to(self.input.len().min(PIECE));
+            self.encoder.run(Step::Process, &piece, &mut out)?;
+            self.withholds = true;
+        }
+        if self.input.is_empty() && mem::take(&mut self.first) {
+            self.flush(&mut out)?;
+        }
+        Ok((!out.is_empty()).then(|| chunk(out)))
+    }
+
+    /// A chunk of what is withheld, when it has been for long enough.
+    ///
+    /// # Errors
+    /// See [`whole`].
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
+        if !self.withholds {
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
+        ready!(timer.as_mut().poll(cx));
+        let mut out = Vec::new();
+        self.flush(&mut out)?;
+        // The encoder may have given all at the end of a block; whoever waits is woken by the rows.
+        if out.is_empty() { Poll::Pending } else { Poll::Ready(Ok(chunk(out))) }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        (self.withholds, self.timer) = (false, None);
+        self.encoder.run(Step::Flush, &[], out)
+    }
+
+    /// The last chunk, with the end mark, for a body of which every chunk has gone in; `None` when that was given already.
+    ///
+    /// # Errors
+    /// See [`whole`].
+    pub(crate) fn finish(&mut self) -> Result<Option<Bytes>, Error> {
+        if mem::replace(&mut self.finished, true) {
+            return Ok(None);
+        }
+        let mut out = Vec::new();
+        self.encoder.run(Step::Finish, &[], &mut out)?;
+        Ok(Some(chunk(out)))
+    }
+
+    /// Whether the last chunk was given.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+}
+
+/// A chunk without the room that it did not need: HTTP may hold several for a slow client.
+fn chunk(mut out: Vec<u8>) -> Bytes {
+    out.shrink_to_fit();
+    Bytes::from(out)
+}
+
+/// What an encoder is to do with what goes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Withhold what compresses better together with what follows.
+    Process,
+    /// Give all, so that it can be decoded now.
+    Flush,
+    /// Give all, and the end mark.
+    Finish,
+}
+
+/// The libraries' encoders.
+enum Encoder {
+    Zstd(zstd::stream::raw::Encoder<'static>),
+    /// In a box, because it is thousands of bytes itself.
+    Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
+    Gzip(Compress),
+}
+
+impl Encoder {
+    fn new(coding: Coding) -> Result<Self, Error> {
+        Ok(match coding {
+            Coding::Zstd => Self::Zstd(new_zstd().map_err(|error| failed().cause(error))?),
+            Coding::Brotli => Self::Brotli(Box::new(new_brotli())),
+            Coding::Gzip => Self::Gzip(Compress::new_gzip(GZIP_LEVEL, GZIP_WINDOW)),
+        })
+    }
+
+    /// Takes all of `input`, and appends what comes out, if anything does.
+    fn run(&mut self, step: Step, input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Zstd(encoder) => run_zstd(encoder, step, input, out).map_err(|error| failed().cause(error)),
+            Self::Brotli(state) => run_brotli(state, step, input, out).then_some(()).ok_or_else(failed),
+            Self::Gzip(state) => run_gzip(state, step, input, out).map_err(|error| failed().cause(error)),
+        }
+    }
+}
+
+fn failed() -> Error {
+    Error::new(
+        "compression_failed",
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the response could not be compressed",
+    )
+}
+
+fn new_zstd() -> std::io::Result<zstd::stream::raw::Encoder<'static>> {
+    let mut encoder = zstd::stream::raw::Encoder::new(ZSTD_LEVEL)?;
+    encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+    Ok(encoder)
+}
+
+fn run_zstd(
+    encoder: &mut zstd::stream::raw::Encoder<'_>,
+    step: Step,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let mut input = InBuffer::around(input);
+    while input.pos() < input.src.len() {
+        encoder.run(&mut input, &mut room(out))?;
+    }
+    loop {
+        let left = match step {
+            Step::Process => 0,
+            Step::Flush => encoder.flush(&mut room(out))?,
+            Step::Finish => encoder.finish(&mut room(out), true)?,
+        };
+        if left == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn room(out: &mut Vec<u8>) -> OutBuffer<'_, Vec<u8>> {
+    out.reserve(ROOM);
+    let end = out.len();
+    OutBuffer::around_pos(out, end)
+}
+
+fn new_brotli() -> BrotliEncoderStateStruct<StandardAlloc> {
+    let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, BROTLI_QUALITY);
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
+    state
+}
+
+/// False when it failed.
+fn run_brotli(
+    state: &mut BrotliEncoderStateStruct<StandardAlloc>,
+    step: Step,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    let operation = match step {
+        Step::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+        Step::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+        Step::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+    };
+    let (mut left, mut read) = (input.len(), 0);
+    loop {
+        // Given no room, it lends what comes out from its own.
+        let (mut room, mut written, mut total) = (0, 0, None);
+        let well = state.compress_stream(
+            operation,
+            &mut left,
+            input,
+            &mut read,
+            &mut room,
+            &mut [],
+            &mut written,
+            &mut total,
+            &mut |_, _, _, _| (),
+        );
+        while state.has_more_output() {
+            let mut length = 0;
+            let lent = state.take_output(&mut length);
+            out.extend_from_slice(&lent[..length]);
+        }
+        if !well || (left == 0 && (step != Step::Finish || state.is_finished())) {
+            return well;
+        }
+    }
+}
+
+fn run_gzip(
+    state: &mut Compress,
+    step: Step,
+    mut input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), flate2::CompressError> {
+    let flush = match step {
+        Step::Process => FlushCompress::None,
+        Step::Flush => FlushCompress::Sync,
+        Step::Finish => FlushCompress::Finish,
+    };
+    loop {
+        out.reserve(ROOM);
+        let before = state.total_in();
+        let status = state.compress_vec(input, out, flush)?;
+        input = input.get((state.total_in() - before) as usize..).unwrap_or_default();
+        // Room that is left says that nothing waits for it.
+        if status == Status::StreamEnd
+            || (input.is_empty() && out.len() < out.capacity() && step != Step::Finish)
+        {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Read;
+    use std::task::Waker;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What can be decoded, and whether the end mark was there.
+    fn decode(coding: Coding, bytes: &[u8]) -> (Vec<u8>, bool) {
+        let mut decoder: Box<dyn Read + '_> = match coding {
+            Coding::Zstd => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
+            Coding::Brotli => Box::new(brotli::Decompressor::new(bytes, 4096)),
+            Coding::Gzip => Box::new(flate2::read::GzDecoder::new(bytes)),
+        };
+        let mut decoded = Vec::new();
+        let ended = decoder.read_to_end(&mut decoded).is_ok();
+        (decoded, ended)
+    }
+
+    /// Rows that compress as rows do.
+    fn rows(from: usize, count: usize) -> Bytes {
+        let row = |n: usize| {
+            format!(
+                "{{\"n\":{n},\"hash\":\"{:x}\",\"status\":\"paid\"}}\n",
+                n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        };
+        (from..from + count).map(row).collect::<String>().into()
+    }
+
+    /// Puts a chunk, and takes what comes out.
+    fn put(compressor: &mut Compressor, chunk: Bytes, out: &mut Vec<u8>) {
+        compressor.put(chunk);
+        while let Some(chunk) = compressor.compress().unwrap() {
+            out.extend_from_slice(&chunk);
+        }
+    }
+
+    fn begun(coding: Coding, first: Bytes) -> (Compressor, Vec<u8>) {
+        let mut compressor = Compressor::new(coding, first).unwrap();
+        let mut out = Vec::new();
+        while let Some(chunk) = compressor.compress().unwrap() {
+            out.extend_from_slice(&chunk);
+        }
+        (compressor, out)
+    }
+
+    /// What is withheld, once its time is over; nothing when all had come out by itself.
+    async fn flushed(compressor: &mut Compressor) -> Bytes {
+        poll_fn(|cx| match compressor.poll_flush(cx) {
+            Poll::Pending if compressor.withholds => Poll::Pending,
+            Poll::Pending => Poll::Ready(Bytes::new()),
+            Poll::Ready(chunk) => Poll::Ready(chunk.unwrap()),
+        })
+        .await
+    }
+
+    #[test]
+    fn the_first_chunk_leaves_at_once_and_what_is_withheld_in_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.unwrap().block_on(async {
+            for coding in Coding::ALL {
+                let first = rows(0, 50);
+                let (mut compressor, mut out) = begun(coding, first.clone());
+                assert_eq!(decode(coding, &out), (first.to_vec(), false), "{coding:?}");
+                let idle = compressor.poll_flush(&mut Context::from_waker(Waker::noop()));
+                assert!(idle.is_pending(), "{coding:?}: nothing is withheld");
+
+                let mut expected = first.to_vec();
+                for n in 1..4 {
+                    let slow = rows(n * 50, 1);
+                    expected.extend_from_slice(&slow);
+                    put(&mut compressor, slow, &mut out);
+                    let early = compressor.poll_flush(&mut Context::from_waker(Waker::noop()));
+                    assert!(early.is_pending(), "{coding:?}: others may come");
+                    out.extend_from_slice(&flushed(&mut compressor).await);
+                    assert_eq!(decode(coding, &out), (expected.clone(), false), "{coding:?}");
+                }
+                out.extend_from_slice(&compressor.finish().unwrap().unwrap());
+                assert!(compressor.is_finished() && compressor.finish().unwrap().is_none());
+                assert_eq!(decode(coding, &out), (expected, true), "{coding:?}");
+            }
+        });
+    }
+
+    /// A flush costs bytes, so that there must be none while rows come fast.
+    #[test]
+    fn rows_that_come_fast_are_not_flushed() {
+        for coding in Coding::ALL {
+            let chunks: Vec<_> = (0..200).map(|n| rows(n * 10, 10)).collect();
+            let (mut compressor, mut fast) = begun(coding, chunks[0].clone());
+            let mut encoder = Encoder::new(coding).unwrap();
+            let mut flushed = Vec::new();
+            encoder.run(Step::Flush, &chunks[0], &mut flushed).unwrap();
+            for chunk in &chunks[1..] {
+                put(&mut compressor, chunk.clone(), &mut fast);
+                encoder.run(Step::Flush, chunk, &mut flushed).unwrap();
+            }
+            fast.extend_from_slice(&compressor.finish().unwrap().unwrap());
+            assert_eq!(decode(coding, &fast), (chunks.concat(), true), "{coding:?}");
+            assert!(fast.len() < flushed.len(), "{coding:?}: {} and {}", fast.len(), flushed.len());
+        }
+    }
+
+    #[test]
+    fn a_large_row_comes_out_in_pieces() {
+        // Letters at random, because what compresses well comes out as next to nothing.
+        let mut random = 1u64;
+        let mut letter = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            b'a' + (random >> 60) as u8
+        };
+        let row: Vec<u8> = (0..2_000_000).map(|_| letter()).collect();
+        for coding in Coding::ALL {
+            let mut compressor = Compressor::new(coding, row.clone().into()).unwrap();
+            let mut out = Vec::new();
+            while let Some(chunk) = compressor.compress().unwrap() {
+                assert!(chunk.len() < 4 * PIECE, "{coding:?}: a chunk of {} bytes", chunk.len());
+                out.extend_from_slice(&chunk);
+            }
+            assert_eq!(decode(coding, &out), (row.clone(), false), "{coding:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_goes_in_comes_out(
+            chunks in prop::collection::vec((any::<u8>(), 0..3000usize, any::<bool>()), 1..8)
+        ) {
+            for coding in Coding::ALL {
+                let mut encoder = Encoder::new(coding).unwrap();
+                let (mut plain, mut out) = (Vec::new(), Vec::new());
+                for (byte, length, flush) in &chunks {
+                    let chunk: Vec<u8> = (0..*length).map(|i| byte.wrapping_mul(((i * i) >> 5) as u8)).collect();
+                    plain.extend_from_slice(&chunk);
+                    encoder.run(if *flush { Step::Flush } else { Step::Process }, &chunk, &mut out).unwrap();
+                    if *flush {
+                        prop_assert_eq!(decode(coding, &out), (plain.clone(), false));
+                    }
+                }
+                encoder.run(Step::Finish, &[], &mut out).unwrap();
+                prop_assert_eq!(decode(coding, &out), (plain.clone(), true));
+                prop_assert_eq!(decode(coding, &whole(coding, &plain).unwrap()), (plain, true));
+            }
+        }
+    }
+}
