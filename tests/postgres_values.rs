@@ -11,6 +11,7 @@ mod support;
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
+use std::time::{Duration, Instant};
 
 use rowstream::body::RowStream;
 use rowstream::config::Config;
@@ -736,6 +737,30 @@ async fn csv_has_its_own_options() {
     let expected =
         "i,n,b,v,bs,ns,p\r\n1,,+/8=,P1D,\"[\"\"+/8=\"\"]\",[1],\"{\"\"a\"\":1,\"\"b\"\":null}\"\r\n";
     assert_eq!(csv, expected);
+}
+
+/// What no value shows is seen within seconds: a name, or that one attribute stands for another.
+#[tokio::test]
+async fn a_renamed_attribute_is_seen_soon() {
+    let oracle = Oracle::new(
+        "create type pair as (a int, b text); create table t as select array[row(1, 'x')::pair] as p",
+    )
+    .await;
+    let sql = "select p from t";
+    assert_eq!(oracle.ours(sql).await.unwrap(), "{\"p\":[{\"a\":1,\"b\":\"x\"}]}\n");
+    for (change, expected) in [
+        ("alter type pair rename attribute b to c", "{\"p\":[{\"a\":1,\"c\":\"x\"}]}\n"),
+        ("alter type pair drop attribute c, add attribute d text", "{\"p\":[{\"a\":1,\"d\":null}]}\n"),
+    ] {
+        oracle.db.execute(change).await;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut line = String::new();
+        while line != expected {
+            line = oracle.ours(sql).await.unwrap();
+            assert!(Instant::now() < deadline, "{change} is not seen: {line}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 /// The server tells nobody that a type was altered. What was described then fits no more: one answer fails, and those behind it

@@ -67,7 +67,7 @@ impl Source {
 
     /// Asks `statement`, which answers with one row at most, on a connection that is shared with other look-ups; it then has its
     /// rows, and holds no connection. `None`: it has to be asked on a connection of its own, because it has not been prepared
-    /// yet, or takes long, or the source does not share.
+    /// yet, or takes long, or types may have been altered, or the source does not share.
     ///
     /// # Errors
     /// What the database says of the statement; 503 when too many look-ups are on their way.

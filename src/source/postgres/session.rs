@@ -110,6 +110,10 @@ impl Session {
     /// # Errors
     /// What the database says of the statement; a statement without a result; a lost connection.
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        let due = self.shared.types.take_due();
+        if !due.is_empty() {
+            self.look_up(&due).await?;
+        }
         let prepared = match self.known(&statement.sql) {
             Some(prepared) => prepared,
             None => self.prepare_anew(statement).await?,
