@@ -247,6 +247,12 @@ async fn an_altered_type_loses_one_answer() {
         let reply = get(&server.url(&format!("/t/{n}"))).await;
         assert_eq!(row(&reply), json!({ "p": { "a": n, "b": "x", "c": null } }));
     }
+    db.execute("alter type pair rename attribute c to d").await;
+    let deadline = Instant::now() + SOON * 4;
+    while row(&get(&server.url("/t/1")).await) != json!({ "p": { "a": 1, "b": "x", "d": null } }) {
+        assert!(Instant::now() < deadline, "the new name is not seen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

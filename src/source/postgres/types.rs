@@ -341,6 +341,32 @@ mod tests {
     }
 
     #[test]
+    fn one_caller_asks_again_once_the_word_is_old() {
+        let types = Types::default();
+        let grow_old = || types.known().asked = Instant::now().checked_sub(TRUSTED);
+        learn(&types, "70001", [None; 3]).unwrap();
+        grow_old();
+        assert!(!types.is_due() && types.take_due().is_empty(), "there are no composites");
+        learn(&types, "70002", [None, None, Some("[[\"n\", 23]]")]).unwrap();
+        grow_old();
+        assert!(types.is_due() && !types.is_due());
+        assert_eq!((types.take_due(), types.take_due()), (vec![70_002], vec![]));
+        grow_old();
+        assert_eq!((types.take_due(), types.is_due()), (vec![70_002], false));
+    }
+
+    #[test]
+    fn another_word_raises_the_version() {
+        let types = Types::default();
+        for (name, version) in [("n", 0), ("n", 0), ("m", 1), ("m", 1)] {
+            let attributes = format!("[[\"{name}\", 23]]");
+            learn(&types, "70001", [None, None, Some(&attributes)]).unwrap();
+            assert_eq!(types.version(), version);
+            assert!(types.missing([70_001].into_iter()).is_empty());
+        }
+    }
+
+    #[test]
     fn what_is_no_row_of_the_catalog_is_refused() {
         let types = Types::default();
         assert_eq!(learn(&types, "x", [None; 3]), None);
