@@ -136,7 +136,7 @@ impl RowWriter for ArrowEncoder {
         let Some(array) = self.arrays.get_mut(column) else { return };
         self.column += 1;
         let value = match value {
-            Value::Int4(int) => Value::Int(int.into()),
+            Value::Int4(int) => Value::Int(int),
             value => value,
         };
         if !array.push(self.waiting, value) {
