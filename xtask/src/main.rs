@@ -61,9 +61,16 @@ fn exit(passed: Result<bool>) -> ExitCode {
 /// Runs the PostgreSQL of the tests for a developer's own `cargo test`.
 fn pg() -> Result<()> {
     needs::require()?;
-    let mut postgres = Postgres::start(&target_folder()?)?;
+    let target = target_folder()?;
+    let mut postgres = Postgres::start(&target)?;
     for (name, value) in postgres.environment() {
         println!("export {name}='{value}'");
+    }
+    match python::prepare(&target) {
+        Ok(python) => println!("export ROWSTREAM_TEST_PYTHON='{}'", python.display()),
+        Err(message) => {
+            eprintln!("{message}\nWithout it the tests of Python's libraries fail; all others need none.")
+        }
     }
     eprintln!("PostgreSQL runs until Ctrl-C");
     postgres.wait()

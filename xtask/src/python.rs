@@ -23,7 +23,7 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     if read(&made).is_ok_and(|made| made == wanted) && python.exists() {
         return Ok(python);
     }
-    println!("installing the libraries of {}", requirements.display());
+    eprintln!("installing the libraries of {}", requirements.display());
     make(&folder)?;
     let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "2"];
     let install = ["install", "--only-binary", ":all:", "--requirement"];
