@@ -69,7 +69,7 @@ fn pg() -> Result<()> {
     match python::prepare(&target) {
         Ok(python) => println!("export ROWSTREAM_TEST_PYTHON='{}'", python.display()),
         Err(message) => {
-            eprintln!("{message}\nWithout it the tests of Python's libraries fail; all others need none.")
+            eprintln!("{message}\nWithout it the tests of Python's libraries fail; all others need none.");
         }
     }
     eprintln!("PostgreSQL runs until Ctrl-C");
