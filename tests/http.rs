@@ -299,7 +299,12 @@ select id, name from author where id = 9
             assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
             assert_eq!(reply.ended, Ended::Complete);
             let length = expected.len().to_string();
-            assert_eq!(reply.header("content-length"), Some(length.as_str()), "{path}");
+            // Its later statements may take longer than the rows of the first wait for them.
+            let is_streamed = path == "/template" && reply.header("content-length").is_none();
+            assert!(
+                is_streamed || reply.header("content-length") == Some(length.as_str()),
+                "{path}: {reply:?}"
+            );
         }
     }
     for (path, status, code) in [
