@@ -29,13 +29,14 @@
 //! ```
 //! use rowstream_encode::{Segment, Template};
 //!
-//! let template = Template::new(&serde_json::json!({"_embedded": {"articles": "$articles"}}))?;
+//! let template = Template::new(&serde_json::json!({"_embedded": {"articles": "$articles"}, "total": "$count"}))?;
 //! let shown = |segment: &Segment| match segment {
 //!     Segment::Literal(json) => String::from_utf8_lossy(json).into_owned(),
 //!     Segment::Placeholder(name) => format!("<{name}>"),
+//!     Segment::Count(_) => "<count>".to_owned(),
 //! };
 //! let pieces: Vec<_> = template.segments.iter().map(shown).collect();
-//! assert_eq!(pieces, [r#"{"_embedded":{"articles":"#, "<articles>", "}}"]);
+//! assert_eq!(pieces, [r#"{"_embedded":{"articles":"#, "<articles>", r#"},"total":"#, "<count>", "}"]);
 //! # Ok::<_, rowstream_encode::TemplateError>(())
 //! ```
 //!
