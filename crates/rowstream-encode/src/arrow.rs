@@ -135,10 +135,6 @@ impl RowWriter for ArrowEncoder {
         let column = self.column;
         let Some(array) = self.arrays.get_mut(column) else { return };
         self.column += 1;
-        let value = match value {
-            Value::Int4(int) => Value::Int(int),
-            value => value,
-        };
         if !array.push(self.waiting, value) {
             self.note_misfit(column, value);
         }

@@ -102,11 +102,11 @@ impl Array {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
         match (self.kind, value) {
             (_, Value::Null) => self.push_null(row),
-            (ColumnKind::Int64, Value::Int(int)) => self.push_fixed(int.to_le_bytes()),
-            (ColumnKind::Int32, Value::Int(int)) => {
+            (ColumnKind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
+            (ColumnKind::Int32, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i32::try_from(int).map(i32::to_le_bytes))
             }
-            (ColumnKind::Int16, Value::Int(int)) => {
+            (ColumnKind::Int16, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i16::try_from(int).map(i16::to_le_bytes))
             }
             (ColumnKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
@@ -127,7 +127,7 @@ impl Array {
                 true
             }
             (ColumnKind::Float64, Value::Float(float)) => self.push_fixed(float.to_le_bytes()),
-            (ColumnKind::Float64, Value::Int(int)) => {
+            (ColumnKind::Float64, Value::Int(int) | Value::Int4(int)) => {
                 EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
             }
             (ColumnKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
@@ -185,7 +185,9 @@ impl Array {
     fn push_decimal(&mut self, value: Value<'_>, precision: u8, scale: u8) -> bool {
         let units = match value {
             Value::Number(text) => decimal::units(text, precision, scale),
-            Value::Int(int) => decimal::units(itoa::Buffer::new().format(int), precision, scale),
+            Value::Int(int) | Value::Int4(int) => {
+                decimal::units(itoa::Buffer::new().format(int), precision, scale)
+            }
             Value::Float(float) if float.is_finite() => {
                 let mut text = Vec::new();
                 float::write_f64(float, &mut text);
