@@ -14,11 +14,13 @@
 //!
 //! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
 
+mod cursors;
 mod key;
 mod nest;
 
 use std::future::Future;
 use std::mem;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -30,12 +32,14 @@ use rowstream_encode::{
 };
 use tokio::time::Sleep;
 
+use self::cursors::Cursors;
 use self::nest::Nest;
 use crate::Error;
+use crate::cursor::Signer;
 use crate::encoder::Encoder;
-use crate::endpoint::{Cardinality, Endpoint, Piece};
+use crate::endpoint::{Cardinality, Endpoint, Key, Piece};
 use crate::params::ParamValue;
-use crate::source::{Session, Snapshot, Source};
+use crate::source::{self, Row, Session, Snapshot, Source};
 
 /// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
 const CHUNK: usize = 32 * 1024;
@@ -54,6 +58,11 @@ const LOOK_UP: usize = 512;
 /// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
 /// because a second one would be an error.
 const HELD: usize = usize::MAX;
+/// The most rows of a page that may fit the first chunk, and have the next page in its head. Longer pages do not pay for cursors that
+/// nothing holds.
+const SHORT_PAGE: u64 = 1000;
+/// A comment of server-sent events, which says nothing.
+const HEARTBEAT: &[u8] = b":\n\n";
 /// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
@@ -72,9 +81,34 @@ pub struct RowStream {
     /// Bytes since the start, or since the client was slow.
     flowing: usize,
     flush: Option<Pin<Box<Sleep>>>,
-    flush_armed: bool,
+    armed: Armed,
+    /// How long the source may have nothing before a stream of events says that it is still there.
+    heartbeat: Option<Duration>,
+    /// Behind which row the stream can be resumed, once the statement with the key has ended.
+    next: Option<String>,
+    /// Whether that statement had as many rows as its limit lets through.
+    is_full_page: bool,
     rows: u64,
     clock: Clock,
+}
+
+/// What a response reads, and how it is written.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// How values become bytes.
+    pub format: Format,
+    /// How values are written.
+    pub options: ValueOptions,
+    /// The cursor behind whose row the rows begin.
+    pub after: Option<String>,
+}
+
+/// What the timer of a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    Nothing,
+    Flush,
+    Heartbeat,
 }
 
 /// What a response sends next.
@@ -83,6 +117,7 @@ enum Step {
     Rows(Rows),
     Nest(Box<Nest>),
     Count(Count),
+    Next,
 }
 
 /// The number of rows of a statement that was sent before.
@@ -103,6 +138,7 @@ struct Rows {
     cardinality: Cardinality,
     required: bool,
     encoder: Encoder,
+    cursors: Option<Box<Cursors>>,
 }
 
 impl RowStream {
@@ -116,23 +152,26 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        Self::open_with(endpoint, source, (format, endpoint.options), values).await
+        let reading = Reading { format, options: endpoint.options, after: None };
+        Self::open_with(endpoint, source, reading, values).await
     }
 
-    /// [`RowStream::open`] with other options of values than the endpoint's.
+    /// [`RowStream::open`] for more than the endpoint's own.
     ///
     /// # Errors
-    /// The same.
+    /// The same, and 400 for a cursor that is not one of the endpoint's.
     pub async fn open_with(
         endpoint: &Endpoint,
         source: &Source,
-        written: (Format, ValueOptions),
-        values: Vec<ParamValue>,
+        reading: Reading,
+        mut values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
+        let written = (reading.format, reading.options);
+        let tail = Tail::read(endpoint, &reading, &mut values)?;
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = match written.0 {
             Format::Json => &endpoint.body[..],
-            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => &rows[..],
+            Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => &rows[..],
         };
         let (mut session, mut clock) = begin(endpoint, source, pieces, &values).await?;
         let mut steps = Vec::with_capacity(pieces.len());
@@ -144,10 +183,13 @@ impl RowStream {
                     Step::Nest(Box::new(nest.await?))
                 }
                 Piece::Rows(statement) => {
-                    let rows = Rows::prepare(endpoint, *statement, written, &mut session, prepared(&steps));
+                    let reading = (endpoint, *statement, written);
+                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
+                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
                     Step::Rows(rows.await?)
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Next => Step::Next,
             });
         }
         clock.enter();
@@ -163,7 +205,10 @@ impl RowStream {
             full: HELD,
             flowing: 0,
             flush: None,
-            flush_armed: false,
+            armed: Armed::Nothing,
+            heartbeat: (reading.format == Format::Sse).then_some(endpoint.heartbeat),
+            next: reading.after,
+            is_full_page: false,
             rows: 0,
             clock,
         })
@@ -183,7 +228,7 @@ impl RowStream {
             Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
             Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
             Poll::Pending => self.poll_flush(cx).map(|()| {
-                self.flush_rows();
+                self.flush_waiting();
                 Some(Ok(self.take_chunk()))
             }),
         };
@@ -216,7 +261,7 @@ impl RowStream {
                 Some(row) => {
                     rows.admit_row()?;
                     let begin = self.chunk.len();
-                    if let Err(error) = rows.encoder.encode(row, &mut self.chunk) {
+                    if let Err(error) = rows.encode(row, &mut self.chunk) {
                         self.chunk.truncate(begin);
                         return Poll::Ready(Err(error));
                     }
@@ -259,6 +304,7 @@ impl RowStream {
             Some(Step::Rows(rows)) => self.execute(rows),
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
+            Some(Step::Next) => self.write_next(),
             None => return false,
         }
         true
@@ -286,9 +332,22 @@ impl RowStream {
             return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
         }
         rows.encoder.finish(&mut self.chunk);
+        if let Some(cursors) = rows.cursors.take() {
+            self.is_full_page = cursors.is_full(rows.encoder.rows());
+            self.next = cursors.last().or(self.next.take());
+        }
         self.note_count(rows.statement, rows.encoder.rows());
         self.free_session();
         Ok(())
+    }
+
+    /// Writes the cursor of the last row; null where there was none.
+    fn write_next(&mut self) {
+        match &self.next {
+            // Its letters need no escapes.
+            Some(next) => self.chunk.extend_from_slice(format!("\"{next}\"").as_bytes()),
+            None => self.chunk.extend_from_slice(b"null"),
+        }
     }
 
     /// A statement has ended, and had so many rows.
@@ -310,28 +369,34 @@ impl RowStream {
     }
 
     /// Ready when bytes or rows wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of
-    /// them did.
+    /// them did; or when none wait, and it is time to say that the stream is still there.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.as_ref().is_some_and(|rows| rows.encoder.holds_rows());
-        if (self.chunk.is_empty() && !holds_rows) || self.full == HELD {
-            return Poll::Pending;
-        }
-        let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
-        if !mem::replace(&mut self.flush_armed, true) {
-            flush.as_mut().reset(tokio::time::Instant::now() + FLUSH_AFTER);
+        let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
+            _ if self.full == HELD => return Poll::Pending,
+            (true, _) => (Armed::Flush, FLUSH_AFTER),
+            (false, Some(heartbeat)) => (Armed::Heartbeat, heartbeat),
+            (false, None) => return Poll::Pending,
+        };
+        let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+        if mem::replace(&mut self.armed, armed) != armed {
+            flush.as_mut().reset(tokio::time::Instant::now() + after);
         }
         flush.as_mut().poll(cx)
     }
 
-    /// Writes the rows that the encoder holds back.
-    fn flush_rows(&mut self) {
+    /// Writes the rows that the encoder holds back, or a comment where there is nothing to write.
+    fn flush_waiting(&mut self) {
         if let Some(rows) = &mut self.current {
             rows.encoder.flush(&mut self.chunk);
+        }
+        if self.chunk.is_empty() {
+            self.chunk.extend_from_slice(HEARTBEAT);
         }
     }
 
     fn take_chunk(&mut self) -> Bytes {
-        self.flush_armed = false;
+        self.armed = Armed::Nothing;
         self.flowing += self.chunk.len();
         Bytes::from(mem::take(&mut self.chunk))
     }
@@ -345,6 +410,16 @@ impl RowStream {
     pub fn rows(&self) -> u64 {
         let nested = || self.nest.as_ref().map_or(0, |nest| nest.counts().map(|(_, rows)| rows).sum::<u64>());
         self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
+    }
+
+    /// Behind which row the stream can be resumed, once all rows have come; `None` where there is no key, or no row.
+    pub fn next(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
+    /// The same where other rows may stand behind it, because there were as many as the statement's limit lets through.
+    pub fn next_page(&self) -> Option<&str> {
+        self.next().filter(|_| self.is_full_page)
     }
 
     /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
@@ -361,25 +436,41 @@ impl RowStream {
 
 impl Rows {
     async fn prepare(
-        endpoint: &Endpoint,
-        statement: usize,
-        written: (Format, ValueOptions),
+        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        tail: Option<&Tail<'_>>,
         session: &mut Session,
         before: usize,
     ) -> Result<Self, Error> {
-        let index = statement;
-        let statement = &endpoint.statements[statement];
-        let columns = session.prepare(&statement.query).await?;
-        statement.check_columns(&columns)?;
+        let statement = &endpoint.statements[index];
+        let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let (cursors, columns) = match tail {
+            Some(tail) => {
+                let ids = written.0 == Format::Sse;
+                let (cursors, columns) = Cursors::new(tail, &told, ids)?;
+                (Some(Box::new(cursors)), columns)
+            }
+            None => (None, &*told),
+        };
+        statement.check_columns(columns)?;
+        let behind = tail.map_or(0..0, |tail| tail.behind.clone());
         Ok(Self {
             index: before,
             statement: index,
             name: statement.name.clone(),
-            args: statement.args.clone(),
+            args: statement.args.iter().copied().chain(behind).collect(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
-            encoder: encoder(endpoint, written, statement.cardinality, &columns),
+            encoder: encoder(endpoint, written, statement.cardinality, columns),
+            cursors,
         })
+    }
+
+    #[inline]
+    fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        match &mut self.cursors {
+            None => self.encoder.encode(row, out),
+            Some(cursors) => cursors.encode(&mut self.encoder, row, out),
+        }
     }
 
     /// One row more must be in its place: only a `:many` has a second one.
@@ -394,10 +485,55 @@ impl Rows {
     }
 }
 
+/// How the statement of a response's key is read where it has cursors.
+struct Tail<'a> {
+    key: &'a Key,
+    query: &'a source::Statement,
+    signer: Signer,
+    /// Where the values stand behind which it is to go on.
+    behind: Range<usize>,
+    page: Option<u64>,
+}
+
+impl<'a> Tail<'a> {
+    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
+    fn read(
+        endpoint: &'a Endpoint,
+        reading: &Reading,
+        values: &mut Vec<ParamValue>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(key) = &endpoint.key else { return Ok(None) };
+        let signer = key.signer(values);
+        let page = key.page(&endpoint.statements[key.statement], values);
+        let first = values.len();
+        let query = match &reading.after {
+            Some(cursor) => {
+                values.extend(signer.open(cursor)?);
+                &key.rest
+            }
+            None if reading.gives_cursors(endpoint, page) => &key.ordered,
+            None => return Ok(None),
+        };
+        Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
+    }
+}
+
+impl Reading {
+    /// Whether the answer of an endpoint with a key holds cursors.
+    fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
+        match self.format {
+            _ if page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
+            Format::Sse => true,
+            Format::Json => endpoint.body.contains(&Piece::Next),
+            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
+        }
+    }
+}
+
 /// The statements that the steps run, which were prepared for them in this order.
 fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
-        Step::Literal(_) | Step::Count(_) => 0,
+        Step::Literal(_) | Step::Count(_) | Step::Next => 0,
         Step::Rows(_) => 1,
         Step::Nest(nest) => nest.len(),
     };
@@ -424,6 +560,7 @@ fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     Some(match (format, cardinality) {
         (Format::Csv | Format::Arrow, _) => return None,
         (Format::Ndjson, _) => Shape::Lines,
+        (Format::Sse, _) => Shape::Event,
         (Format::JsonSeq, _) => Shape::Sequence,
         (Format::Json, Cardinality::Many) => Shape::Array,
         (Format::Json, Cardinality::One) => Shape::Object,

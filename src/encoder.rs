@@ -1,6 +1,8 @@
 //! The formats side by side.
 
-use rowstream_encode::{ArrowEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder};
+use rowstream_encode::{
+    ArrowEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value, ValueOptions,
+};
 
 use crate::Error;
 use crate::source::Row;
@@ -41,8 +43,19 @@ impl Encoder {
             Self::Csv(encoder) => row.encode(encoder, out),
             Self::Arrow(encoder) => {
                 row.encode(&mut **encoder, out)?;
-                encoder.misfit().map_or(Ok(()), |misfit| Err(no_place(misfit)))
+                self.check_row()
             }
+        }
+    }
+
+    /// Checks that the format could hold the row that was written last; [`Encoder::encode`] does so itself.
+    ///
+    /// # Errors
+    /// A value that it could not.
+    pub(crate) fn check_row(&self) -> Result<(), Error> {
+        match self {
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => Ok(()),
+            Self::Arrow(encoder) => encoder.misfit().map_or(Ok(()), |misfit| Err(no_place(misfit))),
         }
     }
 
@@ -79,6 +92,45 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.rows(),
             Self::Csv(encoder) => encoder.rows(),
             Self::Arrow(encoder) => encoder.rows(),
+        }
+    }
+}
+
+/// Value by value, for whom [`Encoder::encode`] does not suit because a row has more than is written. It is slower.
+impl RowWriter for Encoder {
+    fn begin_row(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Json(encoder) => encoder.begin_row(out),
+            Self::ByOptions(encoder) => encoder.begin_row(out),
+            Self::Csv(encoder) => encoder.begin_row(out),
+            Self::Arrow(encoder) => encoder.begin_row(out),
+        }
+    }
+
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Json(encoder) => encoder.value(value, out),
+            Self::ByOptions(encoder) => encoder.value(value, out),
+            Self::Csv(encoder) => encoder.value(value, out),
+            Self::Arrow(encoder) => encoder.value(value, out),
+        }
+    }
+
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Json(encoder) => encoder.end_row(out),
+            Self::ByOptions(encoder) => encoder.end_row(out),
+            Self::Csv(encoder) => encoder.end_row(out),
+            Self::Arrow(encoder) => encoder.end_row(out),
+        }
+    }
+
+    fn options(&self) -> ValueOptions {
+        match self {
+            Self::Json(encoder) => encoder.options(),
+            Self::ByOptions(encoder) => encoder.options(),
+            Self::Csv(encoder) => encoder.options(),
+            Self::Arrow(encoder) => encoder.options(),
         }
     }
 }

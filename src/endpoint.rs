@@ -4,6 +4,7 @@
 
 pub(crate) mod compression;
 pub(crate) mod csv;
+mod key;
 mod nesting;
 mod params;
 mod path;
@@ -11,11 +12,13 @@ pub(crate) mod read;
 pub(crate) mod values;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
+pub use self::key::{Key, KeyColumn};
 use crate::Error;
 use crate::params::Param;
 use crate::source;
@@ -46,8 +49,10 @@ pub struct Endpoint {
     pub compression: Compression,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
-    /// The columns that order and identify the rows; empty when the endpoint has none.
-    pub key: Vec<String>,
+    /// What orders and identifies the rows, for cursors.
+    pub key: Option<Key>,
+    /// How long a stream of server-sent events says nothing, before it says that it is still there.
+    pub heartbeat: Duration,
     /// Who may call it.
     pub authorization: Authorization,
     /// The file it was read from.
@@ -80,13 +85,15 @@ pub enum Piece {
     Rows(usize),
     /// Where the number of rows of statement `.0` stands; its rows stand before.
     Count(usize),
+    /// Where the cursor of the last row stands; the rows stand before.
+    Next,
 }
 
 impl Piece {
     /// The statement whose rows stand here.
     pub fn statement(&self) -> Option<usize> {
         match self {
-            Self::Literal(_) | Self::Count(_) => None,
+            Self::Literal(_) | Self::Count(_) | Self::Next => None,
             Self::Rows(statement) => Some(*statement),
         }
     }
@@ -174,20 +181,5 @@ impl Statement {
             }
         }
         Ok(())
-    }
-}
-
-impl Endpoint {
-    /// Checks that each column of the `key` is one of the result's.
-    ///
-    /// # Errors
-    /// One that is not.
-    pub fn check_key(&self, columns: &[Column]) -> Result<(), Error> {
-        match self.key.iter().find(|key| !columns.iter().any(|column| column.name == **key)) {
-            Some(key) => {
-                Err(Error::endpoint(format!("`key` names `{key}`, which is no column of the result")))
-            }
-            None => Ok(()),
-        }
     }
 }

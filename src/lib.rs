@@ -19,6 +19,7 @@ pub mod body;
 pub mod cli;
 pub mod compress;
 pub mod config;
+pub mod cursor;
 mod encoder;
 pub mod endpoint;
 pub mod error;

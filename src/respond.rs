@@ -17,13 +17,13 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rowstream_encode::{Format, ValueOptions};
+use rowstream_encode::Format;
 
 use crate::Error;
 use crate::access_log::{Entry, LogFormat, Outcome};
 use crate::admission::{Admission, Permit};
 use crate::auth;
-use crate::body::RowStream;
+use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint};
@@ -34,6 +34,8 @@ use crate::source::Source;
 
 /// What every path can be asked with.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
+/// Where an `EventSource` that connects anew goes on (HTML standard, "Server-sent events").
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
 /// Where the values of a response are not those of the database: what was done to them.
@@ -63,9 +65,12 @@ pub struct Remote;
 /// What a request asks for, once it is known to be well-formed and allowed.
 struct Query<'a> {
     endpoint: &'a Endpoint,
-    format: Format,
-    /// As far as they change anything in the format.
-    options: ValueOptions,
+    /// What is read; its options as far as they change anything in the format.
+    reading: Reading,
+    /// Whether an `EventSource` has connected anew.
+    reconnects: bool,
+    /// The request's path and query.
+    target: &'a str,
     vary_accept: bool,
     /// How the client lets the body be compressed; `None` where it is not asked.
     encoding: Option<Encoding>,
@@ -155,11 +160,14 @@ impl App {
         let source =
             self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
         let values = std::mem::take(&mut query.values);
-        let written = (query.format, query.options);
-        let mut stream = RowStream::open_with(query.endpoint, source, written, values).await?;
+        let reading = query.reading.clone();
+        let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
         let first = first.transpose()?.unwrap_or_default();
+        if query.reconnects && stream.is_done() && stream.rows() == 0 {
+            return Ok(no_more_events());
+        }
         if stream.is_done() {
             return whole(&query, first, &mut stream, record);
         }
@@ -224,15 +232,51 @@ fn whole(
         record.note(stream);
     }
     let mut response = head(query, coding);
+    if let Some(link) = stream.next_page().and_then(|cursor| next_link(query.target, cursor)) {
+        response.headers_mut().insert(header::LINK, link);
+    }
     response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
     Ok(response.map(|()| Answer::Whole(body)))
+}
+
+/// An `EventSource` connects anew whenever its stream ends, unless it is answered so (HTML standard, "Server-sent events").
+fn no_more_events() -> Response<Answer> {
+    let mut response = Response::new(Answer::Nothing);
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// `Link` (RFC 8288) to the page behind `cursor`.
+fn next_link(target: &str, cursor: &str) -> Option<HeaderValue> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("_after="));
+    let after = format!("_after={cursor}");
+    let query: Vec<_> = others.chain([after.as_str()]).collect();
+    format!("<{path}?{}>; rel=\"next\"", query.join("&")).parse().ok()
+}
+
+/// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its URL, so its header counts.
+fn after<B>(
+    endpoint: &Endpoint,
+    given: Option<String>,
+    request: &Request<B>,
+) -> Result<(Option<String>, bool), Error> {
+    if given.is_some() && endpoint.key.is_none() {
+        let message = "this endpoint has no `key`, and so no cursors".to_owned();
+        return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
+    }
+    let last = request.headers().get(LAST_EVENT_ID).filter(|_| endpoint.key.is_some());
+    match last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()) {
+        Some(last) if !last.is_empty() => Ok((Some(last), true)),
+        _ => Ok((given, false)),
+    }
 }
 
 /// Checks what the request asks for.
 fn read_query<'a, B>(
     endpoint: &'a Endpoint,
     found: &Match,
-    request: &Request<B>,
+    request: &'a Request<B>,
 ) -> Result<Query<'a>, Error> {
     let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let accept = request.headers().get_all(header::ACCEPT);
@@ -243,8 +287,11 @@ fn read_query<'a, B>(
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
+    let (after, reconnects) = after(endpoint, bound.after, request)?;
+    let reading = Reading { format, options, after };
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let (download, values) = (bound.download, bound.values);
-    Ok(Query { endpoint, format, options, vary_accept, encoding, download, values })
+    Ok(Query { endpoint, reading, reconnects, target, vary_accept, encoding, download, values })
 }
 
 /// Whether the client is asked how the body may be compressed.
@@ -292,14 +339,14 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
 
 /// What is done to the values of the database; `None`: nothing.
 fn changes(query: &Query<'_>) -> Option<HeaderValue> {
-    let guard = (query.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
-    let changes: Vec<_> = guard.into_iter().chain(query.options.changes()).collect();
+    let guard = (query.reading.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
+    let changes: Vec<_> = guard.into_iter().chain(query.reading.options.changes()).collect();
     if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
 }
 
 /// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
 fn content_type(query: &Query<'_>) -> HeaderValue {
-    HeaderValue::from_static(match (query.format, query.endpoint.csv.header) {
+    HeaderValue::from_static(match (query.reading.format, query.endpoint.csv.header) {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
         (format, _) => format.media_type(),

@@ -4,11 +4,13 @@
 //! all that is needed to replace `:name` and to find where a statement ends. What it leaves alone reaches the database as it was written.
 
 mod lexer;
+mod limit;
 
 use std::fmt;
 use std::ops::Range;
 
 use self::lexer::{Kind, Lexer, Token};
+pub use self::limit::Limit;
 
 /// How many rows a statement answers with, and so what stands in the body for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// What stands before the number of a placeholder.
-    fn sigil(self) -> char {
+    pub(crate) fn sigil(self) -> char {
         match self {
             Self::Postgres => '$',
             Self::Sqlite => '?',

@@ -169,11 +169,11 @@ select n, s from t where n = :n and s like :like";
     assert_eq!(code(&ran), Some(0), "{}", stderr(&ran));
     for words in [
         "source db: connected",
-        "GET /t/{n}  [json, ndjson, csv, json-seq, arrow]  One",
+        "GET /t/{n}  [json, ndjson, csv, sse, json-seq, arrow]  One",
         "n integer (path, required)",
         "like text (query, default a)",
         "rows :one -> n integer, s text",
-        "GET /t  [json, ndjson, csv, json-seq, arrow]",
+        "GET /t  [json, ndjson, csv, sse, json-seq, arrow]",
         "rows :many -> n integer",
     ] {
         assert!(stdout(&ran).to_lowercase().contains(&words.to_lowercase()), "{words}\n{}", stdout(&ran));

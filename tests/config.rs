@@ -176,7 +176,11 @@ limit :maxEvents;
     );
     assert_eq!(endpoint.path, "/shops/{shop}/events");
     assert_eq!(endpoint.summary.as_deref(), Some("Events after a number"));
-    assert_eq!(endpoint.key, ["eventNo"]);
+    let key = endpoint.key.as_ref().unwrap();
+    assert_eq!(
+        (&key.columns[0].name[..], key.columns[0].descending, key.columns.len()),
+        ("eventNo", false, 1)
+    );
     assert_eq!((endpoint.not_found, &endpoint.formats[..]), (false, &Format::ALL[..]));
     let body: Vec<_> = endpoint
         .body
@@ -185,6 +189,7 @@ limit :maxEvents;
             Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Piece::Rows(i) => format!("<{i}>"),
             Piece::Count(i) => format!("<#{i}>"),
+            Piece::Next => "<next>".to_owned(),
         })
         .collect();
     assert_eq!(body, [r#"{"events":"#, "<0>", r#","at":"2024-05-06"}"#]);
@@ -242,7 +247,7 @@ fn nested_statements() {
          -- name: reviews :many nested in books on book = id\nselect 3;\n-- name: prizes :many nested in authors on a = b\nselect 4",
     );
     assert_eq!((&endpoint.body[..], endpoint.rows_statement()), (&[Piece::Rows(0)][..], Some(0)));
-    assert_eq!(endpoint.formats, [Format::Json, Format::Ndjson, Format::JsonSeq]);
+    assert_eq!(endpoint.formats, [Format::Json, Format::Ndjson, Format::Sse, Format::JsonSeq]);
     let children = |statement| endpoint.children(statement).collect::<Vec<_>>();
     assert_eq!([children(0), children(1), children(2), children(3)], [vec![1, 3], vec![2], vec![], vec![]]);
     assert_eq!((endpoint.nest(0), endpoint.nest(1)), (vec![0, 1, 2, 3], vec![1, 2]));
@@ -426,7 +431,7 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body=[\"$rows\", \"$next\"]*/ select 1",
-            "1:18: `$next` is reserved, and stands for nothing yet\n    hint: name the statement otherwise (the text itself is written `$$next`)",
+            "1:18: `$next` is a cursor, and this endpoint has none\n    hint: say by which columns: `key = [\"…\"]`",
         ),
         (
             "/*body={n=\"$count\", rows=\"$rows\"}*/ select 1",

@@ -650,7 +650,7 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
             .map(|told| String::from_utf8_lossy(told).replace("INTEGER", "integer").replace("TEXT", "text"));
         let integer = if url.starts_with("sqlite") { "integer" } else { "int4" };
         let shown = format!(
-            "GET /a_well  [json, ndjson, json-seq]
+            "GET /a_well  [json, ndjson, sse, json-seq]
     list :many -> id {integer}, name text
         b :many nested on a_id = id and t = name -> a_id {integer}, t text
             c :many nested on k = t -> k text

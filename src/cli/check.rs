@@ -69,6 +69,10 @@ async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
         }
         results.push(prepared.ok());
     }
+    if let Err(fault) = check_key(endpoint, &results, source).await {
+        faults += 1;
+        eprintln!("{fault}");
+    }
     for fault in nesting_faults(endpoint, &results) {
         faults += 1;
         eprintln!("{fault}");
@@ -97,13 +101,23 @@ fn nesting_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
     endpoint.statements.iter().enumerate().filter_map(fault).collect()
 }
 
+/// Whether the statement of a key can be read in its order, and continued; not asked where it cannot be read at all.
+async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> Result<(), Fault> {
+    let Some(key) = &endpoint.key else { return Ok(()) };
+    let Some(columns) = &results[key.statement] else { return Ok(()) };
+    let fault = |error: &Error| fault_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
+    key.check(columns).map_err(|error| fault(&error))?;
+    for query in [&key.ordered, &key.rest] {
+        let prepared = async { source.acquire(Snapshot::Statement).await?.prepare(query).await };
+        prepared.await.map_err(|error| fault(&error))?;
+    }
+    Ok(())
+}
+
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Vec<Column>, Error> {
     let statement = &endpoint.statements[index];
     let columns = source.acquire(Snapshot::Statement).await?.prepare(&statement.query).await?;
     statement.check_columns(&columns)?;
-    if endpoint.rows_statement() == Some(index) {
-        endpoint.check_key(&columns)?;
-    }
     Ok(columns.to_vec())
 }
 

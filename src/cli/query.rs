@@ -13,7 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 use super::{Failure, block_on};
-use crate::body::RowStream;
+use crate::body::{Reading, RowStream};
 use crate::config::Config;
 use crate::params;
 use crate::source::Source;
@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// A parameter of the statement.
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = parse_pair)]
     param: Vec<(String, String)>,
-    /// The format: json, ndjson, csv, json-seq, arrow.
+    /// The format: json, ndjson, csv, sse, json-seq, arrow.
     #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]
@@ -111,8 +111,9 @@ async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result
         Some(&query_string(&args.param)),
         &http::HeaderMap::new(),
     )?;
-    let written = (args.format, bound.options.over(args.options.options()));
-    let mut stream = RowStream::open_with(endpoint, &source, written, bound.values).await?;
+    let options = bound.options.over(args.options.options());
+    let reading = Reading { format: args.format, options, after: None };
+    let mut stream = RowStream::open_with(endpoint, &source, reading, bound.values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {

@@ -8,7 +8,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
-use crate::endpoint::read::{self as endpoint, Known};
+use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Endpoint, compression, csv, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
@@ -77,6 +77,8 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .take("compression")
             .and_then(|value| compression::read(&value))
             .unwrap_or_default(),
+        heartbeat: table.take("heartbeat").and_then(|value| value.duration()).unwrap_or(HEARTBEAT),
+        cursor_secret: &table.take("cursor_secret").and_then(|value| value.string()).unwrap_or_default(),
     };
     let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let config = Config {

@@ -5,14 +5,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::params::{self, Declared};
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Nested, Origin, Piece, Statement, compression, csv,
-    path, values,
+    Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, Statement,
+    compression, csv, key, path, values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
@@ -25,6 +26,9 @@ const ONLY: &str = "rows";
 
 /// Names that stand for something else than a statement behind a `$`, or will.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
+
+/// How long a stream of events says nothing, unless a file says otherwise. Proxies take a connection for dead after 30 s or more.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What endpoint files may refer to.
 pub(crate) struct Known<'a> {
@@ -40,6 +44,10 @@ pub(crate) struct Known<'a> {
     pub(crate) options: ValueOptions,
     /// Whether endpoints that do not say compress their answers.
     pub(crate) compression: Compression,
+    /// The same of heartbeats.
+    pub(crate) heartbeat: Duration,
+    /// By what cursors are signed.
+    pub(crate) cursor_secret: &'a str,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -49,11 +57,12 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let path = path::read(file, &mut table, relative);
     let declared = params::read(file, &mut table, &path);
     let summary = table.take("summary").and_then(|value| value.string());
-    let key = table.take("key").and_then(|value| value.strings()).unwrap_or_default();
+    let columns = table.take("key").and_then(|value| key::read(&value));
     let authorization = endpoint_authorization(file, table.take("authorization"), known);
     let source = choose_source(file, table.take("source"), known);
     let result = table.take("result").map(|value| (cardinality(&value), value));
     let body = table.take("body").map(|value| (read_template(&value), value));
+    let next = body.as_ref().map_or(0, |(_, value)| value.find(|text| text == "$next"));
     let formats = table.take("formats").map(|value| read_formats(&value));
     let csv = match table.take("csv") {
         Some(value) => csv::read(&value, known.csv.clone()),
@@ -61,6 +70,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     };
     let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
     let compression = table.take("compression").and_then(|value| compression::read(&value));
+    let heartbeat = table.take("heartbeat").and_then(|value| value.duration());
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -82,10 +92,15 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         csv,
         options,
         compression: compression.unwrap_or(known.compression),
-        key: key.into_iter().map(|(name, _)| name).collect(),
+        key: None,
+        heartbeat: heartbeat.unwrap_or(known.heartbeat),
         authorization,
         file: file.path.to_owned(),
     };
+    if let Some(columns) = columns {
+        endpoint.key = read_key(file, &endpoint, columns, (dialect, known.cursor_secret));
+    }
+    check_next(file, &endpoint, next);
     endpoint.formats = match formats {
         Some(formats) => carried_formats(&formats, &endpoint),
         None => all_formats(&endpoint),
@@ -118,7 +133,8 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         options: ValueOptions::DEFAULT,
         compression: Compression::default(),
         not_found: false,
-        key: Vec::new(),
+        key: None,
+        heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
         file: file.path.to_owned(),
     };
@@ -491,6 +507,7 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
                 let offset = value.find(|text| text.strip_prefix('$') == Some(&name));
                 Piece::Rows(placed(file, offset, &name, statements, &pieces)?)
             }
+            Segment::Next => Piece::Next,
             Segment::Count(name) => {
                 let counts = Counts { file, statements, before: &pieces, placeholders: &placeholders };
                 Piece::Count(counts.read(value, name.as_deref())?)
@@ -499,6 +516,41 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
     }
     check_placed(value, statements, &pieces);
     Some(pieces)
+}
+
+/// The key of an endpoint, once its statements and its body are known.
+fn read_key(
+    file: File<'_>,
+    endpoint: &Endpoint,
+    columns: (Vec<KeyColumn>, usize),
+    (dialect, secret): (Dialect, &str),
+) -> Option<Key> {
+    let offset = columns.1;
+    // That there is no column was told before.
+    if columns.0.is_empty() {
+        return None;
+    }
+    match Key::new(endpoint, columns, dialect, secret) {
+        Ok(key) => Some(key),
+        Err((message, hint)) => {
+            file.fault(offset, message, Some(hint.to_owned()));
+            None
+        }
+    }
+}
+
+/// `$next` is the cursor of rows that stand before it.
+fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
+    let Some(at) = endpoint.body.iter().position(|piece| *piece == Piece::Next) else { return };
+    let rows = endpoint.key.as_ref().map(|key| Piece::Rows(key.statement));
+    let (message, hint) = match rows {
+        None => ("`$next` is a cursor, and this endpoint has none", "say by which columns: `key = [\"…\"]`"),
+        Some(rows) if !endpoint.body[..at].contains(&rows) => {
+            ("`$next` stands before the rows that it continues", "put it behind them")
+        }
+        Some(_) => return,
+    };
+    file.fault(offset, message, Some(hint.to_owned()));
 }
 
 /// The body cut at its placeholders. Its crate knows no places: they are looked for here.
@@ -681,7 +733,7 @@ fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static s
         (Format::Csv | Format::Arrow, Some(rows)) if endpoint.children(rows).next().is_some() => {
             Some("holds no lists within rows, and this endpoint nests statements")
         }
-        (Format::Ndjson | Format::JsonSeq | Format::Csv | Format::Arrow, Some(_)) => None,
+        (Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow, Some(_)) => None,
     }
 }
 
@@ -721,6 +773,8 @@ mod tests {
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,
             compression: Compression::default(),
+            heartbeat: HEARTBEAT,
+            cursor_secret: "",
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

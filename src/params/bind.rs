@@ -8,7 +8,7 @@ use crate::Error;
 use crate::fault::{did_you_mean, list, shown};
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 6] = ["_format", "_download", "_numbers", "_bytes", "_intervals", "_nulls"];
+const CONTROLS: [&str; 7] = ["_format", "_after", "_download", "_numbers", "_bytes", "_intervals", "_nulls"];
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Bound {
     pub values: Vec<ParamValue>,
     /// `_format`, as it was given.
     pub format: Option<String>,
+    /// `_after`: the cursor behind which the rows are to begin.
+    pub after: Option<String>,
     /// `_download`: the name of the file that the answer is to be saved as.
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
@@ -76,6 +78,7 @@ struct Given<'a> {
     params: &'a [Param],
     texts: Vec<Vec<Result<String, Unreadable>>>,
     format: Option<String>,
+    after: Option<String>,
     download: Option<String>,
     options: Chosen,
     wrong: Vec<(String, String)>,
@@ -85,7 +88,7 @@ impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
         let options = Chosen::default();
-        Self { params, texts, format: None, download: None, options, wrong: Vec::new() }
+        Self { params, texts, format: None, after: None, download: None, options, wrong: Vec::new() }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -110,6 +113,7 @@ impl<'a> Given<'a> {
     fn control(&mut self, name: &str, value: Result<String, Unreadable>) {
         let taken = match name {
             "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
+            "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
             "_download" => take(&mut self.download, value, file_name),
             "_numbers" => take(&mut self.options.numbers, value, choice),
             "_bytes" => take(&mut self.options.bytes, value, choice),
@@ -171,10 +175,11 @@ impl<'a> Given<'a> {
                 Err(message) => self.wrong(&param.name, message),
             }
         }
-        match self.wrong.is_empty() {
-            true => Ok(Bound { values, format: self.format, download: self.download, options: self.options }),
-            false => Err(Error::invalid_parameters(self.wrong)),
+        if !self.wrong.is_empty() {
+            return Err(Error::invalid_parameters(self.wrong));
         }
+        let Self { format, after, download, options, .. } = self;
+        Ok(Bound { values, format, after, download, options })
     }
 }
 

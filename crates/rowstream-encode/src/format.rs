@@ -9,6 +9,8 @@ pub enum Format {
     Ndjson,
     /// Records of values (RFC 4180).
     Csv,
+    /// Server-sent events (HTML standard, "Server-sent events"), each with one JSON object as its data.
+    Sse,
     /// A sequence of JSON objects, each behind a record separator (RFC 7464).
     JsonSeq,
     /// Record batches of typed columns (the streaming format of Arrow IPC).
@@ -17,7 +19,7 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order in which they are listed to users.
-    pub const ALL: [Self; 5] = [Self::Json, Self::Ndjson, Self::Csv, Self::JsonSeq, Self::Arrow];
+    pub const ALL: [Self; 6] = [Self::Json, Self::Ndjson, Self::Csv, Self::Sse, Self::JsonSeq, Self::Arrow];
 
     /// The name in `_format`, in `formats = […]`, and as a path's suffix.
     pub fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Format {
             Self::Json => "json",
             Self::Ndjson => "ndjson",
             Self::Csv => "csv",
+            Self::Sse => "sse",
             Self::JsonSeq => "json-seq",
             Self::Arrow => "arrow",
         }
@@ -41,6 +44,7 @@ impl Format {
             Self::Json => "application/json",
             Self::Ndjson => "application/x-ndjson",
             Self::Csv => "text/csv",
+            Self::Sse => "text/event-stream",
             Self::JsonSeq => "application/json-seq",
             Self::Arrow => "application/vnd.apache.arrow.stream",
         }
@@ -49,7 +53,7 @@ impl Format {
     /// Whether its bytes are compressed already, so that compressing them again would be time for nothing.
     pub fn is_compressed(self) -> bool {
         match self {
-            Self::Json | Self::Ndjson | Self::Csv | Self::JsonSeq | Self::Arrow => false,
+            Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow => false,
         }
     }
 }

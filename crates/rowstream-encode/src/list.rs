@@ -38,7 +38,7 @@ impl ListEncoder {
 
     /// The shape of the objects, in this list and in those within it.
     pub fn part(&self) -> Shape {
-        if self.shape == Shape::Lines { Shape::LinePart } else { Shape::Part }
+        if matches!(self.shape, Shape::Lines | Shape::Event) { Shape::LinePart } else { Shape::Part }
     }
 
     /// Rows of all its lists so far.
@@ -67,6 +67,7 @@ impl ListEncoder {
         match self.shape {
             Shape::Array if self.rows_in_list > 0 => out.push(b','),
             Shape::Sequence => out.push(RECORD_SEPARATOR),
+            Shape::Event => out.extend_from_slice(b"data: "),
             _ => {}
         }
         self.rows_in_list += 1;
@@ -77,10 +78,11 @@ impl ListEncoder {
     /// Closes the object.
     #[inline]
     pub fn end_row(&self, out: &mut Vec<u8>) {
-        out.push(b'}');
-        if matches!(self.shape, Shape::Lines | Shape::Sequence) {
-            out.push(b'\n');
-        }
+        out.extend_from_slice(match self.shape {
+            Shape::Lines | Shape::Sequence => b"}\n",
+            Shape::Event => b"}\n\n",
+            _ => b"}",
+        });
     }
 
     /// Ends the list.
@@ -130,6 +132,7 @@ mod tests {
         assert_eq!(authors(Shape::Array), format!("[{first},{second}]"));
         assert_eq!(authors(Shape::Lines), format!("{first}\n{second}\n"));
         assert_eq!(authors(Shape::Sequence), format!("\u{1e}{first}\n\u{1e}{second}\n"));
+        assert_eq!(authors(Shape::Event), format!("data: {first}\n\ndata: {second}\n\n"));
     }
 
     #[test]
@@ -168,6 +171,9 @@ mod tests {
         list.end_row(&mut out);
         list.finish(&mut out);
         assert_eq!(out, b"{\"a\":1}");
-        assert_eq!((list.part(), ListEncoder::root(Shape::Lines).part()), (Shape::Part, Shape::LinePart));
+        assert_eq!(list.part(), Shape::Part);
+        for shape in [Shape::Lines, Shape::Event] {
+            assert_eq!(ListEncoder::root(shape).part(), Shape::LinePart);
+        }
     }
 }

@@ -35,7 +35,7 @@ impl ValueOptions {
     /// These options as far as they change anything in a format.
     pub fn in_format(self, format: Format) -> Self {
         match format {
-            Format::Json | Format::Ndjson | Format::JsonSeq => self,
+            Format::Json | Format::Ndjson | Format::Sse | Format::JsonSeq => self,
             Format::Csv => Self { numbers: Numbers::Number, nulls: Nulls::Null, ..self },
             // Its columns have types.
             Format::Arrow => Self::DEFAULT,

@@ -43,6 +43,8 @@ pub enum Shape {
     Lines,
     /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind it.
     Sequence,
+    /// Server-sent events: each object is the data of one, which an empty line ends.
+    Event,
     /// The objects of a list that has lists in its rows, or is one: left open, and with nothing between them. What stands
     /// around them is a [`ListEncoder`](crate::ListEncoder)'s.
     Part,
@@ -86,6 +88,7 @@ fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Vec<Pref
 fn opening(shape: Shape) -> &'static [u8] {
     match shape {
         Shape::Sequence => &[RECORD_SEPARATOR, b'{'],
+        Shape::Event => b"data: {",
         Shape::Array | Shape::Object | Shape::Scalar | Shape::Lines | Shape::Part | Shape::LinePart => b"{",
     }
 }
@@ -121,7 +124,7 @@ impl RowEncoder {
     #[inline(always)]
     fn write(&mut self, value: Value<'_>, slot: Slot<'_>) {
         match value {
-            Value::Json(text) if matches!(self.shape, Shape::Lines | Shape::LinePart) => {
+            Value::Json(text) if matches!(self.shape, Shape::Lines | Shape::LinePart | Shape::Event) => {
                 json::write_json_in_line(text, slot.release());
             }
             value => json::write_next_value(value, &mut self.last_hour, slot),
@@ -132,7 +135,7 @@ impl RowEncoder {
     #[cold]
     fn write_empty_row(&self, out: &mut Vec<u8>) {
         match self.shape {
-            Shape::Array | Shape::Lines | Shape::Sequence | Shape::Part | Shape::LinePart => {
+            Shape::Array | Shape::Lines | Shape::Sequence | Shape::Event | Shape::Part | Shape::LinePart => {
                 out.extend_from_slice(opening(self.shape));
             }
             Shape::Object if self.rows == 1 => out.push(b'{'),
@@ -160,7 +163,7 @@ impl RowWriter for RowEncoder {
             match self.shape {
                 Shape::Array => out.push(b','),
                 Shape::Object | Shape::Scalar => self.column = self.keys.len(),
-                Shape::Lines | Shape::Sequence | Shape::Part | Shape::LinePart => {}
+                Shape::Lines | Shape::Sequence | Shape::Event | Shape::Part | Shape::LinePart => {}
             }
         }
     }
@@ -181,6 +184,7 @@ impl RowWriter for RowEncoder {
         }
         match self.shape {
             Shape::Lines | Shape::Sequence => out.extend_from_slice(b"}\n"),
+            Shape::Event => out.extend_from_slice(b"}\n\n"),
             Shape::Array => out.push(b'}'),
             Shape::Object if self.rows == 1 => out.push(b'}'),
             Shape::Object | Shape::Scalar | Shape::Part | Shape::LinePart => {}
@@ -237,6 +241,8 @@ mod tests {
             (lines, &[ROW, NULLS], "{\"a\":1,\"b\":\"x\"}\n{\"a\":null,\"b\":null}\n"),
             (sequence, &[], ""),
             (sequence, &[ROW, NULLS], "\u{1e}{\"a\":1,\"b\":\"x\"}\n\u{1e}{\"a\":null,\"b\":null}\n"),
+            (Shape::Event, &[], ""),
+            (Shape::Event, &[ROW, NULLS], "data: {\"a\":1,\"b\":\"x\"}\n\ndata: {\"a\":null,\"b\":null}\n\n"),
             (Shape::Part, &[], ""),
             (Shape::Part, &[ROW, NULLS], r#"{"a":1,"b":"x"{"a":null,"b":null"#),
             (Shape::LinePart, &[ROW], r#"{"a":1,"b":"x""#),
@@ -253,6 +259,7 @@ mod tests {
             (Shape::Scalar, "null"),
             (Shape::Lines, "{}\n{}\n"),
             (Shape::Sequence, "\u{1e}{}\n\u{1e}{}\n"),
+            (Shape::Event, "data: {}\n\ndata: {}\n\n"),
         ] {
             let rows: &[&[Value<'_>]] =
                 if matches!(shape, Shape::Object | Shape::Scalar) { &[&[]] } else { &[&[], &[]] };
@@ -275,6 +282,7 @@ mod tests {
         let row = &[Value::Json("[1,\r\n2]"), Value::Text("\n")];
         assert_eq!(encode(Shape::Lines, &["a", "b\n"], &[row]), "{\"a\":[1,  2],\"b\\n\":\"\\n\"}\n");
         assert_eq!(encode(Shape::LinePart, &["a"], &[row]), "{\"a\":[1,  2]");
+        assert_eq!(encode(Shape::Event, &["a"], &[row]), "data: {\"a\":[1,  2]}\n\n");
         assert_eq!(encode(Shape::Array, &["a"], &[row]), "[{\"a\":[1,\r\n2]}]");
         assert_eq!(encode(Shape::Part, &["a"], &[row]), "{\"a\":[1,\r\n2]");
     }

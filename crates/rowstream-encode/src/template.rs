@@ -16,12 +16,14 @@ pub enum Segment {
     Placeholder(String),
     /// Here stands the number of rows of the statement of this name, or of the only list.
     Count(Option<String>),
+    /// Here stands the cursor of the last row of the only list that has cursors.
+    Next,
 }
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows. A string that
-/// begins with `$$` stands for itself without the first `$`. Every other string, and every key, stands for itself.
+/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows, `$next` for
+/// a cursor. A string that begins with `$$` stands for itself without the first `$`. Every other string, and every key, stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order; no two literals are neighbours.
@@ -49,7 +51,7 @@ impl Template {
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name.as_str()),
-            Segment::Literal(_) | Segment::Count(_) => None,
+            Segment::Literal(_) | Segment::Count(_) | Segment::Next => None,
         })
     }
 
@@ -116,10 +118,12 @@ impl Template {
     }
 }
 
-/// What stands behind the `$` of a placeholder: `name`, `count` or `count(name)`.
+/// What stands behind the `$` of a placeholder: `name`, `count`, `count(name)` or `next`.
 fn placeholder(text: &str) -> Option<Segment> {
-    if text == "count" {
-        return Some(Segment::Count(None));
+    match text {
+        "count" => return Some(Segment::Count(None)),
+        "next" => return Some(Segment::Next),
+        _ => {}
     }
     let counted = text.strip_prefix("count(").and_then(|rest| rest.strip_suffix(')'));
     let name = counted.unwrap_or(text);
@@ -168,6 +172,7 @@ mod tests {
             Segment::Literal(bytes) => String::from_utf8(bytes.clone()).unwrap(),
             Segment::Placeholder(name) => format!("<{name}>"),
             Segment::Count(name) => format!("<#{}>", name.as_deref().unwrap_or_default()),
+            Segment::Next => "<next>".to_owned(),
         };
         template.segments.iter().map(segment).collect()
     }
@@ -190,7 +195,7 @@ mod tests {
             (json!([]), "[]"),
             (json!({}), "{}"),
             (json!(["$$", "$$rows", "$$$x", "a$b", ""]), r#"["$","$rows","$$x","a$b",""]"#),
-            (json!(["$a", "$count", "$count(a)", "$counts"]), "[<a>,<#>,<#a>,<counts>]"),
+            (json!(["$a", "$count", "$count(a)", "$counts", "$next"]), "[<a>,<#>,<#a>,<counts>,<next>]"),
             (json!({"a\"\n": "\u{1}é"}), r#"{"a\"\n":"\u0001é"}"#),
         ] {
             assert_eq!(cut(&body), expected);

@@ -231,6 +231,7 @@ fn restored(segment: &Segment) -> Vec<u8> {
     match segment {
         Segment::Literal(bytes) => bytes.clone(),
         Segment::Placeholder(name) => format!("\"${name}\"").into_bytes(),
+        Segment::Next => b"\"$next\"".to_vec(),
         Segment::Count(None) => b"\"$count\"".to_vec(),
         Segment::Count(Some(name)) => format!("\"$count({name})\"").into_bytes(),
     }

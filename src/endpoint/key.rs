@@ -1,0 +1,297 @@
+//! `key`: the columns that order and identify an endpoint's rows, and how its statement is read where cursors are given out or taken.
+//!
+//! The statement itself is not parsed, but wrapped. What the database compares stands behind the columns of the result, so a cursor holds it
+//! as it is, however the formats write it:
+//!
+//! ```sql
+//! select *, "eventNo"::text as rowstream_key_1 from (
+//! select …                                    -- the statement, without its `limit`
+//! ) as rowstream
+//! where "eventNo" > $3                        -- only behind a cursor
+//! order by "eventNo"
+//! limit $2
+//! ```
+//!
+//! Databases move the condition into the statement as long as that has no limit, so that an index on the key finds the row to go on with.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rowstream_encode::Column;
+
+use super::{Cardinality, Endpoint, Statement};
+use crate::Error;
+use crate::cursor::Signer;
+use crate::fault::reader::Value;
+use crate::params::{ParamType, ParamValue};
+use crate::source;
+use crate::sql::{Dialect, Limit};
+
+/// The key of an endpoint's rows.
+#[derive(Debug, Clone)]
+pub struct Key {
+    /// Its columns, the first one above the others.
+    pub columns: Vec<KeyColumn>,
+    /// The index of the statement whose rows these are.
+    pub statement: usize,
+    /// The statement in the order of the key, the key's own values behind its columns.
+    pub ordered: source::Statement,
+    /// The same from behind a row, whose key is bound behind the statement's own arguments.
+    pub rest: source::Statement,
+    /// The limit at the statement's end.
+    limit: Option<Limit>,
+    /// The parameters that cursors are bound to: all but those that say nothing but how many rows come at a time.
+    bound: Vec<usize>,
+    signer: Signer,
+    /// Where the file says so, in bytes.
+    pub offset: usize,
+}
+
+/// A column of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Its name in the result.
+    pub name: String,
+    /// Whether the greatest value comes first.
+    pub descending: bool,
+}
+
+/// `key = ["created desc", "id"]`: the columns, and where that stands.
+pub(super) fn read(value: &Value<'_>) -> Option<(Vec<KeyColumn>, usize)> {
+    let names = value.strings()?;
+    if names.is_empty() {
+        value.fault_with("`key` names no column", "name the columns that order the rows, or leave it out");
+    }
+    let columns: Vec<_> = names.iter().map(|(text, _)| KeyColumn::read(text)).collect();
+    for (i, (column, (_, item))) in columns.iter().zip(&names).enumerate() {
+        if columns[..i].iter().any(|before| before.name == column.name) {
+            item.fault(format!("`key` names {} twice", item.shown(&column.name)));
+        }
+    }
+    Some((columns, value.offset()))
+}
+
+impl KeyColumn {
+    fn read(text: &str) -> Self {
+        let (name, direction) = text.trim().rsplit_once(char::is_whitespace).unwrap_or((text, ""));
+        let (name, descending) = match direction.to_ascii_lowercase().as_str() {
+            "desc" => (name.trim_end(), true),
+            "asc" => (name.trim_end(), false),
+            _ => (text, false),
+        };
+        Self { name: name.to_owned(), descending }
+    }
+
+    fn quoted(&self) -> String {
+        format!("\"{}\"", self.name.replace('"', "\"\""))
+    }
+}
+
+impl Key {
+    /// The key `columns` of an endpoint, by the text of its statement.
+    ///
+    /// # Errors
+    /// Why it can have none, and what to do.
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        (columns, offset): (Vec<KeyColumn>, usize),
+        dialect: Dialect,
+        secret: &str,
+    ) -> Result<Self, (&'static str, &'static str)> {
+        let statement = endpoint
+            .rows_statement()
+            .filter(|&index| endpoint.statements[index].cardinality == Cardinality::Many)
+            .ok_or(("`key` orders the rows of one list, and this endpoint has another shape", "remove it"))?;
+        if endpoint.children(statement).next().is_some() {
+            return Err(("rows with others nested in them cannot be continued by a `key`", "remove it"));
+        }
+        let query = &endpoint.statements[statement].query;
+        let limit = Limit::find(&query.sql, dialect);
+        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, dialect };
+        let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
+        let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .collect();
+        Ok(Self {
+            statement,
+            ordered: wrapped.statement(false),
+            rest: wrapped.statement(true),
+            bound: bound(endpoint, statement, limit.as_ref()),
+            limit,
+            signer: Signer::new(secret, &parts),
+            columns,
+            offset,
+        })
+    }
+
+    /// Signs the cursors of a request with these values of its parameters.
+    pub fn signer(&self, values: &[ParamValue]) -> Signer {
+        self.signer.bind(self.bound.iter().map(|&index| &values[index]))
+    }
+
+    /// How many rows of `statement`, the key's own, come at most, as far as that is known without asking the database.
+    pub fn page(&self, statement: &Statement, values: &[ParamValue]) -> Option<u64> {
+        let limit = self.limit.as_ref()?;
+        let given = limit.placeholder.map(|number| &values[statement.args[number - 1]]);
+        match given {
+            Some(ParamValue::Integer(rows)) => u64::try_from(*rows).ok(),
+            Some(ParamValue::Null) | None => limit.rows,
+            Some(_) => None,
+        }
+    }
+
+    /// Checks that each of the key's columns is one of the result's.
+    ///
+    /// # Errors
+    /// One that is not.
+    pub fn check(&self, columns: &[Column]) -> Result<(), Error> {
+        let missing = |key: &&KeyColumn| !columns.iter().any(|column| column.name == key.name);
+        match self.columns.iter().find(missing) {
+            Some(key) => {
+                let message = format!("`key` names `{}`, which is no column of the result", key.name);
+                Err(Error::endpoint(message))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The parameters of an endpoint but for those that stand in the limit alone.
+fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<usize> {
+    let outside = |(index, other): (usize, &Statement)| {
+        let args = other.args.iter().enumerate();
+        let used = args.filter(|(arg, _)| match limit {
+            Some(limit) if index == statement => !limit.only.contains(&(arg + 1)),
+            _ => true,
+        });
+        used.map(|(_, &param)| param).collect::<Vec<_>>()
+    };
+    let outside: Vec<_> = endpoint.statements.iter().enumerate().flat_map(outside).collect();
+    (0..endpoint.params.len()).filter(|param| outside.contains(param)).collect()
+}
+
+/// A statement and what is put around it.
+struct Wrapped<'a> {
+    query: &'a source::Statement,
+    limit: Option<&'a Limit>,
+    columns: &'a [KeyColumn],
+    dialect: Dialect,
+}
+
+impl Wrapped<'_> {
+    fn statement(&self, rest: bool) -> source::Statement {
+        let (text, limit) = match self.limit {
+            Some(limit) => self.query.sql.split_at(limit.start),
+            None => (&*self.query.sql, ""),
+        };
+        let mut sql = String::from("select *");
+        for (number, column) in (1..).zip(self.columns) {
+            // As the database compares it, and of no type that the source would write otherwise.
+            let _ = match self.dialect {
+                Dialect::Postgres => write!(sql, ", {}::text as rowstream_key_{number}", column.quoted()),
+                Dialect::Sqlite => write!(sql, ", +{} as rowstream_key_{number}", column.quoted()),
+            };
+        }
+        // Line ends, because a comment may stand at the end of a text.
+        let _ = write!(sql, " from (\n{text}\n) as rowstream");
+        let mut types = self.query.types.clone();
+        if rest {
+            let first = types.len() + 1;
+            let _ = write!(sql, " where {}", self.behind(first));
+            types.extend(self.columns.iter().map(|_| ParamType::Text));
+        }
+        let order: Vec<_> = self.columns.iter().map(|c| c.quoted() + direction(c)).collect();
+        let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
+        source::Statement { sql: Arc::from(sql), types }
+    }
+
+    /// The condition for rows behind the one whose key is bound from the placeholder `first` on.
+    fn behind(&self, first: usize) -> String {
+        let terms: Vec<_> = (first..)
+            .zip(self.columns)
+            .map(|(number, column)| Term {
+                column: column.quoted(),
+                value: format!("{}{number}", self.dialect.sigil()),
+                beyond: if column.descending { '<' } else { '>' },
+            })
+            .collect();
+        let beyond = terms[0].beyond;
+        if terms.iter().all(|term| term.beyond == beyond) {
+            let columns: Vec<_> = terms.iter().map(|term| term.column.as_str()).collect();
+            let values: Vec<_> = terms.iter().map(|term| term.value.as_str()).collect();
+            return format!("({}) {beyond} ({})", columns.join(", "), values.join(", "));
+        }
+        // An index on the first column is of use only for a condition on it alone.
+        let Term { column, value, beyond } = &terms[0];
+        format!("{column} {beyond}= {value} and {}", mixed(&terms))
+    }
+}
+
+/// A column, the value that it is compared with, and how.
+struct Term {
+    column: String,
+    value: String,
+    beyond: char,
+}
+
+/// The condition for columns of different directions, which no comparison of rows expresses.
+fn mixed(terms: &[Term]) -> String {
+    let [Term { column, value, beyond }, rest @ ..] = terms else { return String::new() };
+    match rest {
+        [] => format!("{column} {beyond} {value}"),
+        _ => format!("({column} {beyond} {value} or {column} = {value} and {})", mixed(rest)),
+    }
+}
+
+fn direction(column: &KeyColumn) -> &'static str {
+    if column.descending { " desc" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(sql: &str, key: &[&str], dialect: Dialect) -> [String; 2] {
+        let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
+        let types = sql.names.iter().map(|_| ParamType::Text).collect();
+        let query = source::Statement { sql: Arc::from(sql.text), types };
+        let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
+        let limit = Limit::find(&query.sql, dialect);
+        let wrapped = Wrapped { query: &query, limit: limit.as_ref(), columns: &columns, dialect };
+        [false, true].map(|rest| {
+            let statement = wrapped.statement(rest);
+            assert_eq!(statement.types.len(), query.types.len() + if rest { key.len() } else { 0 });
+            statement.sql.replace('\n', " ")
+        })
+    }
+
+    #[test]
+    fn a_statement_is_continued_behind_its_key() {
+        let [ordered, rest] = wrapped(
+            "select a, b from t where a > :a limit :n -- all",
+            &["a", "b \"x\" asc"],
+            Dialect::Postgres,
+        );
+        let head = r#"select *, "a"::text as rowstream_key_1, "b ""x"""::text as rowstream_key_2 from ( select a, b from t where a > $1  ) as rowstream"#;
+        let tail = r#" order by "a", "b ""x""" limit $2 -- all"#;
+        assert_eq!(ordered, format!("{head}{tail}"));
+        assert_eq!(rest, format!(r#"{head} where ("a", "b ""x""") > ($3, $4){tail}"#));
+    }
+
+    #[test]
+    fn directions() {
+        let [ordered, rest] = wrapped("select 1", &["a DESC", "b", "c desc"], Dialect::Sqlite);
+        let order = r#" order by "a" desc, "b", "c" desc "#;
+        assert_eq!(
+            ordered,
+            format!(
+                r#"select *, +"a" as rowstream_key_1, +"b" as rowstream_key_2, +"c" as rowstream_key_3 from ( select 1 ) as rowstream{order}"#
+            )
+        );
+        let condition = r#""a" <= ?1 and ("a" < ?1 or "a" = ?1 and ("b" > ?2 or "b" = ?2 and "c" < ?3))"#;
+        assert!(rest.ends_with(&format!(" where {condition}{order}")), "{rest}");
+        let [_, rest] = wrapped("select 1", &["a desc", "b desc"], Dialect::Sqlite);
+        assert!(rest.contains(r#" where ("a", "b") < (?1, ?2) order by"#), "{rest}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The limit at the end of a statement, which is taken off where the statement is continued from behind a row.
+
+use super::Dialect;
+use super::lexer::{Kind, Lexer, Token};
+
+/// `limit …` at the end of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Where it begins, in bytes.
+    pub start: usize,
+    /// The placeholders that stand nowhere but in it, by their numbers.
+    pub only: Vec<usize>,
+    /// The placeholder that says how many rows; none where it is fixed, or an expression that is not understood.
+    pub placeholder: Option<usize>,
+    /// How many rows where the placeholder is not given or NULL; `None` is not known.
+    pub rows: Option<u64>,
+}
+
+impl Limit {
+    /// The limit of a statement with positional placeholders; `None` if it has none, or one that cannot be taken off, because there is
+    /// an offset, or because it is written in another way.
+    pub fn find(text: &str, dialect: Dialect) -> Option<Self> {
+        let tokens = significant(text, dialect)?;
+        let mut depth = 0_usize;
+        let mut at = None;
+        for (index, token) in tokens.iter().enumerate() {
+            let word = &text[token.start..token.end];
+            match word.to_ascii_lowercase().as_str() {
+                "(" => depth += 1,
+                ")" => depth = depth.saturating_sub(1),
+                "limit" if depth == 0 => at = Some(index),
+                "offset" | "fetch" | "for" if depth == 0 => return None,
+                // `limit 10, 20` has an offset, and a union begins anew.
+                "," | "union" | "except" | "intersect" if depth == 0 && at.is_some() => return None,
+                _ => {}
+            }
+        }
+        let (before, limit) = tokens.split_at(at?);
+        let placeholders = |tokens: &[Token]| -> Vec<_> {
+            tokens.iter().filter_map(|token| placeholder(text, token)).collect()
+        };
+        let outside = placeholders(before);
+        let mut only = placeholders(limit);
+        only.retain(|number| !outside.contains(number));
+        let (placeholder, rows) = rows(text, &limit[1..]);
+        Some(Self { start: limit[0].start, only, placeholder, rows })
+    }
+}
+
+/// The tokens that are more than blanks and comments.
+fn significant(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
+    let mut lexer = Lexer::new(text, dialect);
+    let mut tokens = Vec::new();
+    while let Some(token) = lexer.next().ok()? {
+        if !matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment) {
+            tokens.push(token);
+        }
+    }
+    Some(tokens)
+}
+
+/// The number of a placeholder.
+fn placeholder(text: &str, token: &Token) -> Option<usize> {
+    let number = text[token.start..token.end].strip_prefix(['$', '?'])?;
+    (token.kind == Kind::Placeholder).then(|| number.parse().ok()).flatten()
+}
+
+/// `:n`, `10` and `coalesce(:n, 10)`: the placeholder, and the number without it.
+fn rows(text: &str, tokens: &[Token]) -> (Option<usize>, Option<u64>) {
+    let words: Vec<_> = tokens.iter().map(|token| &text[token.start..token.end]).collect();
+    match (&words[..], tokens) {
+        ([one], [token]) => (placeholder(text, token), one.parse().ok()),
+        ([coalesce, "(", _, ",", rows, ")"], [_, _, token, ..])
+            if coalesce.eq_ignore_ascii_case("coalesce") =>
+        {
+            match placeholder(text, token) {
+                Some(number) => (Some(number), rows.parse().ok()),
+                None => (None, None),
+            }
+        }
+        _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_at_the_end() {
+        for (text, limit, only, placeholder, rows) in [
+            ("select 1 limit $2", "limit $2", &[2][..], Some(2), None),
+            ("select $1 from t LIMIT 10", "LIMIT 10", &[], None, Some(10)),
+            (
+                "select 1 limit coalesce($1, 500) -- x",
+                "limit coalesce($1, 500) -- x",
+                &[1],
+                Some(1),
+                Some(500),
+            ),
+            ("select $1 limit $1", "limit $1", &[], Some(1), None),
+            ("select 1 limit $1 + $2", "limit $1 + $2", &[1, 2], None, None),
+            ("select (select 1 limit 5) limit all", "limit all", &[], None, None),
+            ("(select 1 limit 2) union (select 2 limit 3) limit 4", "limit 4", &[], None, Some(4)),
+        ] {
+            let found = Limit::find(text, Dialect::Postgres).unwrap();
+            assert_eq!(&text[found.start..], limit);
+            assert_eq!((&found.only[..], found.placeholder, found.rows), (only, placeholder, rows), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_that_stay() {
+        for text in [
+            "select 1",
+            "select (select 1 limit 5)",
+            "with a as (select 1 limit 5) select * from a",
+            "select 1 limit 10 offset 20",
+            "select 1 offset 20 limit 10",
+            "select 1 limit 10, 20",
+            "select 1 fetch first 3 rows only",
+            "select 'limit 5' as \"limit\"",
+            "select 1 limit '",
+        ] {
+            assert_eq!(Limit::find(text, Dialect::Sqlite), None, "{text}");
+        }
+    }
+}

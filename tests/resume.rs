@@ -1,0 +1,500 @@
+//! Cursors: streams that are resumed behind any of their rows, pages that are followed, and what refuses to be.
+
+mod support;
+
+use std::path::Path;
+
+use http::{Request, StatusCode};
+use rowstream::config::Config;
+use serde_json::{Value, json};
+use support::{Client, Cut, Ended, Faults, Launch, Reply, Server, TcpProxy, TestDb, get};
+
+/// A server of one source with these endpoints.
+async fn server(url: &str, endpoints: &[(&str, &str)]) -> Server {
+    launch(url, endpoints).start().await
+}
+
+fn launch(url: &str, endpoints: &[(&str, &str)]) -> Launch {
+    let files = files(url, endpoints);
+    Launch::files(&files.iter().map(|(name, text)| (&name[..], &text[..])).collect::<Vec<_>>())
+}
+
+fn files(url: &str, endpoints: &[(&str, &str)]) -> Vec<(String, String)> {
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let endpoint = |(name, sql): &(&str, &str)| (format!("endpoints/{name}.sql"), (*sql).to_owned());
+    [("rowstream.toml".to_owned(), config)].into_iter().chain(endpoints.iter().map(endpoint)).collect()
+}
+
+/// A SQLite file in a folder of its own, filled by `sql`, and its URL.
+fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+    (folder, format!("sqlite:{}", file.display()))
+}
+
+/// A server-sent event: its id and its data.
+type Event = (Option<String>, Value);
+
+/// The events that came whole. What is behind the last empty line does not count, as in a browser.
+fn events(body: &[u8]) -> Vec<Event> {
+    let text = std::str::from_utf8(body).expect("events are UTF-8");
+    let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+    let field =
+        |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let event = |event: &str| {
+        let data = field(event, "data: ")?;
+        Some((field(event, "id: "), serde_json::from_str(&data).unwrap()))
+    };
+    whole.split("\n\n").filter_map(event).collect()
+}
+
+/// A whole answer in events.
+async fn all_events(url: &str) -> Vec<Event> {
+    let reply = get(url).await;
+    assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{:?}", reply.body);
+    assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+    events(&reply.body)
+}
+
+/// Each row is behind the one whose cursor asks for it, and is there once: from each row of a stream, the rest is what the whole has.
+async fn assert_resumable(server: &Server, path: &str, rows: usize) {
+    let whole = all_events(&server.url(&format!("{path}.sse"))).await;
+    assert_eq!(whole.len(), rows, "{path}");
+    for (at, (id, _)) in whole.iter().enumerate() {
+        let id = id.as_ref().expect("each event has its cursor");
+        let rest = all_events(&server.url(&format!("{path}.sse?_after={id}"))).await;
+        assert!(rest == whole[at + 1..], "{path} behind row {at}: {rest:?}");
+    }
+    let id = whole[rows / 2].0.as_ref().unwrap();
+    let rest: Vec<_> = whole[rows / 2 + 1..].iter().map(|(_, row)| row.clone()).collect();
+    let lines = get(&server.url(&format!("{path}.ndjson?_after={id}"))).await;
+    let lines: Vec<Value> = lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, rest, "{path}");
+    assert_eq!(
+        get(&server.url(&format!("{path}.json?_after={id}"))).await.json(),
+        Value::Array(rest),
+        "{path}"
+    );
+    let csv = get(&server.url(&format!("{path}.csv?_after={id}"))).await;
+    assert_eq!(csv.text().lines().count(), rows - rows / 2, "{path}: {}", csv.text());
+}
+
+/// Keys of many types, directions and equal values.
+const KEYS: [(&str, &str, &str); 9] = [
+    ("int", r#"["id"]"#, "id"),
+    ("down", r#"["id desc"]"#, "id desc"),
+    ("equal", r#"["part", "id"]"#, "part, id"),
+    ("equal_down", r#"["part desc", "id desc"]"#, "part desc, id desc"),
+    ("mixed", r#"["part", "at desc", "id"]"#, "part, at desc, id"),
+    ("text", r#"["name", "id"]"#, "name, id"),
+    ("exact", r#"["amount", "id desc"]"#, "amount, id desc"),
+    ("float", r#"["f", "id"]"#, "f, id"),
+    ("time", r#"["at", "id"]"#, "at, id"),
+];
+
+fn keyed(order: &[(&str, &str, &str)]) -> Vec<(String, String)> {
+    let file = |(name, key, order): &(&str, &str, &str)| {
+        ((*name).to_owned(), format!("/* key = {key} */ select * from t order by {order} -- and no more"))
+    };
+    order.iter().map(file).collect()
+}
+
+fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+    files.iter().map(|(name, text)| (&name[..], &text[..])).collect()
+}
+
+#[tokio::test]
+async fn every_row_of_postgres_can_be_resumed_from() {
+    let db = TestDb::new().await;
+    db.execute(
+        r#"create type mood as enum ('sad', 'ok', 'happy');
+           create table t as select i as id, i % 3 as part, chr(97 + i % 7) || repeat('é', i % 2) || '"' as name,
+             (i % 5)::numeric / 7 as amount, 'infinity'::float8 as "F", (i % 4)::float8 / 3 as f,
+             timestamptz '0044-03-15 BC' + (i % 6) * interval '1.000001 second' as at,
+             md5(i::text)::uuid as u, (array['sad', 'ok', 'happy'])[1 + i % 3]::mood as m, date '2024-01-01' + i % 2 as d,
+             decode(md5(i::text), 'hex') as b, array[i % 3, i] as a
+           from generate_series(1, 41) as i"#,
+    )
+    .await;
+    let mut order = KEYS.to_vec();
+    order.extend([
+        ("uuid", r#"["u"]"#, "u"),
+        ("enum", r#"["m desc", "id"]"#, "m desc, id"),
+        ("date", r#"["d", "u desc"]"#, "d, u desc"),
+        ("bytes", r#"["b"]"#, "b"),
+        ("array", r#"["a"]"#, "a"),
+        ("quoted", r#"["F", "id"]"#, "\"F\", id"),
+    ]);
+    let files = keyed(&order);
+    let server = server(&db.url(), &borrowed(&files)).await;
+    for (name, ..) in order {
+        assert_resumable(&server, &format!("/{name}"), 41).await;
+    }
+}
+
+#[tokio::test]
+async fn every_row_of_sqlite_can_be_resumed_from() {
+    let (_folder, url) = sqlite(
+        r#"create table t (id integer primary key, part integer, name text, amount decimal(10, 2), f real, at timestamp, d date, ok boolean);
+           with recursive n(i) as (select 1 union all select i + 1 from n where i < 41)
+           insert into t select i, i % 3, char(97 + i % 7, 233, 34), (i % 5) / 7.0, (i % 4) / 3.0,
+             datetime('2024-01-01', (i % 6) || ' seconds'), date('2024-01-01', (i % 2) || ' days'), i % 2 from n"#,
+    );
+    let mut order = KEYS.to_vec();
+    order.extend([
+        ("date", r#"["d desc", "id"]"#, "d desc, id"),
+        ("boolean", r#"["ok", "id desc"]"#, "ok, id desc"),
+    ]);
+    let files = keyed(&order);
+    let server = server(&url, &borrowed(&files)).await;
+    for (name, ..) in order {
+        assert_resumable(&server, &format!("/{name}"), 41).await;
+    }
+}
+
+/// The endpoint of the example, but for the size of the table.
+const EVENTS: &str = r#"/*
+body = { events = "$rows", next = "$next", count = "$count" }
+key  = ["eventNo"]
+[params]
+lastEventNo = { type = "integer", default = 0 }
+maxEvents   = { type = "integer", optional = true, min = 1 }
+*/
+select event_no as "eventNo", 'x' || event_no as status from payment_event
+where event_no > :lastEventNo order by event_no
+limit coalesce(:maxEvents, 9223372036854775807)"#;
+
+#[tokio::test]
+async fn pages_are_followed_by_their_links() {
+    let db = TestDb::new().await;
+    db.execute("create table payment_event as select i * 2 as event_no from generate_series(1, 95) as i")
+        .await;
+    let (_folder, url) = sqlite(
+        "create table payment_event (event_no integer);
+         with recursive n(i) as (select 2 union all select i + 2 from n where i < 190) insert into payment_event select i from n",
+    );
+    for url in [db.url(), url] {
+        let server = server(&url, &[("events", EVENTS)]).await;
+        let all = get(&server.url("/events?lastEventNo=10")).await.json();
+        assert_eq!(all["count"], 90);
+        let (mut rows, mut sizes) = (Vec::new(), Vec::new());
+        let mut path = Some("/events?lastEventNo=10&maxEvents=20".to_owned());
+        while let Some(asked) = path {
+            let reply = get(&server.url(&asked)).await;
+            let page = reply.json();
+            let events = page["events"].as_array().unwrap();
+            sizes.push(events.len());
+            rows.extend(events.iter().cloned());
+            path = reply.header("link").map(|link| {
+                let target =
+                    link.strip_suffix(">; rel=\"next\"").and_then(|link| link.strip_prefix('<')).unwrap();
+                assert!(target.contains("lastEventNo=10&maxEvents=20&_after="), "{target}");
+                assert!(target.ends_with(page["next"].as_str().unwrap()), "{target}");
+                target.to_owned()
+            });
+        }
+        assert_eq!((sizes, &rows), (vec![20, 20, 20, 20, 10], all["events"].as_array().unwrap()));
+
+        // The size of a page may change on the way; where no row comes, the cursor stays what it was.
+        let first = get(&server.url("/events?lastEventNo=10&maxEvents=7")).await.json();
+        let next = first["next"].as_str().unwrap();
+        let rest = get(&server.url(&format!("/events?lastEventNo=10&_after={next}"))).await;
+        assert_eq!((&rest.json()["count"], rest.header("link")), (&json!(83), None));
+        let end = rest.json()["next"].as_str().unwrap().to_owned();
+        let none = get(&server.url(&format!("/events?lastEventNo=10&_after={end}"))).await.json();
+        assert_eq!(none, json!({"events": [], "next": end, "count": 0}));
+        assert_eq!(get(&server.url("/events?lastEventNo=999")).await.json()["next"], Value::Null);
+
+        // Rows have come meanwhile.
+        let more = "insert into payment_event values (1000)";
+        match url.strip_prefix("sqlite:") {
+            Some(file) => rusqlite::Connection::open(file).unwrap().execute_batch(more).unwrap(),
+            None => db.execute(more).await,
+        }
+        let more = get(&server.url(&format!("/events?lastEventNo=10&_after={end}"))).await.json();
+        assert_eq!(more["events"], json!([{"eventNo": 1000, "status": "x1000"}]));
+        for format in ["ndjson", "csv"] {
+            let link = get(&server.url(&format!("/events.{format}?maxEvents=3"))).await;
+            let link = link.header("link").unwrap().to_owned();
+            assert!(link.starts_with(&format!("</events.{format}?maxEvents=3&_after=")), "{link}");
+        }
+    }
+}
+
+#[track_caller]
+fn assert_refused(reply: &Reply, code: &str, words: &str) {
+    let problem = reply.json();
+    assert_eq!((reply.status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!(code)), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+}
+
+#[tokio::test]
+async fn a_cursor_is_for_what_it_was_given_out() {
+    let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2), (3)");
+    let select =
+        "/* key = [\"id\"]\n[params]\nleast = \"integer\" */ select id from t where id >= :least order by id";
+    let endpoints = [
+        ("a", select),
+        ("b", select),
+        ("none", "select id from t"),
+        ("down", &select.replace("\"id\"]", "\"id desc\"]")),
+    ];
+    let server = server(&url, &endpoints).await;
+    let cursor = all_events(&server.url("/a.sse?least=1")).await[0].0.clone().unwrap();
+    let asked = async |path: &str| get(&server.url(&path.replace("CURSOR", &cursor))).await;
+    assert_eq!(asked("/a?least=1&_after=CURSOR").await.json(), json!([{"id": 2}, {"id": 3}]));
+    for path in [
+        "/a?least=2&_after=CURSOR",
+        "/b?least=1&_after=CURSOR",
+        "/down?least=1&_after=CURSOR",
+        "/a?least=1&_after=",
+        "/a?least=1&_after=CURSORx",
+        "/a?least=1&_after=x",
+    ] {
+        assert_refused(&asked(path).await, "invalid_cursor", "not one of this endpoint");
+    }
+    assert_refused(
+        &asked("/none?_after=CURSOR").await,
+        "invalid_parameter",
+        "`_after`: this endpoint has no `key`",
+    );
+    let twice = asked("/a?least=1&_after=CURSOR&_after=CURSOR").await;
+    assert_refused(&twice, "invalid_parameter", "more than once");
+}
+
+/// Replicas are given the same secret, or the same files.
+#[tokio::test]
+async fn a_cursor_holds_for_any_replica() {
+    let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2)");
+    let endpoint = ("endpoints/a.sql", "/* key = [\"id\"] */ select id from t order by id");
+    let replica = async |secret: &str| {
+        let config = format!("{secret}\n[source.db]\nurl = \"{url}\"");
+        Server::start(&[("rowstream.toml", &config), endpoint]).await
+    };
+    let (one, other) = (replica("").await, replica("").await);
+    let (secret, same) = (replica("cursor_secret = 's'").await, replica("cursor_secret = 's'").await);
+    for (from, to, status) in
+        [(&one, &other, 200), (&secret, &same, 200), (&one, &secret, 400), (&secret, &one, 400)]
+    {
+        let cursor = all_events(&from.url("/a.sse")).await[0].0.clone().unwrap();
+        assert_eq!(get(&to.url(&format!("/a?_after={cursor}"))).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn an_event_source_goes_on_and_is_told_when_there_is_no_more() {
+    let (_folder, url) = sqlite("create table t (id integer); insert into t values (1), (2), (3)");
+    let server = server(
+        &url,
+        &[("a", "/* key = [\"id\"] */ select id from t order by id"), ("none", "select id from t")],
+    )
+    .await;
+    let all = all_events(&server.url("/a.sse")).await;
+    let again = async |path: &str, last: &str| {
+        let request =
+            Request::get(server.url(path)).header("last-event-id", last).body(String::new()).unwrap();
+        Client::HTTP1.send(request).await
+    };
+    let [first, _, last] = [0, 1, 2].map(|at: usize| all[at].0.clone().unwrap());
+    assert_eq!(events(&again("/a.sse", &first).await.body), all[1..]);
+    // A browser repeats its URL.
+    assert_eq!(
+        events(&again(&format!("/a.sse?_after={first}"), &all[1].0.clone().unwrap()).await.body),
+        all[2..]
+    );
+    let ended = again("/a.sse", &last).await;
+    assert_eq!((ended.status, ended.ended, ended.body.len()), (StatusCode::NO_CONTENT, Ended::Complete, 0));
+    assert_refused(&again("/a.sse", "7").await, "invalid_cursor", "not one");
+    // What never had an id: the header is somebody else's.
+    assert_eq!(events(&again("/none.sse", "7").await.body).len(), 3);
+    assert_eq!(again("/a.sse", "").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn rows_without_a_key_are_refused() {
+    let db = TestDb::new().await;
+    db.execute("create table t as select nullif(i, 3) as id, i as n from generate_series(1, 5) as i").await;
+    let server = server(&db.url(), &[("a", "/* key = [\"id\"] */ select id, n from t order by id")]).await;
+    // A plain list asks for no cursors.
+    assert_eq!(get(&server.url("/a")).await.json().as_array().unwrap().len(), 5);
+    let reply = get(&server.url("/a.sse")).await;
+    assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in `id`"), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_are_faults() {
+    let (_folder, url) = sqlite("create table t (id integer, other integer)");
+    for (sql, fault) in [
+        ("/* key = [] */ select id from t", "1:10: `key` names no column"),
+        ("/* key = [\"id\", \"id desc\"] */ select id from t", "1:17: `key` names `id` twice"),
+        (
+            "/* key = [\"id\"]\nresult = \"one\" */ select id from t",
+            "1:10: `key` orders the rows of one list",
+        ),
+        (
+            "/* body = { a = \"$rows\", n = \"$next\" } */ select id from t",
+            "`$next` is a cursor, and this endpoint has none",
+        ),
+        (
+            "/* key = [\"id\"]\nbody = { n = \"$next\", a = \"$rows\" } */ select id from t",
+            "2:14: `$next` stands before the rows that it continues",
+        ),
+        (
+            "/* key = [\"id\"] */\n-- name: a :many\nselect id from t;\n-- name: b :many nested in a on id = id\nselect id from t",
+            "1:10: rows with others nested in them cannot be continued",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files(&url, &[("a", sql)]) {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let faults = Config::load(&folder.path().join("rowstream.toml")).unwrap_err().to_string();
+        assert!(faults.contains(fault), "{faults}");
+    }
+    let missing = files(&url, &[("a", "/* key = [\"nr\"] */ select id from t")]);
+    let folder = write(&missing);
+    let config = folder.path().join("rowstream.toml");
+    let checked = support::rowstream(&["check", config.to_str().unwrap()]).await;
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(
+        told.contains("1:10: statement `rows`: `key` names `nr`, which is no column of the result"),
+        "{told}"
+    );
+}
+
+fn write(files: &[(String, String)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// What the database plans for a statement that is continued: an index finds the row to go on with, and nothing is sorted.
+#[tokio::test]
+async fn the_index_finds_the_row_to_go_on_with() {
+    let rest = |url: &str, sql: &str| {
+        let folder = write(&files(url, &[("a", sql)]));
+        let config = Config::load(&folder.path().join("rowstream.toml")).unwrap();
+        config.endpoints[0].key.as_ref().unwrap().rest.sql.to_string()
+    };
+    let keys = [
+        (r#"["id"]"#, "id"),
+        (r#"["id desc"]"#, "id desc"),
+        (r#"["part", "id"]"#, "part, id"),
+        (r#"["part desc", "id"]"#, "part desc, id"),
+    ];
+    let sql = |key: &str, order: &str| {
+        format!(
+            "/* key = {key}\n[params]\nn = \"integer\" */ select id, part, pad as p from t where pad <> '' order by {order} limit :n"
+        )
+    };
+    let tables =
+        "create table t (id integer primary key, part integer, pad text); create index up on t (part, id);
+                  create index mixed on t (part desc, id);";
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "{tables} insert into t select i, i / 10, repeat('x', 50) from generate_series(1, 20000) as i; analyze t"
+    ))
+    .await;
+    let client = db.client().await;
+    client.batch_execute("set plan_cache_mode = force_generic_plan").await.unwrap();
+    for (index, (key, order)) in keys.iter().enumerate() {
+        let rest = rest(&db.url(), &sql(key, order));
+        let args = if order.contains("part") { "5, '100', '1005'" } else { "5, '100'" };
+        client.batch_execute(&format!("prepare p{index} as {rest}")).await.unwrap();
+        let plan = client.simple_query(&format!("explain execute p{index}({args})")).await.unwrap();
+        let plan: Vec<_> = plan
+            .iter()
+            .filter_map(|message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect();
+        let plan = plan.join("\n");
+        // Of mixed directions the planner may think that few rows are left, and that sorting them is less work.
+        let sorted = plan.contains("Sort") && !key.contains("desc\", ");
+        assert!(plan.contains("Index Cond") && !plan.contains("Seq Scan") && !sorted, "{key}\n{plan}");
+    }
+    let (folder, url) = sqlite(tables);
+    let connection = rusqlite::Connection::open(folder.path().join("test.db")).unwrap();
+    for (key, order) in keys {
+        let rest = rest(&url, &sql(key, order));
+        let mut explained = connection.prepare(&format!("explain query plan {rest}")).unwrap();
+        let lines = explained.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        let plan = lines.map(Result::unwrap).collect::<Vec<_>>().join("\n");
+        assert!(plan.contains("SEARCH t USING") && !plan.contains("TEMP B-TREE"), "{key}\n{plan}");
+    }
+}
+
+/// A proxy that cuts every connection after some bytes: what is resumed until it is done is the same as one read.
+#[tokio::test]
+async fn a_million_rows_through_a_connection_that_is_cut_again_and_again() {
+    const ROWS: i64 = 1_000_000;
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "create table payment_event as select i as event_no from generate_series(1, {ROWS}) as i;
+         alter table payment_event add primary key (event_no)"
+    ))
+    .await;
+    let server = launch(&db.url(), &[("events", EVENTS)]).release().start().await;
+    let (mut last, mut rows, mut cuts) = (String::new(), 0, 0);
+    loop {
+        // Between 1 and 9 MB, by where the last one stopped.
+        let cut = 1_000_000 + (rows as u64 * 7919) % 8_000_000;
+        let how = if cuts % 2 == 0 { Cut::Close } else { Cut::Reset };
+        let faults = Faults { cut: Some((cut, how)), ..Faults::default() };
+        let proxy = TcpProxy::to_client(server.address().parse().unwrap(), faults).await;
+        let url = format!("http://{}/events.sse", proxy.address());
+        let request = Request::get(url).header("last-event-id", &last).body(String::new()).unwrap();
+        let reply = Client::HTTP1.send(request).await;
+        if reply.status == StatusCode::NO_CONTENT {
+            break;
+        }
+        assert_eq!(reply.status, StatusCode::OK, "{:?}", reply.body);
+        for (id, row) in events(&reply.body) {
+            rows += 1;
+            assert_eq!(row, json!({"eventNo": rows, "status": format!("x{rows}")}));
+            last = id.unwrap();
+        }
+        cuts += u64::from(reply.ended != Ended::Complete);
+    }
+    assert_eq!(rows, ROWS);
+    assert!(cuts > 10, "{cuts}");
+}
+
+#[tokio::test]
+async fn a_quiet_stream_says_that_it_is_still_there() {
+    let db = TestDb::new().await;
+    let slow = "/* heartbeat = \"50ms\" */ select i, pg_sleep(case i when 2 then 1 else 0 end)::text as s from generate_series(1, 2) as i";
+    let config = format!("[source.db]\nurl = \"{}\"\nfetch_rows = 1", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/a.sql", slow)]).await;
+    let reply = get(&server.url("/a.sse")).await;
+    let text = reply.text();
+    let beats = text.matches(":\n\n").count();
+    assert!(beats >= 3, "{text:?}");
+    assert_eq!(text.replace(":\n\n", ""), "data: {\"i\":1,\"s\":\"\"}\n\ndata: {\"i\":2,\"s\":\"\"}\n\n");
+    let lines = get(&server.url("/a.ndjson")).await;
+    assert_eq!(lines.text(), "{\"i\":1,\"s\":\"\"}\n{\"i\":2,\"s\":\"\"}\n");
+}
+
+#[tokio::test]
+async fn events_hold_one_line_of_data() {
+    let (_folder, url) = sqlite("create table t (j json, s text)");
+    let file = Path::new(url.strip_prefix("sqlite:").unwrap());
+    let connection = rusqlite::Connection::open(file).unwrap();
+    connection
+        .execute("insert into t values (?1, ?2)", ["{\"a\":\r\n[1,\n2]}", "x\n\ndata: y\r\u{2028}"])
+        .unwrap();
+    let server = server(&url, &[("a", "select j, s from t")]).await;
+    let reply = get(&server.url("/a.sse")).await;
+    assert_eq!(reply.text().trim_end().lines().count(), 1, "{}", reply.text());
+    assert_eq!(events(&reply.body)[0].1, json!({"j": {"a": [1, 2]}, "s": "x\n\ndata: y\r\u{2028}"}));
+    assert_eq!(get(&server.url("/a.sse?_numbers=string")).await.status, StatusCode::OK);
+}
