@@ -103,6 +103,13 @@ pub struct Reading {
     pub after: Option<String>,
 }
 
+/// All rows, in a format and with these options.
+impl From<(Format, ValueOptions)> for Reading {
+    fn from((format, options): (Format, ValueOptions)) -> Self {
+        Self { format, options, after: None }
+    }
+}
+
 /// What the timer of a stream waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Armed {
@@ -152,8 +159,7 @@ impl RowStream {
         format: Format,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        let reading = Reading { format, options: endpoint.options, after: None };
-        Self::open_with(endpoint, source, reading, values).await
+        Self::open_with(endpoint, source, (format, endpoint.options), values).await
     }
 
     /// [`RowStream::open`] for more than the endpoint's own.
@@ -163,9 +169,10 @@ impl RowStream {
     pub async fn open_with(
         endpoint: &Endpoint,
         source: &Source,
-        reading: Reading,
+        reading: impl Into<Reading>,
         mut values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
+        let reading = reading.into();
         let written = (reading.format, reading.options);
         let tail = Tail::read(endpoint, &reading, &mut values)?;
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];

@@ -217,6 +217,50 @@ async fn broke_off(browser: &Browser, address: &str, at_least: u64) {
     assert_eq!(seen.shown.last(), Some(&seen.rows), "the last row that came is seen");
 }
 
+/// What a page needs to read a list: nothing of it knows of cursors.
+const EVENT_SOURCE: &str = "
+    window.seen = { ids: [], opened: 0, closed: false };
+    const source = new EventSource('/rows.sse');
+    source.onopen = () => { seen.opened += 1; };
+    source.onmessage = (event) => { seen.ids.push(JSON.parse(event.data).id); };
+    source.onerror = () => { seen.closed = source.readyState === EventSource.CLOSED; };";
+
+#[tokio::test]
+async fn an_event_source_goes_on_behind_its_last_row_and_stops_at_the_end() {
+    let rows = "/* key = [\"id\"] */ with recursive n(id) as (select 1 union all select id + 1 from n where id < 3000)
+                select id, 'a text that takes its room on the wire' as text from n order by id";
+    let config = "[source.db]\nurl = \"sqlite:test.db\"\ncreate = [\"nothing.sql\"]";
+    let files =
+        [("rowstream.toml", config), ("endpoints/rows.sql", rows), ("nothing.sql", "create table t (a)")];
+    let (server, browser) = tokio::join!(Server::start(&files), Browser::start());
+    let faults = Faults { cut: Some((200_000, Cut::Close)), ..Faults::default() };
+    let proxy = TcpProxy::to_client(address(&server), faults).await;
+    browser.open(&format!("http://{}/_rowstream/live", proxy.address())).await;
+    browser.run(EVENT_SOURCE).await;
+    let deadline = Instant::now() + PATIENCE;
+    let seen = loop {
+        let seen = browser.run("return seen;").await;
+        if seen["closed"] == true {
+            break seen;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{} events, opened {} times",
+            seen["ids"].as_array().map_or(0, Vec::len),
+            seen["opened"]
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let ids: Vec<u64> = seen["ids"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
+    assert!(
+        ids == (1..=3000).collect::<Vec<_>>(),
+        "{} events, of which the last is {:?}",
+        ids.len(),
+        ids.last()
+    );
+    assert!(seen["opened"].as_u64() >= Some(2), "{}", seen["opened"]);
+}
+
 /// A server whose body ends well, in the middle of the document.
 async fn half_an_answer() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");

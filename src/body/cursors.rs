@@ -122,7 +122,7 @@ impl Gathering<'_> {
         self.key.push(if index == 0 { b'[' } else { b',' });
         match value {
             Value::Text(_) | Value::Int(_) | Value::Int4(_) | Value::Number(_) => {
-                write_value(value, self.key)
+                write_value(value, self.key);
             }
             Value::Float(float) if float.is_finite() => write_value(value, self.key),
             Value::Null => self.misfit = Some((index, Misfit::Null)),

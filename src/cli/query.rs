@@ -13,7 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 use super::{Failure, block_on};
-use crate::body::{Reading, RowStream};
+use crate::body::RowStream;
 use crate::config::Config;
 use crate::params;
 use crate::source::Source;
@@ -111,9 +111,8 @@ async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result
         Some(&query_string(&args.param)),
         &http::HeaderMap::new(),
     )?;
-    let options = bound.options.over(args.options.options());
-    let reading = Reading { format: args.format, options, after: None };
-    let mut stream = RowStream::open_with(endpoint, &source, reading, bound.values).await?;
+    let written = (args.format, bound.options.over(args.options.options()));
+    let mut stream = RowStream::open_with(endpoint, &source, written, bound.values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
