@@ -16,6 +16,7 @@
 
 mod key;
 mod nest;
+mod refcursor;
 
 use std::future::Future;
 use std::mem;
@@ -102,11 +103,14 @@ struct Rows {
     args: Vec<usize>,
     cardinality: Cardinality,
     required: bool,
+    /// The column that names the cursor whose rows they are, if they are one's.
+    refcursor: Option<usize>,
     encoder: Encoder,
 }
 
 impl RowStream {
-    /// Takes a connection and prepares the statements that `format` needs; the first one runs when the first chunk is polled.
+    /// Takes a connection, prepares the statements that `format` needs, and calls those that open refcursors; all others run when
+    /// chunks are polled.
     ///
     /// # Errors
     /// The pool's, the database's, or a statement that does not fit its place in the body.
@@ -150,6 +154,7 @@ impl RowStream {
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
             });
         }
+        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
         clock.enter();
         clock.leave(Phase::Database);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
@@ -370,7 +375,10 @@ impl Rows {
         let index = statement;
         let statement = &endpoint.statements[statement];
         let columns = session.prepare(&statement.query).await?;
-        statement.check_columns(&columns)?;
+        let refcursor = statement.refcursor(&columns, session.refcursors(before))?;
+        if refcursor.is_none() {
+            statement.check_columns(&columns)?;
+        }
         Ok(Self {
             index: before,
             statement: index,
@@ -378,6 +386,7 @@ impl Rows {
             args: statement.args.clone(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
+            refcursor,
             encoder: encoder(endpoint, written, statement.cardinality, &columns),
         })
     }
