@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Rows of many types, the query of `rows(n)`, and what opens cursors on it.
 const ROWS: &str = r#"
 create type pair as (a int, "b c" text);
-create view all_rows as
+create table all_rows as
     select i as n, i::int2 % 100 as small, i::bigint * 4000000000 as large, (i * 1.25)::numeric(12, 2) as price, i / 7.0::float8 as ratio,
         i % 2 = 0 as even, case when i % 3 > 0 then repeat('é"\', i % 5) end as words, timestamptz '2024-01-01' + i * interval '1 hour' as at,
         date '2024-01-01' + i as day, decode(to_hex(i + 4096), 'hex') as bytes, array[i, null] as list, row(i, 'x')::pair as pair,
@@ -156,7 +156,7 @@ async fn rows_of_a_refcursor_are_those_of_its_query() {
 async fn a_cursor_may_have_other_columns_at_each_call() {
     let db = TestDb::new().await;
     db.execute(
-        "create function any(kind int) returns refcursor language plpgsql as $$
+        "create function any_rows(kind int) returns refcursor language plpgsql as $$
            declare c refcursor; begin
              if kind = 1 then open c for select 1 as n;
              elsif kind = 2 then open c for select 'a' as t, 1.50 as n, null::bool as b;
@@ -168,7 +168,7 @@ async fn a_cursor_may_have_other_columns_at_each_call() {
              open c for select generate_series(1, 5) as n; fetch c into r; fetch c into r; return c; end $$",
     )
     .await;
-    let any = "/*\n[params]\nkind = \"integer\"\n*/ select any(:kind)";
+    let any = "/*\n[params]\nkind = \"integer\"\n*/ select any_rows(:kind)";
     let server = server(&db, "", &[("any", any), ("positioned", "select positioned()")]).await;
     for _ in 0..3 {
         for (kind, rows) in [
@@ -227,14 +227,14 @@ async fn a_table_of_a_function_in_sql_streams() {
 const SEVERAL: &str = r#"
 create table item (id int primary key, name text);
 insert into item select i, 'item ' || i from generate_series(1, 100) i;
-create function open_items(least int, out items refcursor, out total refcursor, out first refcursor) language plpgsql stable as $$
+create function open_items(lowest int, out items refcursor, out total refcursor, out first refcursor) language plpgsql stable as $$
     begin
-        open items for select * from item where id >= least order by id;
-        open total for select count(*) from item where id >= least;
-        open first for select id from item where id >= least order by id limit 1;
+        open items for select * from item where id >= lowest order by id;
+        open total for select count(*) from item where id >= lowest;
+        open first for select id from item where id >= lowest order by id limit 1;
     end $$;
-create procedure call_items(least int, inout items refcursor, inout total refcursor, inout first refcursor) language plpgsql as $$
-    begin select * into items, total, first from open_items(least); end $$;
+create procedure call_items(lowest int, inout items refcursor, inout total refcursor, inout first refcursor) language plpgsql as $$
+    begin select * into items, total, first from open_items(lowest); end $$;
 "#;
 
 const READERS: &str = ";\n-- name: items :many from opened\n-- name: total :value from opened\n\n-- name: first :one from opened\n";
@@ -243,11 +243,12 @@ const READERS: &str = ";\n-- name: items :many from opened\n-- name: total :valu
 async fn several_refcursors_have_their_places() {
     let db = TestDb::new().await;
     db.execute(SEVERAL).await;
-    let head = "/*\nbody = { total = \"$total\", page = { items = \"$items\", count = \"$count\" }, first = \"$first\", plain = \"$plain\" }
-        [params]\nleast = \"integer\"\n*/\n-- name: opened :refcursors\n";
-    let plain = "-- name: plain :many\nselect id from item where id > :least + 1 order by id limit 2";
-    let function = format!("{head}select * from open_items(:least){READERS}{plain}");
-    let procedure = format!("{head}call call_items(:least, null, null, null){READERS}{plain}");
+    let head = "/*\nbody = { total = \"$total\", page = { items = \"$items\", count = \"$count(items)\" }, first = \"$first\", plain = \"$plain\" }
+        [params]\nlowest = \"integer\"\n*/\n-- name: opened :refcursors\n";
+    let plain = "-- name: plain :many\nselect id from item where id > :lowest + 1 order by id limit 2;
+        -- name: same :many nested in plain on id = id\nselect id from item where id > :lowest + 1 order by id limit 2";
+    let function = format!("{head}select * from open_items(:lowest){READERS}{plain}");
+    let procedure = format!("{head}call call_items(:lowest, null, null, null){READERS}{plain}");
     let only = "/*\nformats = [\"json\", \"ndjson\", \"csv\"]\n*/\n-- name: o :refcursors
         select items, total from open_items(99);\n-- name: items :many from o\n-- name: total :value from o\n";
     let only = only.replace("formats", "body = { items = \"$items\", n = \"$total\" }\nformats");
@@ -260,18 +261,18 @@ async fn several_refcursors_have_their_places() {
         let endpoints =
             [("function", &function[..]), ("procedure", &procedure), ("only", &only), ("twice", twice)];
         let server = server(&db, settings, &endpoints).await;
-        for least in [1, 50, 100, 101] {
+        for lowest in [1, 50, 100, 101] {
             let rows = |from: i32| (from..=100).map(|id| json!({"id": id, "name": format!("item {id}")}));
             let expected = json!({
-                "total": 101 - least,
-                "page": { "items": rows(least).collect::<Vec<_>>(), "count": 101 - least },
-                "first": (least..=100).next().map(|id| json!({ "id": id })),
-                "plain": (least + 2..=100).take(2).map(|id| json!({ "id": id })).collect::<Vec<_>>(),
+                "total": 101 - lowest,
+                "page": { "items": rows(lowest).collect::<Vec<_>>(), "count": 101 - lowest },
+                "first": (lowest..=100).next().map(|id| json!({ "id": id })),
+                "plain": (lowest + 2..=100).take(2).map(|id| json!({ "id": id, "same": [{ "id": id }] })).collect::<Vec<_>>(),
             });
             for endpoint in ["function", "procedure"] {
-                let reply = get(&server.url(&format!("/{endpoint}?least={least}"))).await;
+                let reply = get(&server.url(&format!("/{endpoint}?lowest={lowest}"))).await;
                 whole(&reply);
-                assert_eq!(reply.json(), expected, "{endpoint} from {least} with {settings:?}");
+                assert_eq!(reply.json(), expected, "{endpoint} from {lowest} with {settings:?}");
             }
         }
         let rows = "{\"id\":99,\"name\":\"item 99\"}\n{\"id\":100,\"name\":\"item 100\"}\n";
@@ -389,7 +390,7 @@ async fn refcursors_that_do_not_suit_are_faults() {
     // That a cursor is opened in vain is a fault of the file, and no reason not to answer.
     let (well, _, said) = check(&db, &[("unread", &unread)]).await;
     assert!(!well && said.contains("nothing reads the refcursor `total` of `opened`"), "{said}");
-    assert!(said.contains("endpoints/unread.sql:5:") && said.ends_with("1 fault\n"), "{said}");
+    assert!(said.contains("endpoints/unread.sql:4:") && said.ends_with("1 fault\n"), "{said}");
     let server = server(&db, "", &[("unread", &unread)]).await;
     assert!(whole(&get(&server.url("/unread")).await).starts_with(r#"[[{"id":1,"#));
     // What the database refuses is told once, however many read of it.

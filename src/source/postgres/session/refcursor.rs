@@ -38,7 +38,8 @@ use crate::source::Snapshot;
 
 /// Rows of the first step, unless the source says: the first row does not wait for many others.
 const FIRST_STEP: i32 = 32;
-/// Rows of a step at most, unless the source says: a round trip is then a small part of its time.
+/// Rows of a step at most, unless the source says. Measured: from some 500 rows on, a step more or less costs the server nothing; and a
+/// round trip is then a small part of its time.
 const LONGEST_STEP: i32 = 1024;
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
