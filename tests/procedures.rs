@@ -6,6 +6,7 @@
 mod support;
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,13 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use http::StatusCode;
+use rowstream::Error;
 use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
 use rowstream_encode::Format;
 use serde_json::json;
-use support::{Client, Ended, Reply, Server, TestDb, get, rowstream};
+use support::{Client, Cut, Ended, Faults, Pieces, Reply, Server, TcpProxy, TestDb, get, pg_port, rowstream};
 
 /// More than the server's and the clients' patience with anything that has to happen soon.
 const SOON: Duration = Duration::from_secs(10);
@@ -438,8 +440,8 @@ async fn what_fails_before_the_first_row_has_its_status() {
         ("select nothing()", 500, &["the refcursor of statement `rows` is NULL", "hint"]),
         ("select unknown()", 500, &["no cursor `gone` is open", "34000", "hint"]),
         ("select unnamed()", 500, &["no cursor `` is open", "hint"]),
-        ("select closed()", 500, &["is open, which a refcursor names", "34000"]),
-        ("select caught()", 500, &["is open, which a refcursor names", "34000"]),
+        ("select closed()", 500, &["is open, and a refcursor names it", "34000"]),
+        ("select caught()", 500, &["is open, and a refcursor names it", "34000"]),
         ("select many(0)", 500, &["statement `rows` opens no cursor", "hint"]),
         ("select many(2)", 500, &["must yield one row of refcursors, and yields more", ":refcursors"]),
         ("select * from many(1000)", 500, &["must yield one row of refcursors, and yields more"]),
@@ -602,42 +604,101 @@ async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     .await
 }
 
+/// A source of one connection, an endpoint of several refcursors, and one of one row.
+struct Asked {
+    source: Source,
+    config: Config,
+}
+
+impl Asked {
+    fn new(url: &str, fetch_rows: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (toml, endpoints) = (folder.path().join("rowstream.toml"), folder.path().join("endpoints"));
+        std::fs::create_dir(&endpoints).unwrap();
+        let settings = format!("pool = {{ max = 1 }}\nfetch_rows = {fetch_rows}\n");
+        std::fs::write(&toml, format!("[source.db]\nurl = \"{url}\"\n{settings}")).unwrap();
+        let opened = "-- name: opened :refcursors\nselect * from open_items(1)";
+        let sql = format!("/*\nbody = [\"$items\", \"$total\", \"$first\"]\n*/\n{opened}{READERS}");
+        std::fs::write(endpoints.join("t.sql"), sql).unwrap();
+        std::fs::write(endpoints.join("u.sql"), "select 1 as n").unwrap();
+        let config = Config::load(&toml).unwrap();
+        Self { source: Source::open(&config.sources[0]).unwrap(), config }
+    }
+
+    async fn several(&self) -> Result<String, Error> {
+        self.body(0).await
+    }
+
+    async fn one(&self) -> Result<String, Error> {
+        self.body(1).await
+    }
+
+    async fn body(&self, endpoint: usize) -> Result<String, Error> {
+        let endpoint = &self.config.endpoints[endpoint];
+        let mut stream = RowStream::open(endpoint, &self.source, Format::Json, Vec::new()).await?;
+        let mut out = Vec::new();
+        while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+            out.extend_from_slice(&chunk?);
+        }
+        Ok(String::from_utf8(out).unwrap())
+    }
+}
+
 #[tokio::test]
 async fn a_response_of_refcursors_may_be_dropped_at_every_poll() {
     let db = TestDb::new().await;
     db.execute(SEVERAL).await;
-    let folder = tempfile::tempdir().unwrap();
-    let (toml, endpoints) = (folder.path().join("rowstream.toml"), folder.path().join("endpoints"));
-    std::fs::create_dir(&endpoints).unwrap();
-    std::fs::write(&toml, config(&db, "fetch_rows = 20")).unwrap();
-    let sql = format!(
-        "/*\nbody = [\"$items\", \"$total\", \"$first\"]\n*/\n-- name: opened :refcursors\nselect * from open_items(1){READERS}"
-    );
-    std::fs::write(endpoints.join("t.sql"), sql).unwrap();
-    std::fs::write(endpoints.join("u.sql"), "select 1 as n").unwrap();
-    let config = Config::load(&toml).unwrap();
-    let source = Source::open(&config.sources[0]).unwrap();
-    let body = |endpoint: usize| {
-        let (endpoint, source) = (&config.endpoints[endpoint], &source);
-        async move {
-            let mut stream = RowStream::open(endpoint, source, Format::Json, Vec::new()).await.unwrap();
-            let mut out = Vec::new();
-            while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
-                out.extend_from_slice(&chunk.unwrap());
-            }
-            String::from_utf8(out).unwrap()
-        }
-    };
-    let expected = body(0).await;
+    let asked = Asked::new(&db.url(), 20);
+    let expected = asked.several().await.unwrap();
     assert!(expected.starts_with(r#"[[{"id":1,"#) && expected.ends_with(r#"],100,{"id":1}]"#), "{expected}");
     for polls in 0.. {
-        let done = polled(body(0), polls).await;
-        let other = tokio::time::timeout(SOON, body(1)).await;
-        assert_eq!(other.expect("the connection is free again"), r#"[{"n":1}]"#, "after {polls} polls");
+        let done = polled(asked.several(), polls).await;
+        let other = tokio::time::timeout(SOON, asked.one()).await;
+        assert_eq!(
+            other.expect("the connection is soon free").unwrap(),
+            r#"[{"n":1}]"#,
+            "after {polls} polls"
+        );
         if let Some(done) = done {
-            assert_eq!(done, expected);
+            assert_eq!(done.unwrap(), expected);
             assert!(polls > 8, "{polls} polls are no test");
             return;
+        }
+    }
+}
+
+async fn proxied(db: &TestDb, faults: Faults) -> (TcpProxy, String) {
+    let proxy = TcpProxy::to_client(SocketAddr::from(([127, 0, 0, 1], pg_port())), faults).await;
+    let url = format!("postgres://postgres@{}/{}?sslmode=disable", proxy.address(), db.name());
+    (proxy, url)
+}
+
+#[tokio::test]
+async fn refcursors_in_fragments_of_any_size_are_the_same() {
+    let db = TestDb::new().await;
+    db.execute(SEVERAL).await;
+    let whole = Asked::new(&db.url(), 0).several().await.unwrap();
+    for bytes in 1..=24 {
+        let pieces = Some(Pieces { bytes, pause: Duration::ZERO });
+        let (_proxy, url) = proxied(&db, Faults { pieces, ..Faults::default() }).await;
+        let body = Asked::new(&url, (bytes % 3) as u32 * 7).several().await;
+        assert_eq!(body.unwrap(), whole, "in pieces of {bytes} bytes");
+    }
+}
+
+#[tokio::test]
+async fn refcursors_on_a_connection_that_is_cut_are_an_error() {
+    let db = TestDb::new().await;
+    db.execute(SEVERAL).await;
+    let (proxy, url) = proxied(&db, Faults::default()).await;
+    Asked::new(&url, 0).several().await.unwrap();
+    let bytes = proxy.bytes_to_client();
+    for at in (0..bytes).step_by(23).chain(bytes - 40..bytes) {
+        let how = if at % 2 == 0 { Cut::Close } else { Cut::Reset };
+        let (_proxy, url) = proxied(&db, Faults { cut: Some((at, how)), ..Faults::default() }).await;
+        match tokio::time::timeout(SOON, Asked::new(&url, 0).several()).await.expect("no hang") {
+            Err(error) => assert_eq!(error.code(), "source_unavailable", "cut at {at}: {error:?}"),
+            Ok(body) => panic!("cut at {at} of {bytes}, and still {body}"),
         }
     }
 }

@@ -207,7 +207,7 @@ impl Refcursor {
 
 #[cold]
 fn no_cursor(name: &str) -> Error {
-    let message = format!("no cursor {} is open, which a refcursor names", crate::fault::shown(name));
+    let message = format!("no cursor {} is open, and a refcursor names it", crate::fault::shown(name));
     Error::endpoint(message).hint("the function has to open it, and to leave it open: it must not close it, nor catch an error behind it")
 }
 
