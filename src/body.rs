@@ -17,6 +17,7 @@
 mod cursors;
 mod key;
 mod nest;
+mod refcursor;
 
 use std::future::Future;
 use std::mem;
@@ -144,12 +145,15 @@ struct Rows {
     args: Vec<usize>,
     cardinality: Cardinality,
     required: bool,
+    /// The column that names the cursor whose rows they are, if they are one's.
+    refcursor: Option<usize>,
     encoder: Encoder,
     cursors: Option<Box<Cursors>>,
 }
 
 impl RowStream {
-    /// Takes a connection and prepares the statements that `format` needs; the first one runs when the first chunk is polled.
+    /// Takes a connection, prepares the statements that `format` needs, and calls those that open refcursors; all others run when
+    /// chunks are polled.
     ///
     /// # Errors
     /// The pool's, the database's, or a statement that does not fit its place in the body.
@@ -199,6 +203,7 @@ impl RowStream {
                 Piece::Next => Step::Next,
             });
         }
+        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
         clock.enter();
         clock.leave(Phase::Database);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
@@ -450,7 +455,9 @@ impl Rows {
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements[index];
         let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let refcursors = session.refcursors(before);
         let (cursors, columns) = match tail {
+            Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
             Some(tail) => {
                 let ids = written.0 == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &told, ids)?;
@@ -458,7 +465,10 @@ impl Rows {
             }
             None => (None, &*told),
         };
-        statement.check_columns(columns)?;
+        let refcursor = statement.refcursor(columns, refcursors)?;
+        if refcursor.is_none() {
+            statement.check_columns(columns)?;
+        }
         let behind = tail.map_or(0..0, |tail| tail.behind.clone());
         Ok(Self {
             index: before,
@@ -467,6 +477,7 @@ impl Rows {
             args: statement.args.iter().copied().chain(behind).collect(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
+            refcursor,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
         })

@@ -9,6 +9,7 @@ mod nesting;
 mod params;
 mod path;
 pub(crate) mod read;
+mod refcursor;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -112,6 +113,9 @@ pub struct Statement {
     pub args: Vec<usize>,
     /// In whose rows its own stand, if in any.
     pub nested: Option<Nested>,
+    /// The name of the statement, whose text is then its own too, that opens the refcursor which it reads; `None`: it reads none of
+    /// another's.
+    pub opener: Option<String>,
     /// Where its text stands in the file.
     pub origin: Origin,
 }

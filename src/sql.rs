@@ -12,6 +12,11 @@ use std::ops::Range;
 use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::Limit;
 
+/// In place of how many rows it answers with: a statement whose row holds refcursors that others read.
+const REFCURSORS: &str = ":refcursors";
+/// Before the name of such a statement: whose refcursor is read.
+const FROM: &str = "from";
+
 /// How many rows a statement answers with, and so what stands in the body for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cardinality {
@@ -173,6 +178,17 @@ pub struct Nesting {
     pub on: Vec<(String, String)>,
 }
 
+/// What a statement has to do with the refcursors of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refcursors {
+    /// Nothing.
+    None,
+    /// `:refcursors`: the columns of its only row are refcursors, which other statements read.
+    Opens,
+    /// `from OPENER`: its rows are those of a refcursor of that statement, and it has no text of its own.
+    From(String),
+}
+
 /// One statement of a text that holds several, or the only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
@@ -180,6 +196,8 @@ pub struct Section {
     pub name: Option<(String, Cardinality)>,
     /// In whose rows its own stand, if in any.
     pub nesting: Option<Nesting>,
+    /// Whether it opens refcursors, or reads one.
+    pub refcursors: Refcursors,
     /// Where its `-- name:` line begins, or its text when it has none, in bytes.
     pub offset: usize,
     /// Its text, without the `-- name:` line, in bytes of the whole.
@@ -191,25 +209,32 @@ impl Section {
     pub fn name_text(&self) -> Option<&str> {
         self.name.as_ref().map(|(name, _)| name.as_str())
     }
+
+    /// The name of the section whose refcursor it reads.
+    pub fn opener(&self) -> Option<&str> {
+        match &self.refcursors {
+            Refcursors::From(opener) => Some(opener),
+            Refcursors::None | Refcursors::Opens => None,
+        }
+    }
 }
 
-/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …]`. Text before the first of them is a section of its own if
-/// there is anything but blanks and comments in it, or if there are no such lines.
+/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …|from …]` and `-- name: NAME :refcursors`. Text before the first
+/// of them is a section of its own if there is anything but blanks and comments in it, or if there are no such lines.
 ///
 /// # Errors
 /// A line `-- name:` that cannot be read, or a quote or comment that does not end.
 pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     let mut sections = Vec::new();
-    let mut current = Section { name: None, nesting: None, offset: 0, range: 0..text.len() };
+    let mut current =
+        Section { name: None, nesting: None, refcursors: Refcursors::None, offset: 0, range: 0..text.len() };
     let mut empty = true;
     while let Some(token) = lexer.next()? {
         if token.kind == Kind::LineComment
             && begins_line(text, token.start)
-            && let Some((name, nesting)) = marker(text, &token)?
+            && let Some(next) = marker(text, &token)?
         {
-            let range = token.end..text.len();
-            let next = Section { name: Some(name), nesting, offset: token.start, range };
             current.range.end = token.start;
             let done = std::mem::replace(&mut current, next);
             if done.name.is_some() || !empty {
@@ -222,16 +247,27 @@ pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> 
     Ok(sections)
 }
 
+/// Whether there is no statement in a text: nothing but blanks and comments.
+///
+/// # Errors
+/// A quote or comment that does not end.
+pub(crate) fn is_blank(text: &str, dialect: Dialect) -> Result<bool, SqlError> {
+    let mut lexer = Lexer::new(text, dialect);
+    while let Some(token) = lexer.next()? {
+        if !matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn begins_line(text: &str, offset: usize) -> bool {
     let line_start = text[..offset].rfind('\n').map_or(0, |end| end + 1);
     text[line_start..offset].bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
-/// A statement's name, how many rows it answers with, and in whose rows these stand.
-type Marker = ((String, Cardinality), Option<Nesting>);
-
-/// What a comment `-- name: NAME :many` says; `None` when it is another comment.
-fn marker(text: &str, token: &Token) -> Result<Option<Marker>, SqlError> {
+/// The section that a comment `-- name: NAME :many` begins; `None` when it is another comment.
+fn marker(text: &str, token: &Token) -> Result<Option<Section>, SqlError> {
     let comment = text[token.start..token.end].trim_start_matches('-').trim_start();
     let Some(rest) = comment.strip_prefix("name:") else { return Ok(None) };
     let (name, rest) = split_word(rest);
@@ -241,15 +277,26 @@ fn marker(text: &str, token: &Token) -> Result<Option<Marker>, SqlError> {
             "write `-- name: NAME :many`, `:one` or `:value`, NAME of ASCII letters, digits and underscores";
         unreadable(token.start, hint)
     })?;
-    let nesting = match rest.trim() {
-        "" => None,
-        rest => Some(nesting(rest).ok_or_else(|| {
-            let hint = "write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of \
-                        PARENT, and further pairs behind `and`";
-            unreadable(token.start, hint)
-        })?),
+    let (nesting, refcursors) = match (word, rest.trim()) {
+        (REFCURSORS, "") => (None, Refcursors::Opens),
+        (_, "") => (None, Refcursors::None),
+        (word, rest) => clause(word, rest).map_err(|hint| unreadable(token.start, hint))?,
     };
-    Ok(Some(((name.to_owned(), cardinality), nesting)))
+    let (name, range) = (Some((name.to_owned(), cardinality)), token.end..text.len());
+    Ok(Some(Section { name, nesting, refcursors, offset: token.start, range }))
+}
+
+/// What is said behind a statement's name and `word`; an error tells what could be.
+fn clause(word: &str, rest: &str) -> Result<(Option<Nesting>, Refcursors), &'static str> {
+    const OPENS: &str = "write `-- name: NAME :refcursors`, and nothing behind it";
+    const READS: &str = "write `-- name: NAME :many from OPENER`: the name of a `:refcursors` statement";
+    const NESTS: &str = "write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of \
+                         PARENT, and further pairs behind `and`";
+    match split_word(rest) {
+        _ if word == REFCURSORS => Err(OPENS),
+        (FROM, _) => Ok((None, from(rest).ok_or(READS)?)),
+        _ => Ok((Some(nesting(rest).ok_or(NESTS)?), Refcursors::None)),
+    }
 }
 
 /// The first word, and what follows it.
@@ -266,8 +313,16 @@ fn unreadable(offset: usize, hint: &str) -> SqlError {
 fn cardinality(word: &str) -> Option<Cardinality> {
     match word {
         ":many" => Some(Cardinality::Many),
-        ":one" => Some(Cardinality::One),
+        ":one" | REFCURSORS => Some(Cardinality::One),
         ":value" => Some(Cardinality::Value),
+        _ => None,
+    }
+}
+
+/// `from OPENER`.
+fn from(text: &str) -> Option<Refcursors> {
+    match words(text)?[..] {
+        [(_, FROM), (Quoting::Bare, opener)] if is_name(opener) => Some(Refcursors::From(opener.to_owned())),
         _ => None,
     }
 }

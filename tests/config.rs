@@ -345,6 +345,26 @@ fn faults_of_endpoints() {
             "4:1: two statements are named `a`\n    hint: the first is on line 2: rename one of them",
         ),
         (
+            "/*body=[\"$a\"]*/\n-- name: o :refcursors\nselect f();\n-- name: a :many from o\nselect 1",
+            "5:1: there is SQL below a statement that reads a refcursor of `o`\n    hint: remove it, or the words `from o`",
+        ),
+        (
+            "/*body=[\"$a\"]*/\n-- name: open :refcursors\nselect f();\n-- name: a :many from opened\n",
+            "2:1: nothing reads the refcursors of `open`\n    hint: write `-- name: NAME :many from open`, NAME a column of its row",
+        ),
+        (
+            "-- name: a :many from opened",
+            "1:1: no statement `opened` opens refcursors\n    hint: name the statement that does `-- name: opened :refcursors`",
+        ),
+        (
+            "/*body=[\"$o\", \"$a\"]*/\n-- name: o :refcursors\nselect f();\n-- name: a :many from o\n",
+            "1:9: `o` opens refcursors, and has no rows of its own\n    hint: place what reads them, such as `\"$a\"`",
+        ),
+        (
+            "-- name: o :refcursors\nselect f(:nothing);\n-- name: x :one from o\n",
+            "2:10: the parameter `:nothing` is not declared\n    hint: declare it below `[params]`: `nothing = \"integer\"`, or another type",
+        ),
+        (
             "/*body=[\"$rows\",\n\"$row\"]*/ select 1",
             "2:1: no statement is named `row`\n    hint: did you mean `rows`? (the text itself is written `$$row`)",
         ),
@@ -524,6 +544,15 @@ fn faults_of_endpoints() {
     assert_eq!(
         faults("endpoints/a.sql", "/*body=[\"$rows\", {a = \"$5\"}]*/ select 1"),
         "1:23: this text begins with a dollar, and names no statement\n    hint: write `$name` for a statement's rows, or double the dollar if it is one"
+    );
+}
+
+#[test]
+fn sqlite_has_no_refcursors() {
+    let text = "-- name: o :refcursors\nselect 1;\n-- name: x :one from o\n";
+    assert_eq!(
+        Folder::new(SQLITE, &[("endpoints/a.sql", text)]).report(),
+        "endpoints/a.sql:1:1: SQLite has no refcursors\n    hint: they are PostgreSQL's: write a statement for each list"
     );
 }
 

@@ -7,7 +7,7 @@ mod worked;
 use std::path::Path;
 
 use http::{Request, StatusCode};
-use support::{Client, Ended, Launch, Reply, Server, TestDb};
+use support::{Client, Ended, Launch, Reply, Server, TestDb, get};
 use tempfile::TempDir;
 
 /// The token of the events' README.
@@ -88,14 +88,19 @@ impl Both {
     /// `rowstream check` finds nothing wrong, on either database.
     async fn check(&self) {
         for url in [None, Some(self.db.url())] {
-            let mut command = std::process::Command::new(worked::program());
-            command.arg("check").arg(self.folder.path().join("rowstream.toml"));
-            command.envs(url.iter().map(|url| (self.variable, url)));
-            let ran = tokio::task::spawn_blocking(move || command.output()).await;
-            let output = ran.expect("no panic").expect("the program can be started");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{url:?}: {said}");
+            self.check_with("rowstream.toml", url).await;
         }
+    }
+
+    /// `rowstream check` finds nothing wrong with a configuration.
+    async fn check_with(&self, config: &str, url: Option<String>) {
+        let mut command = std::process::Command::new(worked::program());
+        command.arg("check").arg(self.folder.path().join(config));
+        command.envs(url.iter().map(|url| (self.variable, url)));
+        let ran = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = ran.expect("no panic").expect("the program can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{config}, {url:?}: {said}");
     }
 }
 
@@ -204,6 +209,30 @@ async fn events() {
         both.refuses(&format!("/events?{query}"), 400, names).await;
     }
     both.check().await;
+    both.check_with("procedure.toml", Some(both.db.url())).await;
+    events_of_the_procedure(both, &list).await;
+}
+
+/// The stored procedure's rows are the same, byte by byte.
+async fn events_of_the_procedure(both: Both, all: &Reply) {
+    let folder = worked::copy("events");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::rename(path("procedure.toml"), path("rowstream.toml")).expect("a file");
+    let server = Launch::folder(folder.path()).argument("--log-format=off");
+    let server = server.variable("EVENTS_URL", &both.db.url()).start().await;
+    let lines = both.ask(&server, "/bulk/events.ndjson").await;
+    assert_eq!((lines.status, &lines.ended), (StatusCode::OK, &Ended::Complete));
+    assert_same("/bulk/events.ndjson", &lines.body, &all.body);
+    for query in
+        ["", "?maxEvents=1", "?maxEvents=1000", "?lastEventNo=999990", "?lastEventNo=1000000", "?maxEvents=0"]
+    {
+        let expected = both.get(&format!("/events{query}")).await;
+        let reply = both.ask(&server, &format!("/bulk/events{query}")).await;
+        assert_eq!((reply.status, &reply.ended), (expected.status, &Ended::Complete), "{query}");
+        assert_same(query, &reply.body, &expected.body);
+    }
+    let reply = get(&server.url("/bulk/events")).await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
 }
 
 /// A wrong answer here would be data given to anybody.

@@ -225,6 +225,16 @@ async fn memory_is_constant_while_events_are_read_from_postgres() {
 }
 
 #[tokio::test]
+async fn memory_is_constant_while_a_cursor_is_read() {
+    let data = Data::postgres("events").await;
+    let path = |name: &str| data.folder.path().join(name);
+    std::fs::rename(path("procedure.toml"), path("rowstream.toml")).expect("a file");
+    let server = data.server("EVENTS_URL").await;
+    read_all(Client::HTTP1, &server, "/bulk/events.ndjson", EVENTS).await;
+    assert_small(&server, "one reader of 1,000,000 events from a cursor");
+}
+
+#[tokio::test]
 async fn memory_is_constant_while_twenty_read_authors_from_sqlite() {
     twenty_readers(&Data::sqlite("authors").await, "SQLite").await;
 }

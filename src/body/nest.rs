@@ -104,6 +104,7 @@ impl Nest {
         for &statement in &statements {
             let statement = &endpoint.statements[statement];
             let told = session.prepare(&statement.query).await?;
+            statement.check_nestable(session.refcursors(prepared + columns.len()))?;
             statement.check_columns(&told)?;
             columns.push(told);
         }

@@ -8,7 +8,7 @@ use rowstream_encode::{Column, Format};
 use super::Failure;
 use crate::Error;
 use crate::config::Config;
-use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement};
+use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement};
 use crate::fault::{Fault, place};
 use crate::params::{Param, ParamPlace};
 use crate::source::{Snapshot, Source, SourceConfig};
@@ -61,11 +61,20 @@ async fn connect(config: &SourceConfig) -> Result<Source, Error> {
 async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
     let mut faults = 0;
     let mut results = Vec::new();
+    let mut refused: Vec<&str> = Vec::new();
     for (index, statement) in endpoint.statements.iter().enumerate() {
+        if statement.opener.as_deref().is_some_and(|opener| refused.contains(&opener)) {
+            results.push(None);
+            continue;
+        }
         let prepared = prepare(endpoint, index, source).await;
         if let Err(error) = &prepared {
             faults += 1;
             eprintln!("{}", fault(endpoint, statement, error));
+            if error.sqlstate_text().is_some() {
+                // Those that read its other refcursors have the same text, and would be refused for the same reason.
+                refused.extend(statement.opener.as_deref());
+            }
         }
         results.push(prepared.ok());
     }
@@ -73,7 +82,7 @@ async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
         faults += 1;
         eprintln!("{fault}");
     }
-    for fault in nesting_faults(endpoint, &results) {
+    for fault in nesting_faults(endpoint, &results).into_iter().chain(unread_faults(endpoint, &results)) {
         faults += 1;
         eprintln!("{fault}");
     }
@@ -88,13 +97,51 @@ async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
 }
 
 /// The columns of each statement that could be prepared.
-type Results = [Option<Vec<Column>>];
+type Results = [Option<Columns>];
+
+/// What a statement's rows are made of.
+enum Columns {
+    /// Its own.
+    Own(Vec<Column>),
+    /// Those of a refcursor, which are known when it is open. These are the columns of the statement that opens it.
+    Refcursor(Vec<Column>),
+}
+
+impl Columns {
+    fn own(&self) -> Option<&[Column]> {
+        match self {
+            Self::Own(columns) => Some(columns),
+            Self::Refcursor(_) => None,
+        }
+    }
+}
+
+/// Refcursors that nothing reads.
+fn unread_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (statement, columns) in endpoint.statements.iter().zip(results) {
+        let readers = || endpoint.statements.iter().filter(|other| other.opener == statement.opener);
+        let is_first = readers().next().is_some_and(|first| first.name == statement.name);
+        if let (Some(opener), Some(Columns::Refcursor(columns)), true) =
+            (&statement.opener, columns, is_first)
+        {
+            let unread = columns.iter().filter(|column| !readers().any(|reader| reader.name == column.name));
+            faults.extend(unread.map(|column| fault(endpoint, statement, &not_read(opener, &column.name))));
+        }
+    }
+    faults
+}
+
+fn not_read(opener: &str, name: &str) -> Error {
+    Error::endpoint(format!("nothing reads the refcursor `{name}` of `{opener}`"))
+        .hint(format!("write `-- name: {name} :many from {opener}`, or have it open fewer"))
+}
 
 /// Statements that are nested by columns that do not suit.
 fn nesting_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
     let fault = |(index, statement): (usize, &Statement)| {
         let nested = statement.nested.as_ref()?;
-        let (columns, parent) = (results[index].as_ref()?, results[nested.parent].as_ref()?);
+        let (columns, parent) = (results[index].as_ref()?.own()?, results[nested.parent].as_ref()?.own()?);
         let error = endpoint.join(index, columns, parent).err()?;
         Some(fault_at(endpoint, statement, nested.offset, &error))
     };
@@ -106,6 +153,7 @@ async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> R
     let Some(key) = &endpoint.key else { return Ok(()) };
     let Some(columns) = &results[key.statement] else { return Ok(()) };
     let fault = |error: &Error| fault_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
+    let columns = columns.own().ok_or_else(|| fault(&Key::of_refcursor()))?;
     key.check(columns).map_err(|error| fault(&error))?;
     for query in [&key.ordered, &key.rest] {
         let prepared = async { source.acquire(Snapshot::Statement).await?.prepare(query).await };
@@ -114,11 +162,19 @@ async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> R
     Ok(())
 }
 
-async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Vec<Column>, Error> {
+async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
     let statement = &endpoint.statements[index];
-    let columns = source.acquire(Snapshot::Statement).await?.prepare(&statement.query).await?;
+    let mut session = source.acquire(Snapshot::Statement).await?;
+    let columns = session.prepare(&statement.query).await?;
+    let refcursors = session.refcursors(0);
+    if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
+        statement.check_nestable(refcursors)?;
+    }
+    if statement.refcursor(&columns, refcursors)?.is_some() {
+        return Ok(Columns::Refcursor(columns.to_vec()));
+    }
     statement.check_columns(&columns)?;
-    Ok(columns.to_vec())
+    Ok(Columns::Own(columns.to_vec()))
 }
 
 /// The fault at its place in the endpoint's file, where the database told one.
@@ -182,7 +238,7 @@ fn describe_nest(endpoint: &Endpoint, results: &Results, statement: usize, depth
     }
 }
 
-fn describe_result(statement: &Statement, columns: &[Column]) -> String {
+fn describe_result(statement: &Statement, columns: &Columns) -> String {
     let kind = match statement.cardinality {
         Cardinality::Many => ":many",
         Cardinality::One => ":one",
@@ -191,7 +247,15 @@ fn describe_result(statement: &Statement, columns: &[Column]) -> String {
     let pairs = statement.nested.iter().flat_map(|nested| &nested.on);
     let pairs: Vec<_> = pairs.map(|(own, other)| format!("{own} = {other}")).collect();
     let nested = if pairs.is_empty() { String::new() } else { format!(" nested on {}", pairs.join(" and ")) };
-    let columns: Vec<_> =
-        columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
-    format!("{} {kind}{nested} -> {}\n", statement.name, columns.join(", "))
+    let columns = match columns {
+        Columns::Own(columns) => {
+            let columns = columns.iter().map(|column| format!("{} {}", column.name, column.type_name));
+            columns.collect::<Vec<_>>().join(", ")
+        }
+        Columns::Refcursor(_) => {
+            let opener = statement.opener.as_ref().map(|opener| format!(" of {opener}")).unwrap_or_default();
+            format!("a refcursor{opener}, whose columns are known once it is open")
+        }
+    };
+    format!("{} {kind}{nested} -> {columns}\n", statement.name)
 }

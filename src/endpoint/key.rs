@@ -105,6 +105,9 @@ impl Key {
         if endpoint.children(statement).next().is_some() {
             return Err(("rows with others nested in them cannot be continued by a `key`", "remove it"));
         }
+        if endpoint.statements[statement].opener.is_some() {
+            return Err(("rows of a refcursor cannot be continued by a `key`", "remove it"));
+        }
         let query = &endpoint.statements[statement].query;
         let limit = Limit::find(&query.sql, dialect);
         let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, dialect };
@@ -139,6 +142,11 @@ impl Key {
             Some(ParamValue::Null) | None => limit.rows,
             Some(_) => None,
         }
+    }
+
+    /// Rows of a refcursor are those of a call, which is not repeated.
+    pub fn of_refcursor() -> Error {
+        Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
     }
 
     /// Checks that each of the key's columns is one of the result's.

@@ -3,6 +3,8 @@
 //! Faults are recorded and reading goes on; an endpoint that comes out of a file with faults is good for finding more
 //! of them, and for nothing else.
 
+mod refcursors;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
 use crate::source;
-use crate::sql::{self, Dialect, Nesting, Section, Sql, SqlError};
+use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// The name of a statement that has none.
 const ONLY: &str = "rows";
@@ -187,7 +189,7 @@ impl SqlText {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].kind).collect();
         let query = source::Statement { sql: Arc::from(sql.text), types };
-        Statement { name, cardinality, query, args, nested: None, origin }
+        Statement { name, cardinality, query, args, nested: None, opener: None, origin }
     }
 }
 
@@ -319,18 +321,19 @@ impl Statements<'_> {
         let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
         let mut statements = Vec::new();
         let mut used = vec![false; params.len()];
+        let (sections, openers) = self.openers(sections)?;
         for section in &sections {
-            if let Some((sql, args)) = self.parse(section) {
+            let parsed = match &section.refcursors {
+                Refcursors::From(opener) => self.read_from(section, opener, &openers),
+                Refcursors::None | Refcursors::Opens => self.parse(section).map(|parsed| (section, parsed)),
+            };
+            if let Some((text, (sql, args))) = parsed {
                 args.iter().for_each(|&arg| used[arg] = true);
                 let name = section.name.clone().unwrap_or_else(|| (ONLY.to_owned(), result));
-                statements.push(self.text.statement(
-                    self.file,
-                    name,
-                    section.range.start,
-                    sql,
-                    args,
-                    &params,
-                ));
+                let start = text.range.start;
+                let mut statement = self.text.statement(self.file, name, start, sql, args, &params);
+                statement.opener = section.opener().map(str::to_owned);
+                statements.push(statement);
             }
         }
         if !named || statements.len() < sections.len() {
@@ -584,6 +587,9 @@ fn placed(
         return None;
     }
     let Some(index) = statements.iter().position(|statement| statement.name == name) else {
+        if refcursors::is_placed(file, offset, name, statements) {
+            return None;
+        }
         let near = suggest("the statements are", name, statements.iter().map(|s| s.name.as_str()));
         let hint = format!("{near} (the text itself is written `$${name}`)");
         file.fault(offset, format!("no statement is named `{name}`"), Some(hint));

@@ -11,6 +11,9 @@
 //! Or statements that are read by turns: [`Session::execute_together`] in place of 3, and in place of 4 [`Session::poll_row_of`]
 //! until each of them has yielded no row.
 //!
+//! A statement of which [`Session::refcursors`] tells columns has no rows of its own: between 2 and 3, once all statements are
+//! prepared, [`Session::call`] runs it, and [`Session::open_refcursor`] puts a cursor that it has opened in its place.
+//!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
 //! acquired with a snapshot read the same state of the data.
@@ -121,6 +124,43 @@ impl Session {
             Self::Postgres(session) => session.prepare(statement).await,
             Self::Answer(answer) => Ok(answer.columns()),
             Self::Sqlite(session) => session.prepare(statement).await,
+        }
+    }
+
+    /// The columns of the prepared statement `index` that are refcursors: names of cursors, whose rows are read in the place of its
+    /// own.
+    pub fn refcursors(&self, index: usize) -> &[usize] {
+        match self {
+            Self::Postgres(session) => session.refcursors(index),
+            Self::Answer(_) | Self::Sqlite(_) => &[],
+        }
+    }
+
+    /// Runs the prepared statement `index`, which opens refcursors, in the transaction of all that is executed later. Tells the names
+    /// in its rows by column: two rows at most, of which the second is only the proof that there is one too many.
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did.
+    pub async fn call(
+        &mut self,
+        index: usize,
+        args: &[&ParamValue],
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
+        match self {
+            Self::Postgres(session) => session.call(index, args).await,
+            Self::Answer(_) | Self::Sqlite(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Has [`Session::execute`] read the cursor `name` where it would run the statement `index`, and tells the columns of its rows,
+    /// which may be others at each call.
+    ///
+    /// # Errors
+    /// There is no such cursor, or the connection failed.
+    pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+        match self {
+            Self::Postgres(session) => session.open_refcursor(index, name).await,
+            Self::Answer(_) | Self::Sqlite(_) => Err(Error::protocol("this source has no refcursors")),
         }
     }
 

@@ -216,6 +216,14 @@ fn names_that_cannot_be_read_are_errors() {
         "-- name: a :many nested in \"b\" on a = b",
         "-- name: a :many nested in b on \"a = b",
         "-- name: a :many nested under b on a = b",
+        "-- name: a :refcursors from b",
+        "-- name: a :refcursors nested in b on a = b",
+        "-- name: a-b :refcursors",
+        "-- name: a :many from",
+        "-- name: a :many from b c",
+        "-- name: a :many from b.c",
+        "-- name: a :many from \"b\"",
+        "-- name: a :many from b nested in c on a = b",
     ] {
         let error = sections(&format!("  {line}\nselect 1"), Postgres).expect_err(line);
         assert_eq!(error.offset, 2, "{line}");
@@ -241,6 +249,15 @@ fn a_name_tells_in_whose_rows_a_statement_stands() {
         assert_eq!((nesting.parent.as_str(), &columns[..]), (parent, on), "{line}");
     }
     assert_eq!(sections("-- name: a :many\nselect 1", Postgres).unwrap()[0].nesting, None);
+}
+
+#[test]
+fn a_name_tells_whose_refcursor_a_statement_reads() {
+    let text = "-- name: o :refcursors\ncall p();\n-- name: a :many from o\n--name:b  :value  from  o \n-- name: c :one\nselect 1";
+    let told: Vec<_> =
+        sections(text, Postgres).unwrap().into_iter().map(|section| section.refcursors).collect();
+    let from = || Refcursors::From("o".to_owned());
+    assert_eq!(told, [Refcursors::Opens, from(), from(), Refcursors::None]);
 }
 
 /// A text that is quoted from its first to its last character, whatever stands inside.

@@ -1,4 +1,4 @@
--- 1,000,000 payment events, made by arithmetic alone: sqlite.sql makes the same rows.
+-- 1,000,000 payment events, made by arithmetic alone: sqlite.sql makes the same rows. At the end, a procedure that reads them.
 -- A status has a reason when something went wrong, and none otherwise.
 
 create table payment_event (
@@ -38,3 +38,17 @@ left join reason on reason.class = share.class and reason.number = q.b % share.r
 order by i;
 
 analyze payment_event;
+
+-- Opens a cursor on the events after a number: at most so many, or all for NULL.
+create procedure bulk_get_events(last_event_no bigint, max_events bigint, inout events refcursor)
+language plpgsql as $$
+begin
+  open events for
+    select event_no as "eventNo", paymt_status as "paymentStatus",
+           status_chg_rsn as "statusChangeReason", status_chg_date as "statusChanged"
+    from payment_event
+    where event_no > last_event_no
+    order by event_no
+    limit max_events;
+end
+$$;

@@ -12,7 +12,7 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
-//! | [`session`] | the state machine of one response: execute, rows, recycling |
+//! | [`session`] | the state machine of one response: execute, rows, recycling; rows by turns, and of refcursors |
 //! | [`pipeline`] | look-ups of many requests on one connection |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
@@ -123,7 +123,8 @@ impl Source {
             return Ok(None);
         }
         let version = self.0.types.version();
-        let described = self.0.descriptions.get(&statement.sql).filter(|known| known.version == version);
+        let described = self.0.descriptions.get(&statement.sql);
+        let described = described.filter(|known| known.version == version && !known.has_refcursors);
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))

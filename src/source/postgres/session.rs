@@ -20,6 +20,7 @@
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
 
 mod portals;
+mod refcursor;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -34,6 +35,7 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
 use self::portals::Portals;
+use self::refcursor::Refcursor;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
@@ -78,6 +80,10 @@ pub struct Session {
     failed: Option<Error>,
     /// The statements that are read by turns.
     portals: Portals,
+    /// The cursors that are yet to be read, each with the statement in whose place it is.
+    refcursors: Vec<(usize, Refcursor)>,
+    /// The one whose rows come.
+    refcursor: Option<Refcursor>,
     /// Arrays become JSON here, one at a time.
     scratch: Vec<u8>,
 }
@@ -106,6 +112,8 @@ impl Session {
             broken: false,
             failed: None,
             portals: Portals::default(),
+            refcursors: Vec::new(),
+            refcursor: None,
             scratch: Vec::new(),
         }
     }
@@ -156,14 +164,7 @@ impl Session {
             described => described?,
         };
         let types = self.types_of(&fields).await?;
-        let columns = fields.iter().zip(&types);
-        let prepared = Arc::new(Prepared {
-            name,
-            sql: Arc::clone(&statement.sql),
-            columns: columns.map(|(field, kind)| column(field, kind)).collect(),
-            decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
-            version,
-        });
+        let prepared = Arc::new(prepared(name, Arc::clone(&statement.sql), &fields, &types, version));
         self.shared.descriptions.learn(&prepared, declared, fields);
         let connection = self.connection();
         connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
@@ -182,23 +183,26 @@ impl Session {
         frontend::parse(&name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
         frontend::describe(b'S', &name, write).map_err(unsendable)?;
         frontend::sync(write);
+        match self.description(Some(&statement.sql)).await? {
+            Some(fields) => Ok((name, fields)),
+            None => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+        }
+    }
+
+    /// The columns by which the server answers the Describe that was written; `None`: there is no result. Errors have their place in
+    /// `sql`.
+    async fn description(&mut self, sql: Option<&str>) -> Result<Option<Vec<Field>>, Error> {
         self.in_flight += 1;
         let mut described = None;
         let mut failed = None;
         while self.in_flight > 0 {
             match self.message().await? {
                 Message::RowDescription(body) => described = Some(fields(&body)?),
-                Message::ErrorResponse(body) => {
-                    failed = Some(DatabaseError::new(&body).into_error(Some(&statement.sql)));
-                }
+                Message::ErrorResponse(body) => failed = Some(DatabaseError::new(&body).into_error(sql)),
                 _ => {}
             }
         }
-        match (failed, described) {
-            (Some(error), _) => Err(error),
-            (None, Some(fields)) => Ok((name, fields)),
-            (None, None) => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
-        }
+        failed.map_or(Ok(described), Err)
     }
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
@@ -237,14 +241,18 @@ impl Session {
     /// See [`super::super::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
-        if let Err(error) = self.write_execute(index, args) {
+        let written = match self.take_refcursor(index) {
+            Some(refcursor) => self.execute_refcursor(index, refcursor),
+            None => self.write_execute(index, args, self.shared.fetch_rows),
+        };
+        if let Err(error) = written {
             self.failed = Some(error);
         }
     }
 
-    fn write_execute(&mut self, index: usize, args: &[&ParamValue]) -> Result<(), Error> {
+    /// Starts a statement; its rows come in portions of `fetch_rows`, or all in one for 0.
+    fn write_execute(&mut self, index: usize, args: &[&ParamValue], fetch_rows: i32) -> Result<(), Error> {
         let prepared = Arc::clone(&self.prepared[index]);
-        let fetch_rows = self.shared.fetch_rows;
         let begin = self.snapshot == Snapshot::Transaction && !self.in_transaction;
         let write = &mut self.connection().wire.write;
         // Written apart, so that arguments that cannot be sent leave nothing half said.
@@ -258,12 +266,17 @@ impl Session {
         write.unsplit(messages);
         self.in_flight += 1 + u32::from(begin);
         self.in_transaction |= begin;
+        self.begin_rows(prepared);
+        Ok(())
+    }
+
+    /// Those of `prepared` are the next rows that come.
+    fn begin_rows(&mut self, prepared: Arc<Prepared>) {
         self.current = Some(prepared);
         self.started = Some(Instant::now());
         self.stopped = false;
         self.complete = false;
         self.suspended = false;
-        Ok(())
     }
 
     /// See [`super::super::Session::poll_row`].
@@ -304,8 +317,11 @@ impl Session {
     /// Takes a message that is no row; true when the rows have ended.
     fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
         match frame.tag {
-            b'C' if !self.complete && !self.suspended => self.complete = true,
-            b's' if !self.complete && !self.suspended && self.shared.fetch_rows > 0 => self.suspended = true,
+            b'C' if !self.complete && !self.suspended => {
+                self.complete = true;
+                self.note_step(frame)?;
+            }
+            b's' if !self.complete && !self.suspended && self.in_portions() => self.suspended = true,
             b'E' => return Err(self.statement_error(frame)?),
             b'Z' => {
                 self.note_ready(frame)?;
@@ -324,7 +340,9 @@ impl Session {
             return Ok(false);
         }
         match (self.complete, self.suspended) {
+            (true, _) if self.has_more_steps() => self.fetch_step().map(|()| false),
             (true, _) => {
+                self.refcursor = None;
                 self.note_time();
                 Ok(true)
             }
@@ -340,6 +358,11 @@ impl Session {
         {
             described.note_time(started.elapsed());
         }
+    }
+
+    /// Whether Execute has a limit, so that it may leave rows in the portal.
+    fn in_portions(&self) -> bool {
+        self.shared.fetch_rows > 0 && self.refcursor.is_none()
     }
 
     fn fetch_more(&mut self) -> Result<(), Error> {
@@ -516,6 +539,20 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
     fields
         .collect()
         .map_err(|cause| Error::protocol("the database sent columns that cannot be read").cause(cause))
+}
+
+/// What is known of a statement once its columns are.
+fn prepared(name: String, sql: Arc<str>, fields: &[Field], types: &[ColumnType], version: u64) -> Prepared {
+    let columns = fields.iter().zip(types);
+    let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
+    Prepared {
+        name,
+        sql,
+        columns: columns.map(|(field, kind)| column(field, kind)).collect(),
+        decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
+        refcursors: refcursors.map(|(column, _)| column).collect(),
+        version,
+    }
 }
 
 fn column(field: &Field, kind: &ColumnType) -> Column {

@@ -27,6 +27,8 @@ pub(super) struct Prepared {
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
+    /// The columns that are refcursors.
+    pub(super) refcursors: Box<[usize]>,
     /// That of the types by which it was described.
     pub(super) version: u64,
 }
@@ -45,6 +47,11 @@ impl Field {
     pub(super) fn new(told: &backend::Field<'_>) -> Self {
         let (type_oid, modifier) = (told.type_oid(), told.type_modifier());
         Self { name: told.name().to_owned(), type_oid, modifier }
+    }
+
+    /// Whether its values name cursors.
+    pub(super) fn is_refcursor(&self) -> bool {
+        self.type_oid == Type::REFCURSOR.oid()
     }
 
     /// Whether the server still describes the column so.
@@ -68,6 +75,8 @@ pub(super) struct Described {
     pub(super) fields: Vec<Field>,
     pub(super) columns: Arc<[Column]>,
     pub(super) decoders: Box<[Decoder]>,
+    /// Whether its rows name cursors, which live in one response's transaction.
+    pub(super) has_refcursors: bool,
     /// That of the types by which it was described.
     pub(super) version: u64,
     /// When it held up others; until it is seen to be quick, it runs on connections of its own.
@@ -128,6 +137,7 @@ impl Descriptions {
             fields,
             columns: Arc::clone(&prepared.columns),
             decoders: prepared.decoders.clone(),
+            has_refcursors: !prepared.refcursors.is_empty(),
             version,
             slow_since: Mutex::default(),
         };
@@ -241,6 +251,7 @@ mod tests {
             sql: sql.into(),
             columns: Arc::new([]),
             decoders: Box::new([]),
+            refcursors: Box::new([]),
             version: 0,
         })
     }

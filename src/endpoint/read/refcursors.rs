@@ -1,0 +1,95 @@
+//! Statements that open refcursors for others: `-- name: opened :refcursors`, and `-- name: orders :many from opened`.
+//!
+//! An opener has no rows that could stand in a body, so it is no statement of the endpoint: each of its readers is, with the
+//! opener's text as its own. Which columns the opener has is known only to the database.
+
+use super::{File, Section, Sql, Statement, Statements, shown, sql, suggest};
+use crate::sql::{Dialect, Refcursors};
+
+/// A statement that opens refcursors.
+pub(super) struct Opener {
+    section: Section,
+    sql: Sql,
+    args: Vec<usize>,
+}
+
+impl Opener {
+    fn name(&self) -> &str {
+        self.section.name_text().unwrap_or_default()
+    }
+}
+
+impl Statements<'_> {
+    /// The sections that are statements of the endpoint, and those that open refcursors for them. `None` when there is a fault in one
+    /// of these.
+    pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<Opener>)> {
+        let (opening, sections): (Vec<_>, Vec<_>) =
+            sections.into_iter().partition(|section| section.refcursors == Refcursors::Opens);
+        let count = opening.len();
+        let openers: Vec<_> =
+            opening.into_iter().filter_map(|section| self.opener(section, &sections)).collect();
+        (openers.len() == count).then_some((sections, openers))
+    }
+
+    fn opener(&self, section: Section, others: &[Section]) -> Option<Opener> {
+        let name = section.name_text().unwrap_or_default();
+        let at = self.text.offset(section.offset);
+        if self.dialect == Dialect::Sqlite {
+            let hint = "they are PostgreSQL's: write a statement for each list";
+            self.file.fault(at, "SQLite has no refcursors", Some(hint.to_owned()));
+            return None;
+        }
+        if !others.iter().any(|other| other.opener() == Some(name)) {
+            let hint = format!("write `-- name: NAME :many from {name}`, NAME a column of its row");
+            self.file.fault(at, format!("nothing reads the refcursors of `{name}`"), Some(hint));
+            return None;
+        }
+        let (sql, args) = self.parse(&section)?;
+        Some(Opener { section, sql, args })
+    }
+
+    /// The opener's section whose refcursor `section` reads, and its statement.
+    pub(super) fn read_from<'o>(
+        &self,
+        section: &Section,
+        opener: &str,
+        openers: &'o [Opener],
+    ) -> Option<(&'o Section, (Sql, Vec<usize>))> {
+        let Some(found) = openers.iter().find(|known| known.name() == opener) else {
+            let message = format!("no statement {} opens refcursors", shown(opener));
+            let hint = match openers {
+                [] => format!("name the statement that does `-- name: {opener} :refcursors`"),
+                _ => suggest("those that do are", opener, openers.iter().map(Opener::name)),
+            };
+            self.file.fault(self.text.offset(section.offset), message, Some(hint));
+            return None;
+        };
+        self.is_without_text(section, opener)
+            .then(|| (&found.section, (found.sql.clone(), found.args.clone())))
+    }
+
+    /// A statement that reads a refcursor runs nothing of its own.
+    fn is_without_text(&self, section: &Section, opener: &str) -> bool {
+        let text = &self.text.text[section.range.clone()];
+        match sql::is_blank(text, self.dialect) {
+            Ok(true) => return true,
+            Ok(false) => {
+                let start = section.range.start + (text.len() - text.trim_start().len());
+                let message = format!("there is SQL below a statement that reads a refcursor of `{opener}`");
+                let hint = format!("remove it, or the words `from {opener}`");
+                self.file.fault(self.text.offset(start), message, Some(hint));
+            }
+            Err(error) => self.fault(section.range.start, error),
+        }
+        false
+    }
+}
+
+/// Whether a body places an opener, which is a fault.
+pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, statements: &[Statement]) -> bool {
+    let mut readers = statements.iter().filter(|statement| statement.opener.as_deref() == Some(name));
+    let Some(reader) = readers.next() else { return false };
+    let message = format!("`{name}` opens refcursors, and has no rows of its own");
+    file.fault(offset, message, Some(format!("place what reads them, such as `\"${}\"`", reader.name)));
+    true
+}
