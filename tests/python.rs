@@ -159,15 +159,10 @@ async fn python_reads_the_corpus_from_postgres() {
 #[tokio::test]
 async fn python_reads_the_corpus_from_sqlite() {
     let lines = with_values(corpus::sqlite());
-    let columns: Vec<_> = (0..).zip(&lines).map(|(n, line)| format!("c{n} {}", line.type_name)).collect();
-    let values: Vec<_> = lines.iter().map(|line| line.sql.as_str()).collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("values.db");
     let connection = rusqlite::Connection::open(&file).unwrap();
-    let (columns, values) = (columns.join(", "), values.join(", "));
-    connection
-        .execute_batch(&format!("create table t ({columns}); insert into t values ({values})"))
-        .unwrap();
+    connection.execute_batch(&corpus::sqlite_table(&lines)).unwrap();
     agree(&lines, &corpus_of(&format!("sqlite:{}", file.display()), "select * from t").await);
 }
 

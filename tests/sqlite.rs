@@ -156,14 +156,6 @@ fn series(n: u32) -> String {
     )
 }
 
-/// A table `t` with a column for each line of the corpus, `c0` and so on, and one row.
-fn corpus_table() -> String {
-    let columns: Vec<_> =
-        (0..).zip(corpus::sqlite()).map(|(n, line)| format!("c{n} {}", line.type_name)).collect();
-    let values: Vec<_> = corpus::sqlite().map(|line| line.sql.as_str()).collect();
-    format!("create table t ({}); insert into t values ({})", columns.join(", "), values.join(", "))
-}
-
 /// The rows of one statement as the server writes them.
 async fn body(
     database: &Database,
@@ -184,16 +176,16 @@ async fn body(
 
 #[tokio::test]
 async fn the_corpus_is_what_we_write() {
-    let database = Database::new(&corpus_table());
+    let lines: Vec<_> = corpus::sqlite().collect();
+    let database = Database::new(&corpus::sqlite_table(&lines));
     let (mut wrong, mut checked) = (String::new(), 0);
-    for (n, line) in (0..).zip(corpus::sqlite()) {
-        let sql = format!("select c{n} as v, 1 as e from t");
+    for (n, line) in (0..).zip(lines) {
+        let sql = format!("select c{n} as v, 'x' as e from t");
         for (options, expected) in line.expected() {
-            // Numbers are compared in the column that has them, not in the other one.
             let ndjson = body(&database, &sql, Format::Ndjson, options).await.unwrap();
             let csv = body(&database, &sql, Format::Csv, options).await.unwrap();
-            let ndjson = String::from_utf8(ndjson).unwrap().replace("\"e\":\"1\"}", "\"e\":1}");
-            let written = Written::in_bodies(&ndjson, &String::from_utf8(csv).unwrap());
+            let [ndjson, csv] = [ndjson, csv].map(|body| String::from_utf8(body).unwrap());
+            let written = Written::in_bodies(&ndjson, &csv);
             if written != *expected {
                 let by: Vec<_> = options.changes().collect();
                 write!(wrong, "\n{} {by:?}\n  {written:?}\n  {expected:?}", line.name()).unwrap();

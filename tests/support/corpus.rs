@@ -77,6 +77,13 @@ pub fn sqlite() -> impl Iterator<Item = &'static Line> {
     lines().iter().filter(|line| line.source != "postgres")
 }
 
+/// A table `t` of SQLite with one row, in which each line has its column: `c0`, and so on.
+pub fn sqlite_table(lines: &[&Line]) -> String {
+    let columns: Vec<_> = (0..).zip(lines).map(|(n, line)| format!("c{n} {}", line.type_name)).collect();
+    let values: Vec<_> = lines.iter().map(|line| line.sql.as_str()).collect();
+    format!("create table t ({}); insert into t values ({})", columns.join(", "), values.join(", "))
+}
+
 /// The texts of `testdata/strings.ndjson`.
 pub fn strings() -> Vec<String> {
     let read = |line| serde_json::from_str(line).unwrap_or_else(|fault| panic!("{fault}: {line}"));
@@ -132,11 +139,11 @@ impl Line {
 }
 
 impl Written {
-    /// What stands in bodies of one row, whose columns are the value `v` and the number 1 as `e`.
+    /// What stands in bodies of one row, whose columns are the value `v` and the text `x` as `e`.
     pub fn in_bodies(ndjson: &str, csv: &str) -> Self {
-        let members = ndjson.strip_prefix('{').and_then(|line| line.strip_suffix("\"e\":1}\n"));
+        let members = ndjson.strip_prefix('{').and_then(|line| line.strip_suffix("\"e\":\"x\"}\n"));
         let value = members.unwrap_or_else(|| panic!("{ndjson}")).strip_prefix("\"v\":");
-        let field = csv.strip_prefix("v,e\r\n").and_then(|record| record.strip_suffix(",1\r\n"));
+        let field = csv.strip_prefix("v,e\r\n").and_then(|record| record.strip_suffix(",x\r\n"));
         Self {
             json: value.map(|value| value.strip_suffix(',').unwrap_or(value).to_owned()),
             csv: field.unwrap_or_else(|| panic!("{csv}")).to_owned(),

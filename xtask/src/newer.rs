@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::test::workspace;
 use crate::{Result, installed, needs};
@@ -30,6 +30,7 @@ fn make(folder: &Path, pins: &[PathBuf]) -> Result<()> {
         fs::copy(pin, folder.join(name)).map_err(cannot)?;
     }
     let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=2"];
-    needs::run(Command::new("npm").arg("ci").args(quietly).current_dir(folder))?;
+    // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
+    needs::run(Command::new("npm").arg("ci").args(quietly).current_dir(folder).stdout(Stdio::null()))?;
     needs::run(Command::new("node").arg("scripts/hydrate-symlinks.js").current_dir(folder.join(PACKAGE)))
 }

@@ -32,7 +32,12 @@ pub(crate) fn run(filters: &[&str]) -> Result<bool> {
     });
     if let Some(bin) = newer {
         steps.run("tests of PostgreSQL, with the newer one", || {
-            tests(of_postgres(filters), &target, Postgres::start_from(&bin, &target), &mut counts)
+            tests(
+                of_postgres(filters, python.as_deref()),
+                &target,
+                Postgres::start_from(&bin, &target),
+                &mut counts,
+            )
         });
     }
     if filters.is_empty() {
@@ -120,28 +125,26 @@ fn advisory_database() -> Option<PathBuf> {
     Some(home.join("advisory-dbs"))
 }
 
-/// All tests; those that call Python where it has its libraries.
+/// All tests.
 fn all(filters: &[&str], python: Option<&Path>) -> Command {
-    let mut command = cargo_test(&[]);
+    cargo_test(&[], filters, python)
+}
+
+/// The tests in which another version of PostgreSQL could make a difference.
+fn of_postgres(filters: &[&str], python: Option<&Path>) -> Command {
+    cargo_test(&["--test", "postgres_*", "--test", "strings", "--test", "python"], filters, python)
+}
+
+/// Tests of the workspace; always with the same options, so that nothing is compiled twice. Those that call Python are run where it
+/// has its libraries.
+fn cargo_test(which: &[&str], filters: &[&str], python: Option<&Path>) -> Command {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]).args(which);
     command.arg("--").args(filters);
     match python {
         Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
         None => command.args(["--skip", "python_reads_"]),
     };
-    command
-}
-
-/// The tests in which another version of PostgreSQL could make a difference.
-fn of_postgres(filters: &[&str]) -> Command {
-    let mut command = cargo_test(&["--test", "postgres_*", "--test", "strings"]);
-    command.arg("--").args(filters);
-    command
-}
-
-/// The workspace's tests; always with the same options, so that nothing is compiled twice.
-fn cargo_test(which: &[&str]) -> Command {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]).args(which);
     command
 }
 
