@@ -127,7 +127,7 @@ impl Oracle {
             match self.ours(&sql).await {
                 Ok(line) if same(&line, &expected) => {}
                 Ok(line) => {
-                    write!(differing, "\n{expression}\n    ours: {line}  oracle: {expected}").unwrap()
+                    write!(differing, "\n{expression}\n    ours: {line}  oracle: {expected}").unwrap();
                 }
                 Err(error) => {
                     write!(differing, "\n{expression}\n    error: {error:?}\n  oracle: {expected}").unwrap();
@@ -247,7 +247,7 @@ async fn the_fields_of_the_corpus_are_those_of_copy() {
         let is_null = format!("({})::text is null", line.expression());
         let insert = format!("insert into fields select $1, case when not ({is_null}) then $2::text end");
         oracle.client.execute(&insert, &[&n, &text]).await.unwrap();
-        write!(expected, "{n},{},END\n", line.written.csv).unwrap();
+        writeln!(expected, "{n},{},END", line.written.csv).unwrap();
     }
     let copied = copy(&oracle.db, "select n, field, 'END' from fields order by n", "");
     let differs = copied.split(",END\n").zip(expected.split(",END\n")).find(|(copied, ours)| copied != ours);
