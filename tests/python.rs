@@ -11,29 +11,36 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
 use support::{Ended, Launch, Server, TestDb, get};
+use tempfile::NamedTempFile;
 
 const LIBRARIES: [&str; 3] = ["pyarrow", "polars", "duckdb"];
 
-/// What a library sees in a file.
-fn seen(library: &str, file: &Path) -> Value {
+/// What a script of `tests/readers` sees in a file.
+fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/read.py");
-    let ran = Command::new(python).arg(script).arg(library).arg(file).output().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let ran = Command::new(python).arg(script).args(words).arg(file.path()).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{library}: {said}");
-    serde_json::from_slice(&ran.stdout).unwrap_or_else(|fault| panic!("{library}: {fault}: {said}"))
+    assert!(ran.status.success(), "{words:?}: {said}");
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|fault| panic!("{words:?}: {fault}: {said}"))
 }
 
-/// Saves a stream, and tells what each library sees in it.
-async fn read(server: &Server, path: &str) -> [Value; 3] {
+/// A whole stream in a file.
+async fn saved(server: &Server, path: &str) -> NamedTempFile {
     let reply = get(&server.url(path)).await;
-    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rows.arrow");
-    std::fs::write(&file, &reply.body).unwrap();
-    LIBRARIES.map(|library| seen(library, &file))
+    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}: {}", reply.text());
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &reply.body).unwrap();
+    file
+}
+
+/// What each library sees in a stream.
+async fn read(server: &Server, path: &str) -> [Value; 3] {
+    let file = saved(server, path).await;
+    LIBRARIES.map(|library| seen("read.py", &[library], &file))
 }
 
 /// Each column: its SQL, then for each library its type and its value as Python writes them.
@@ -105,6 +112,58 @@ async fn python_reads_every_type() {
             assert_eq!(seen["columns"][format!("c{column}")], expected, "{} of {sql}", LIBRARIES[index]);
         }
     }
+}
+
+/// What pyarrow sees in the only row of a query: the type and the value of each column, as the corpus has them.
+async fn corpus_of(url: &str, query: &str) -> Value {
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/values.sql", query)]).await;
+    seen("values.py", &[], &saved(&server, "/values.arrow").await)
+}
+
+/// Compares what was seen of each line; floats by value.
+fn agree(lines: &[&Line], seen: &Value) {
+    assert_eq!(seen.as_array().unwrap().len(), lines.len());
+    for (line, seen) in lines.iter().zip(seen.as_array().unwrap()) {
+        let Arrow::Value(type_name, value) = &line.arrow else { unreachable!("these have values") };
+        assert_eq!(seen["type"], *type_name, "{}", line.name());
+        let same = match (type_name.as_str(), value, seen["value"].as_str()) {
+            ("float", Some(expected), Some(seen)) => {
+                let (expected, seen): (f32, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+                f64::from(expected).to_bits() == seen.to_bits()
+            }
+            ("double", Some(expected), Some(seen)) => {
+                let (expected, seen): (f64, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+                expected.to_bits() == seen.to_bits()
+            }
+            (_, expected, seen) => expected.as_deref() == seen,
+        };
+        assert!(same, "{}: {seen} and not {value:?}", line.name());
+    }
+}
+
+fn with_values(lines: impl Iterator<Item = &'static Line>) -> Vec<&'static Line> {
+    lines.filter(|line| matches!(line.arrow, Arrow::Value(..))).collect()
+}
+
+#[tokio::test]
+async fn python_reads_the_corpus_from_postgres() {
+    let db = TestDb::new().await;
+    db.execute(POSTGRES_SETUP).await;
+    let lines = with_values(corpus::postgres(db.version().await));
+    let values: Vec<_> =
+        (0..).zip(&lines).map(|(n, line)| format!("{} as c{n}", line.expression())).collect();
+    agree(&lines, &corpus_of(&db.url(), &format!("select {}", values.join(", "))).await);
+}
+
+#[tokio::test]
+async fn python_reads_the_corpus_from_sqlite() {
+    let lines = with_values(corpus::sqlite());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("values.db");
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.execute_batch(&corpus::sqlite_table(&lines)).unwrap();
+    agree(&lines, &corpus_of(&format!("sqlite:{}", file.display()), "select * from t").await);
 }
 
 /// The columns of the authors as each library has their types.

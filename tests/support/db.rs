@@ -89,6 +89,13 @@ impl TestDb {
         execute(&self.url(), sql).await;
     }
 
+    /// The server's major version.
+    pub async fn version(&self) -> u64 {
+        let sql = "select current_setting('server_version_num')::int8 / 10000";
+        let row = self.client().await.query_one(sql, &[]).await.expect("a version");
+        row.get::<_, i64>(0).unsigned_abs()
+    }
+
     /// A connection of the superuser, open until it is dropped.
     pub async fn client(&self) -> tokio_postgres::Client {
         connect(&self.url()).await

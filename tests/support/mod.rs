@@ -23,6 +23,7 @@
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
 mod clients;
+pub mod corpus;
 mod db;
 mod decode;
 mod proxy;

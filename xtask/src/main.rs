@@ -1,18 +1,21 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
-//! [`postgres`] (a private PostgreSQL), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`steps`] (what ran, for how long, and
-//! how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
+//! [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer one), [`installed`] (what those two get from package
+//! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own),
+//! [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
 mod compare;
+mod installed;
 mod instructions;
 mod needs;
+mod newer;
 mod postgres;
 mod python;
 mod steps;
 mod test;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use instructions::Mode;
@@ -24,7 +27,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
        cargo xtask compare report [RUNDIR] docs/performance.md again, from raw runs
-       cargo xtask pg                      a private PostgreSQL with the users of the tests, until Ctrl-C";
+       cargo xtask pg [--newer]            a private PostgreSQL with the users of the tests, until Ctrl-C: the system's, or a newer one";
 
 /// What went wrong, for a person to read.
 type Result<T> = std::result::Result<T, String>;
@@ -39,7 +42,8 @@ fn main() -> ExitCode {
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
-        ["pg"] => exit(pg().map(|()| true)),
+        ["pg"] => exit(pg(Postgres::start).map(|()| true)),
+        ["pg", "--newer"] => exit(pg(start_newer).map(|()| true)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -59,10 +63,10 @@ fn exit(passed: Result<bool>) -> ExitCode {
 }
 
 /// Runs the PostgreSQL of the tests for a developer's own `cargo test`.
-fn pg() -> Result<()> {
+fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     needs::require()?;
     let target = target_folder()?;
-    let mut postgres = Postgres::start(&target)?;
+    let mut postgres = start(&target)?;
     for (name, value) in postgres.environment() {
         println!("export {name}='{value}'");
     }
@@ -74,6 +78,10 @@ fn pg() -> Result<()> {
     }
     eprintln!("PostgreSQL runs until Ctrl-C");
     postgres.wait()
+}
+
+fn start_newer(target: &Path) -> Result<Postgres> {
+    Postgres::start_from(&newer::prepare(target)?, target)
 }
 
 /// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.

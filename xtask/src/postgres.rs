@@ -13,6 +13,7 @@
 //! BASE/run-PID/lock    held while the run lives
 //!              data/   the cluster      s/  the Unix socket      tls/  ca.crt, server.crt, server.key
 //!              log     what the server says
+//!              installation/   a copy of its programs, where its user cannot go to them
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::installed::lock;
 use crate::{Result, needs};
 
 /// The address of a Unix socket has 108 bytes, the last of which is zero; PostgreSQL adds a name such as this one.
@@ -66,8 +68,9 @@ hostssl    all       tls_user       all        scram-sha-256
 ";
 
 /// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must escape, and a letter that is
-/// two bytes.
+/// two bytes. Newer servers warn of MD5, which is meant to be tested.
 const ROLES: &str = "
+set client_min_messages = 'error';
 set password_encryption = 'scram-sha-256';
 create role scram_user login password 'pä ss/w@rd:%';
 create role password_user login password 'plain';
@@ -111,21 +114,29 @@ chmod 600 server.key
 pub(crate) struct Postgres {
     server: Child,
     port: u16,
-    bin: PathBuf,
+    /// The folder of the client programs, which are the system's.
+    clients: PathBuf,
     folder: Folder,
 }
 
 impl Postgres {
-    /// Makes a new cluster below `target`, or below a temporary folder where the server's user cannot go there.
+    /// The system's PostgreSQL.
     pub(crate) fn start(target: &Path) -> Result<Self> {
-        let bin = needs::postgres_bin()?;
+        Self::start_from(&needs::postgres_bin()?, target)
+    }
+
+    /// The server whose programs are in the folder `bin`. Makes a new cluster below `target`, or below a temporary folder where
+    /// the server's user cannot go there.
+    pub(crate) fn start_from(bin: &Path, target: &Path) -> Result<Self> {
+        let clients = needs::postgres_bin()?;
         let owner = Owner::current()?;
         let folder = Folder::new(target, &owner)?;
+        let bin = reachable(&owner, bin, &folder.path)?;
         make_certificates(&owner, &folder.path.join("tls"))?;
         make_cluster(&owner, &bin, &folder.path)?;
         let port = free_port()?;
         let server = spawn(&owner, &bin, &folder.path, port)?;
-        let mut postgres = Self { server, port, bin, folder };
+        let mut postgres = Self { server, port, clients, folder };
         postgres.wait_until_ready()?;
         postgres.psql(ROLES)?;
         Ok(postgres)
@@ -139,7 +150,7 @@ impl Postgres {
             ("ROWSTREAM_TEST_PG", url),
             ("ROWSTREAM_TEST_PG_SOCKET", path(self.folder.path.join("s"))),
             ("ROWSTREAM_TEST_PG_CA", path(self.folder.path.join("tls/ca.crt"))),
-            ("ROWSTREAM_TEST_PG_BIN", path(self.bin.clone())),
+            ("ROWSTREAM_TEST_PG_BIN", path(self.clients.clone())),
         ]
     }
 
@@ -179,7 +190,7 @@ impl Postgres {
 
     /// One of PostgreSQL's client programs, pointed at this server.
     fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bin.join(program));
+        let mut command = Command::new(self.clients.join(program));
         command.arg("--host").arg(self.folder.path.join("s")).arg("--port").arg(self.port.to_string());
         command
     }
@@ -245,9 +256,10 @@ impl Owner {
         }
     }
 
-    fn can_write(&self, folder: &Path) -> bool {
+    /// Whether the owner can do with a path what an option of `test` stands for.
+    fn can(&self, option: &str, path: &Path) -> bool {
         let mut command = self.command("test", Path::new("/"));
-        command.arg("-w").arg(folder).status().is_ok_and(|status| status.success())
+        command.arg(option).arg(path).status().is_ok_and(|status| status.success())
     }
 }
 
@@ -280,7 +292,7 @@ impl Folder {
         fs::create_dir(&path).map_err(|fault| fault.to_string())?;
         let folder = Self { _lock: lock(&path.join("lock"))?, path };
         owner.own(&folder.path)?;
-        if !owner.can_write(&folder.path) {
+        if !owner.can("-w", &folder.path) {
             return Err("the user of PostgreSQL cannot write there".into());
         }
         for name in ["s", "tls"] {
@@ -306,13 +318,6 @@ fn bases(target: &Path) -> [PathBuf; 3] {
     target.hash(&mut hasher);
     let name = format!("rowstream-test-pg-{:016x}", hasher.finish());
     [target.join("test-pg"), Path::new("/var/tmp").join(&name), Path::new("/tmp").join(&name)]
-}
-
-fn lock(path: &Path) -> Result<File> {
-    let cannot = |fault| format!("cannot lock {}: {fault}", path.display());
-    let file = File::create(path).map_err(cannot)?;
-    file.lock().map_err(cannot)?;
-    Ok(file)
 }
 
 /// Removes the folders of runs that were killed, and ends their servers if the kernel has not yet.
@@ -369,6 +374,17 @@ fn signal(pid: u32, name: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", r#"kill -s "$0" "$1" 2> /dev/null"#, name, &pid.to_string()]);
     let _ = command.status();
+}
+
+/// The programs of `bin` where the owner can run them: a copy in its own folder if it cannot go to theirs.
+fn reachable(owner: &Owner, bin: &Path, folder: &Path) -> Result<PathBuf> {
+    if owner.can("-x", &bin.join("postgres")) {
+        return Ok(bin.to_path_buf());
+    }
+    let installation = bin.parent().ok_or("PostgreSQL's programs are in no installation")?;
+    let copy = folder.join("installation");
+    needs::run(Command::new("cp").arg("--archive").arg(installation).arg(&copy))?;
+    Ok(copy.join("bin"))
 }
 
 fn make_certificates(owner: &Owner, folder: &Path) -> Result<()> {

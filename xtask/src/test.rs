@@ -8,7 +8,10 @@ use std::process::{Command, Stdio};
 use crate::instructions::Mode;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, instructions, needs, python, target_folder};
+use crate::{Result, instructions, needs, newer, python, target_folder};
+
+const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
+const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
 pub(crate) fn run(filters: &[&str]) -> Result<bool> {
@@ -16,14 +19,27 @@ pub(crate) fn run(filters: &[&str]) -> Result<bool> {
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
-    let mut python = None;
+    let (mut python, mut newer) = (None, None);
     if filters.is_empty() {
         steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
         steps.run("clippy", clippy);
     }
     steps.run("release build", || Outcome::of(cargo().args(["build", "--release", "--locked"])));
-    steps.run("Python's libraries", || libraries(&target, &mut python));
-    steps.run("tests", || tests(&target, filters, python.as_deref(), &mut counts));
+    steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
+    steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
+    steps.run("tests", || {
+        tests(all(filters, python.as_deref()), &target, Postgres::start(&target), &mut counts)
+    });
+    if let Some(bin) = newer {
+        steps.run("tests of PostgreSQL, with the newer one", || {
+            tests(
+                of_postgres(filters, python.as_deref()),
+                &target,
+                Postgres::start_from(&bin, &target),
+                &mut counts,
+            )
+        });
+    }
     if filters.is_empty() {
         steps.run("instructions", instructions);
         steps.run("documentation", documentation);
@@ -52,16 +68,16 @@ fn clippy() -> Outcome {
     Outcome::of(cargo().args(arguments).args(["--", "-D", "warnings"]))
 }
 
-/// What reads our Arrow streams in Python.
-fn libraries(target: &Path, python: &mut Option<PathBuf>) -> Outcome {
-    match python::prepare(target) {
+/// Keeps what was installed for tests; those that need it are left out where it cannot be had.
+fn obtain(prepared: Result<PathBuf>, place: &mut Option<PathBuf>, without: &'static str) -> Outcome {
+    match prepared {
         Ok(prepared) => {
-            *python = Some(prepared);
+            *place = Some(prepared);
             Outcome::Passed
         }
         Err(message) => {
             eprintln!("{message}");
-            Outcome::Skipped("they cannot be installed here, so no test reads our Arrow with them")
+            Outcome::Skipped(without)
         }
     }
 }
@@ -109,10 +125,33 @@ fn advisory_database() -> Option<PathBuf> {
     Some(home.join("advisory-dbs"))
 }
 
-/// The tests against a PostgreSQL of their own.
-fn tests(target: &Path, filters: &[&str], python: Option<&Path>, counts: &mut Counts) -> Outcome {
-    let outcome = match Postgres::start(target) {
-        Ok(postgres) => Outcome::of_result(run_tests(target, filters, python, &postgres, counts)),
+/// All tests.
+fn all(filters: &[&str], python: Option<&Path>) -> Command {
+    cargo_test(&[], filters, python)
+}
+
+/// The tests in which another version of PostgreSQL could make a difference.
+fn of_postgres(filters: &[&str], python: Option<&Path>) -> Command {
+    cargo_test(&["--test", "postgres_*", "--test", "strings", "--test", "python"], filters, python)
+}
+
+/// Tests of the workspace; always with the same options, so that nothing is compiled twice. Those that call Python are run where it
+/// has its libraries.
+fn cargo_test(which: &[&str], filters: &[&str], python: Option<&Path>) -> Command {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]).args(which);
+    command.arg("--").args(filters);
+    match python {
+        Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
+        None => command.args(["--skip", "python_reads_"]),
+    };
+    command
+}
+
+/// Tests against a PostgreSQL of their own.
+fn tests(command: Command, target: &Path, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
+    let outcome = match postgres {
+        Ok(postgres) => Outcome::of_result(run_tests(command, target, &postgres, counts)),
         Err(message) => Outcome::of_result(Err(message)),
     };
     // Tests that did not compile, or a test program that crashed, leave no line to be counted.
@@ -122,25 +161,13 @@ fn tests(target: &Path, filters: &[&str], python: Option<&Path>, counts: &mut Co
     outcome
 }
 
-fn run_tests(
-    target: &Path,
-    filters: &[&str],
-    python: Option<&Path>,
-    postgres: &Postgres,
-    counts: &mut Counts,
-) -> Result<()> {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast", "--"]).args(filters);
+fn run_tests(mut command: Command, target: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
     // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
     command.env("PATH", needs::path()).envs(postgres.environment());
     command.env("ROWSTREAM_TEST_RELEASE_BIN", target.join("release/rowstream"));
-    match python {
-        Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
-        None => command.args(["--skip", "python_reads_"]),
-    };
     run_and_count(&mut command, counts)
 }
 

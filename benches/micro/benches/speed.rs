@@ -1,0 +1,76 @@
+//! How many bytes of output a core writes in a second: the events as NDJSON, and texts beside a plain copy of the same bytes.
+//!
+//! All run by turns, so that whatever else the machine does meets them alike. It is for people, on a machine that does nothing else.
+
+use std::time::{Duration, Instant};
+
+use rowstream_micro::{Pass, cases};
+
+/// The median of an odd number is one of them.
+const ROUNDS: usize = 21;
+/// So long that the clock's resolution does not matter, and so short that a round is over before the machine changes.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Whole rows: the encoder's values, and those that are decoded first.
+const ROWS: [&str; 2] = ["row: events, lines", "postgres: events, lines"];
+/// Texts without escapes, which are held against a copy.
+const TEXTS: [&str; 2] = ["text: 40 bytes", "text: 10 KB"];
+
+/// A pass, and how fast it was in each round.
+struct Runner {
+    pass: Pass,
+    out: Vec<u8>,
+    /// GB/s.
+    speeds: Vec<f64>,
+}
+
+impl Runner {
+    fn new(mut pass: Pass) -> Self {
+        let mut out = Vec::new();
+        pass.run(&mut out);
+        Self { pass, out, speeds: Vec::new() }
+    }
+
+    fn turn(&mut self) {
+        let (begun, mut bytes) = (Instant::now(), 0);
+        while begun.elapsed() < TURN {
+            self.pass.run(&mut self.out);
+            bytes += self.out.len();
+        }
+        self.speeds.push(bytes as f64 / begun.elapsed().as_secs_f64() / 1e9);
+    }
+}
+
+/// The median of numbers, with the least and the most.
+fn median(mut numbers: Vec<f64>) -> String {
+    numbers.sort_by(f64::total_cmp);
+    let [least, most] = [numbers[0], numbers[numbers.len() - 1]];
+    format!("{:6.2} ({least:.2} to {most:.2})", numbers[numbers.len() / 2])
+}
+
+fn pass(name: &str) -> Pass {
+    let case = cases().into_iter().find(|case| case.name == name);
+    case.unwrap_or_else(|| panic!("there is no case `{name}`")).build()
+}
+
+fn main() {
+    let mut rows = ROWS.map(|name| Runner::new(pass(name)));
+    let mut texts = TEXTS.map(|name| {
+        let mut text = pass(name);
+        let copied = text.copied();
+        [Runner::new(text), Runner::new(copied)]
+    });
+    for _ in 0..ROUNDS {
+        rows.iter_mut().chain(texts.as_flattened_mut()).for_each(Runner::turn);
+    }
+    println!("GB/s of output on one core, medians of {ROUNDS} rounds (least to most)");
+    for (name, row) in ROWS.iter().zip(rows) {
+        println!("{name:<40} {}", median(row.speeds));
+    }
+    for (name, [text, copied]) in TEXTS.iter().zip(texts) {
+        let ratios = text.speeds.iter().zip(&copied.speeds).map(|(text, copied)| text / copied).collect();
+        println!("{name:<40} {}", median(text.speeds));
+        println!("{:<40} {}", "  the same bytes, copied", median(copied.speeds));
+        println!("{:<40} {}", "  ratio", median(ratios));
+    }
+}
