@@ -8,7 +8,8 @@
 //!    session's buffer, whatever the size of the result; while the client does not take a chunk, none is begun;
 //! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
 //!    not before there is a row;
-//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
+//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more, but before it what had
+//!    been encoded, unless that would have been the first chunk: then the error has a status. A result that
 //!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
 //!
@@ -35,6 +36,8 @@ use crate::Error;
 use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::params::ParamValue;
+use crate::proof::digest::ChunkDigest;
+use crate::proof::framing::{Frames, Record};
 use crate::source::{Session, Snapshot, Source};
 
 /// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
@@ -74,6 +77,15 @@ pub struct RowStream {
     flush: Option<Pin<Box<Sleep>>>,
     flush_armed: bool,
     rows: u64,
+    /// Whether there is something to do behind a row: until the first of a list, and on streams with marks.
+    watches_rows: bool,
+    /// In the framed profile, until its last record is written.
+    frames: Option<Frames>,
+    digest: Option<Box<ChunkDigest>>,
+    /// Whether a chunk was taken, and the last byte of the last one.
+    taken: Option<u8>,
+    /// Follows the chunk that was taken last.
+    failed: Option<Error>,
     clock: Clock,
 }
 
@@ -83,6 +95,8 @@ enum Step {
     Rows(Rows),
     Nest(Box<Nest>),
     Count(Count),
+    /// The digest of all bytes before it.
+    Digest,
 }
 
 /// The number of rows of a statement that was sent before.
@@ -148,10 +162,12 @@ impl RowStream {
                     Step::Rows(rows.await?)
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Digest => Step::Digest,
             });
         }
         clock.enter();
         clock.leave(Phase::Database);
+        let digest = pieces.contains(&Piece::Digest).then(Box::default);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
         Ok(Self {
             session: Some(session),
@@ -165,8 +181,19 @@ impl RowStream {
             flush: None,
             flush_armed: false,
             rows: 0,
+            watches_rows: true,
+            frames: None,
+            digest,
+            taken: None,
+            failed: None,
             clock,
         })
+    }
+
+    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands before that if `digest`.
+    pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
+        self.frames = Some(frames);
+        self.digest = digest.then(Box::default);
     }
 
     /// The next chunk; `None` after the last one of a whole result.
@@ -175,15 +202,21 @@ impl RowStream {
     /// The result cannot be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let waited = self.clock.enter();
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         if self.chunk.capacity() == 0 && !self.is_done() {
             self.begin_chunk(waited);
         }
         let polled = match self.poll_fill(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
-            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(self.fail(error))),
             Poll::Pending => self.poll_flush(cx).map(|()| {
                 self.flush_rows();
+                if self.current.is_some() {
+                    self.mark(Frames::is_late);
+                }
                 Some(Ok(self.take_chunk()))
             }),
         };
@@ -220,14 +253,40 @@ impl RowStream {
                         self.chunk.truncate(begin);
                         return Poll::Ready(Err(error));
                     }
-                    if self.full == HELD && rows.cardinality == Cardinality::Many {
-                        self.full = FIRST_CHUNK;
+                    if self.watches_rows && rows.cardinality == Cardinality::Many {
+                        self.note_row();
                     }
                 }
                 None => self.end_rows()?,
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Does what is to be done behind a row of a list.
+    #[cold]
+    fn note_row(&mut self) {
+        if self.full == HELD {
+            self.full = FIRST_CHUNK;
+        }
+        self.watches_rows = self.frames.is_some() && self.cursor().is_some();
+        self.mark(Frames::is_due);
+    }
+
+    /// The cursor behind the row that was encoded last; `None` on endpoints without a key.
+    pub(crate) fn cursor(&self) -> Option<String> {
+        None
+    }
+
+    /// Writes a mark where one is due behind the rows so far.
+    fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
+        let rows = self.rows();
+        if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
+            && let Some(next) = self.cursor()
+            && let Some(frames) = &mut self.frames
+        {
+            frames.mark(rows, &next, &mut self.chunk);
+        }
     }
 
     /// Encodes the next row of statements that are nested, or ends one of their lists.
@@ -259,9 +318,42 @@ impl RowStream {
             Some(Step::Rows(rows)) => self.execute(rows),
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
-            None => return false,
+            Some(Step::Digest) => self.write_digest(),
+            None => return self.end_frames(),
         }
         true
+    }
+
+    fn write_digest(&mut self) {
+        if let Some(digest) = &mut self.digest {
+            let text = digest.up_to(&self.chunk);
+            self.chunk.extend_from_slice(format!("\"{text}\"").as_bytes());
+        }
+    }
+
+    /// Writes the record of the end; false when there is none, or it has been written.
+    fn end_frames(&mut self) -> bool {
+        let Some(frames) = self.frames.take() else { return false };
+        let (rows, next) = (self.rows(), self.cursor());
+        let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
+        let end = Record::End { rows, next: next.as_deref(), digest: digest.as_deref() };
+        frames.write(&end, &mut self.chunk);
+        true
+    }
+
+    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
+    fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
+        self.session = None;
+        let Some(last) = self.taken else { return Err(error) };
+        if let Some(frames) = self.frames.take() {
+            let last = self.chunk.last().copied().unwrap_or(last);
+            frames.write_error(&error, last != b'\n', &mut self.chunk);
+        }
+        if self.chunk.is_empty() {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        Ok(self.take_chunk())
     }
 
     fn execute_nest(&mut self, mut nest: Box<Nest>) {
@@ -333,12 +425,20 @@ impl RowStream {
     fn take_chunk(&mut self) -> Bytes {
         self.flush_armed = false;
         self.flowing += self.chunk.len();
+        self.taken = self.chunk.last().copied().or(self.taken);
+        if let Some(digest) = &mut self.digest {
+            digest.close(&self.chunk);
+        }
         Bytes::from(mem::take(&mut self.chunk))
     }
 
     /// Whether everything has been encoded: the chunk that came last was the last.
     pub fn is_done(&self) -> bool {
-        self.current.is_none() && self.nest.is_none() && self.steps.len() == 0
+        self.current.is_none()
+            && self.nest.is_none()
+            && self.steps.len() == 0
+            && self.frames.is_none()
+            && self.failed.is_none()
     }
 
     /// Rows encoded so far.
@@ -397,7 +497,7 @@ impl Rows {
 /// The statements that the steps run, which were prepared for them in this order.
 fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
-        Step::Literal(_) | Step::Count(_) => 0,
+        Step::Literal(_) | Step::Count(_) | Step::Digest => 0,
         Step::Rows(_) => 1,
         Step::Nest(nest) => nest.len(),
     };

@@ -80,13 +80,15 @@ pub enum Piece {
     Rows(usize),
     /// Where the number of rows of statement `.0` stands; its rows stand before.
     Count(usize),
+    /// Where the digest of all bytes before it stands.
+    Digest,
 }
 
 impl Piece {
     /// The statement whose rows stand here.
     pub fn statement(&self) -> Option<usize> {
         match self {
-            Self::Literal(_) | Self::Count(_) => None,
+            Self::Literal(_) | Self::Count(_) | Self::Digest => None,
             Self::Rows(statement) => Some(*statement),
         }
     }

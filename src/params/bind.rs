@@ -6,9 +6,11 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 use super::{Param, ParamPlace, ParamValue, percent_decode};
 use crate::Error;
 use crate::fault::{did_you_mean, list, shown};
+use crate::proof::Controls;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 6] = ["_format", "_download", "_numbers", "_bytes", "_intervals", "_nulls"];
+const CONTROLS: [&str; 9] =
+    ["_format", "_download", "_numbers", "_bytes", "_intervals", "_nulls", "_end", "_digest", "_wait"];
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Bound {
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
     pub options: Chosen,
+    /// `_end` and the others that ask for a proof of the end.
+    pub proof: Controls,
 }
 
 /// The options of values that a request chooses.
@@ -78,14 +82,15 @@ struct Given<'a> {
     format: Option<String>,
     download: Option<String>,
     options: Chosen,
+    proof: Controls,
     wrong: Vec<(String, String)>,
 }
 
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
-        let options = Chosen::default();
-        Self { params, texts, format: None, download: None, options, wrong: Vec::new() }
+        let (options, proof) = (Chosen::default(), Controls::default());
+        Self { params, texts, format: None, download: None, options, proof, wrong: Vec::new() }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -115,6 +120,9 @@ impl<'a> Given<'a> {
             "_bytes" => take(&mut self.options.bytes, value, choice),
             "_intervals" => take(&mut self.options.intervals, value, choice),
             "_nulls" => take(&mut self.options.nulls, value, choice),
+            "_end" => take(&mut self.proof.end, value, choice),
+            "_digest" => take(&mut self.proof.digest, value, choice),
+            "_wait" => take(&mut self.proof.wait, value, choice),
             _ => return self.unknown(name),
         };
         if let Err(message) = taken {
@@ -172,7 +180,13 @@ impl<'a> Given<'a> {
             }
         }
         match self.wrong.is_empty() {
-            true => Ok(Bound { values, format: self.format, download: self.download, options: self.options }),
+            true => Ok(Bound {
+                values,
+                format: self.format,
+                download: self.download,
+                options: self.options,
+                proof: self.proof,
+            }),
             false => Err(Error::invalid_parameters(self.wrong)),
         }
     }

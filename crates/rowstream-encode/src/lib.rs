@@ -34,6 +34,7 @@
 //!     Segment::Literal(json) => String::from_utf8_lossy(json).into_owned(),
 //!     Segment::Placeholder(name) => format!("<{name}>"),
 //!     Segment::Count(_) => "<count>".to_owned(),
+//!     Segment::Digest => "<digest>".to_owned(),
 //! };
 //! let pieces: Vec<_> = template.segments.iter().map(shown).collect();
 //! assert_eq!(pieces, [r#"{"_embedded":{"articles":"#, "<articles>", r#"},"total":"#, "<count>", "}"]);

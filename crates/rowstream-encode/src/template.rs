@@ -16,11 +16,14 @@ pub enum Segment {
     Placeholder(String),
     /// Here stands the number of rows of the statement of this name, or of the only list.
     Count(Option<String>),
+    /// Here stands the digest of all bytes before it.
+    Digest,
 }
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows. A string that
+/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows, `$digest` for a
+/// digest of the bytes before it. A string that
 /// begins with `$$` stands for itself without the first `$`. Every other string, and every key, stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
@@ -49,7 +52,7 @@ impl Template {
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name.as_str()),
-            Segment::Literal(_) | Segment::Count(_) => None,
+            Segment::Literal(_) | Segment::Count(_) | Segment::Digest => None,
         })
     }
 
@@ -116,10 +119,13 @@ impl Template {
     }
 }
 
-/// What stands behind the `$` of a placeholder: `name`, `count` or `count(name)`.
+/// What stands behind the `$` of a placeholder: `name`, `count`, `count(name)` or `digest`.
 fn placeholder(text: &str) -> Option<Segment> {
     if text == "count" {
         return Some(Segment::Count(None));
+    }
+    if text == "digest" {
+        return Some(Segment::Digest);
     }
     let counted = text.strip_prefix("count(").and_then(|rest| rest.strip_suffix(')'));
     let name = counted.unwrap_or(text);
@@ -168,6 +174,7 @@ mod tests {
             Segment::Literal(bytes) => String::from_utf8(bytes.clone()).unwrap(),
             Segment::Placeholder(name) => format!("<{name}>"),
             Segment::Count(name) => format!("<#{}>", name.as_deref().unwrap_or_default()),
+            Segment::Digest => "<digest>".to_owned(),
         };
         template.segments.iter().map(segment).collect()
     }
@@ -191,6 +198,7 @@ mod tests {
             (json!({}), "{}"),
             (json!(["$$", "$$rows", "$$$x", "a$b", ""]), r#"["$","$rows","$$x","a$b",""]"#),
             (json!(["$a", "$count", "$count(a)", "$counts"]), "[<a>,<#>,<#a>,<counts>]"),
+            (json!({"a": "$a", "digest": "$digest"}), r#"{"a":<a>,"digest":<digest>}"#),
             (json!({"a\"\n": "\u{1}é"}), r#"{"a\"\n":"\u0001é"}"#),
         ] {
             assert_eq!(cut(&body), expected);

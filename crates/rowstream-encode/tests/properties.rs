@@ -233,6 +233,7 @@ fn restored(segment: &Segment) -> Vec<u8> {
         Segment::Placeholder(name) => format!("\"${name}\"").into_bytes(),
         Segment::Count(None) => b"\"$count\"".to_vec(),
         Segment::Count(Some(name)) => format!("\"$count({name})\"").into_bytes(),
+        Segment::Digest => b"\"$digest\"".to_vec(),
     }
 }
 
