@@ -40,7 +40,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn name(&self) -> &'static str {
+    /// Its name, in the log and in what is told of a stream.
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::Failed(_) => "failed",

@@ -8,7 +8,8 @@
 //!    session's buffer, whatever the size of the result; while the client does not take a chunk, none is begun;
 //! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
 //!    not before there is a row;
-//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more. A result that
+//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more, but before it what had
+//!    been encoded, unless that would have been the first chunk: then the error has a status. A result that
 //!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
 //!
@@ -40,6 +41,8 @@ use crate::cursor::Signer;
 use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Key, Piece};
 use crate::params::ParamValue;
+use crate::proof::digest::ChunkDigest;
+use crate::proof::framing::{Frames, Record};
 use crate::source::{self, Row, Session, Snapshot, Source};
 
 /// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
@@ -90,6 +93,15 @@ pub struct RowStream {
     /// Whether that statement had as many rows as its limit lets through.
     is_full_page: bool,
     rows: u64,
+    /// Whether there is something to do behind a row: until the first of a list, and on streams with marks.
+    watches_rows: bool,
+    /// In the framed profile, until its last record is written.
+    frames: Option<Frames>,
+    digest: Option<Box<ChunkDigest>>,
+    /// Whether a chunk was taken, and the last byte of the last one.
+    taken: Option<u8>,
+    /// Follows the chunk that was taken last.
+    failed: Option<Error>,
     clock: Clock,
 }
 
@@ -102,12 +114,14 @@ pub struct Reading {
     pub options: ValueOptions,
     /// The cursor behind whose row the rows begin.
     pub after: Option<String>,
+    /// Whether cursors are asked for beside those that the body holds.
+    pub cursors: bool,
 }
 
 /// All rows, in a format and with these options.
 impl From<(Format, ValueOptions)> for Reading {
     fn from((format, options): (Format, ValueOptions)) -> Self {
-        Self { format, options, after: None }
+        Self { format, options, after: None, cursors: false }
     }
 }
 
@@ -126,6 +140,8 @@ enum Step {
     Nest(Box<Nest>),
     Count(Count),
     Next,
+    /// The digest of all bytes before it.
+    Digest,
 }
 
 /// The number of rows of a statement that was sent before.
@@ -201,11 +217,13 @@ impl RowStream {
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
                 Piece::Next => Step::Next,
+                Piece::Digest => Step::Digest,
             });
         }
         refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
         clock.enter();
         clock.leave(Phase::Database);
+        let digest = pieces.contains(&Piece::Digest).then(Box::default);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
         Ok(Self {
             session: Some(session),
@@ -222,8 +240,19 @@ impl RowStream {
             next: reading.after,
             is_full_page: false,
             rows: 0,
+            watches_rows: true,
+            frames: None,
+            digest,
+            taken: None,
+            failed: None,
             clock,
         })
+    }
+
+    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands before that if `digest`.
+    pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
+        self.frames = Some(frames);
+        self.digest = digest.then(Box::default);
     }
 
     /// The next chunk; `None` after the last one of a whole result.
@@ -232,15 +261,21 @@ impl RowStream {
     /// The result cannot be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let waited = self.clock.enter();
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         if self.chunk.capacity() == 0 && !self.is_done() {
             self.begin_chunk(waited);
         }
         let polled = match self.poll_fill(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
             Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
-            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(self.fail(error))),
             Poll::Pending => self.poll_flush(cx).map(|()| {
                 self.flush_waiting();
+                if self.current.is_some() {
+                    self.mark(Frames::is_late);
+                }
                 Some(Ok(self.take_chunk()))
             }),
         };
@@ -277,14 +312,42 @@ impl RowStream {
                         self.chunk.truncate(begin);
                         return Poll::Ready(Err(error));
                     }
-                    if self.full == HELD && rows.cardinality == Cardinality::Many {
-                        self.full = FIRST_CHUNK;
+                    if self.watches_rows && rows.cardinality == Cardinality::Many {
+                        self.note_row();
                     }
                 }
                 None => self.end_rows()?,
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Does what is to be done behind a row of a list.
+    #[cold]
+    fn note_row(&mut self) {
+        if self.full == HELD {
+            self.full = FIRST_CHUNK;
+        }
+        let has_cursors = self.current.as_ref().is_some_and(|rows| rows.cursors.is_some());
+        self.watches_rows = has_cursors && self.frames.as_ref().is_some_and(Frames::has_marks);
+        self.mark(Frames::is_due);
+    }
+
+    /// The cursor behind the row that was encoded last; `None` on endpoints without a key.
+    pub(crate) fn cursor(&self) -> Option<String> {
+        let cursors = self.current.as_ref().and_then(|rows| rows.cursors.as_ref());
+        cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
+    }
+
+    /// Writes a mark where one is due behind the rows so far.
+    fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
+        let rows = self.rows();
+        if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
+            && let Some(next) = self.cursor()
+            && let Some(frames) = &mut self.frames
+        {
+            frames.mark(rows, &next, &mut self.chunk);
+        }
     }
 
     /// Encodes the next row of statements that are nested, or ends one of their lists.
@@ -317,9 +380,42 @@ impl RowStream {
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
             Some(Step::Next) => self.write_next(),
-            None => return false,
+            Some(Step::Digest) => self.write_digest(),
+            None => return self.end_frames(),
         }
         true
+    }
+
+    fn write_digest(&mut self) {
+        if let Some(digest) = &mut self.digest {
+            let text = digest.up_to(&self.chunk);
+            self.chunk.extend_from_slice(format!("\"{text}\"").as_bytes());
+        }
+    }
+
+    /// Writes the record of the end; false when there is none, or it has been written.
+    fn end_frames(&mut self) -> bool {
+        let Some(frames) = self.frames.take() else { return false };
+        let (rows, next) = (self.rows(), self.cursor());
+        let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
+        let end = Record::End { rows, next: next.as_deref(), digest: digest.as_deref() };
+        frames.write(&end, &mut self.chunk);
+        true
+    }
+
+    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
+    fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
+        self.session = None;
+        let Some(last) = self.taken else { return Err(error) };
+        if let Some(frames) = self.frames.take() {
+            let last = self.chunk.last().copied().unwrap_or(last);
+            frames.write_error(&error, last != b'\n', &mut self.chunk);
+        }
+        if self.chunk.is_empty() {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        Ok(self.take_chunk())
     }
 
     fn execute_nest(&mut self, mut nest: Box<Nest>) {
@@ -410,12 +506,20 @@ impl RowStream {
     fn take_chunk(&mut self) -> Bytes {
         self.armed = Armed::Nothing;
         self.flowing += self.chunk.len();
+        self.taken = self.chunk.last().copied().or(self.taken);
+        if let Some(digest) = &mut self.digest {
+            digest.close(&self.chunk);
+        }
         Bytes::from(mem::take(&mut self.chunk))
     }
 
     /// Whether everything has been encoded: the chunk that came last was the last.
     pub fn is_done(&self) -> bool {
-        self.current.is_none() && self.nest.is_none() && self.steps.len() == 0
+        self.current.is_none()
+            && self.nest.is_none()
+            && self.steps.len() == 0
+            && self.frames.is_none()
+            && self.failed.is_none()
     }
 
     /// Rows encoded so far.
@@ -424,14 +528,9 @@ impl RowStream {
         self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
     }
 
-    /// Behind which row the stream can be resumed, once all rows have come; `None` where there is no key, or no row.
-    pub fn next(&self) -> Option<&str> {
-        self.next.as_deref()
-    }
-
-    /// The same where other rows may stand behind it, because there were as many as the statement's limit lets through.
+    /// Behind which row the next page begins: once all rows have come, and there were as many as the statement's limit lets through.
     pub fn next_page(&self) -> Option<&str> {
-        self.next().filter(|_| self.is_full_page)
+        self.next.as_deref().filter(|_| self.is_full_page)
     }
 
     /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
@@ -540,7 +639,7 @@ impl Reading {
     /// Whether the answer of an endpoint with a key holds cursors.
     fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
         match self.format {
-            _ if page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
+            _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
             Format::Sse => true,
             Format::Json => endpoint.body.contains(&Piece::Next),
             Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
@@ -551,7 +650,7 @@ impl Reading {
 /// The statements that the steps run, which were prepared for them in this order.
 fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
-        Step::Literal(_) | Step::Count(_) | Step::Next => 0,
+        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
         Step::Rows(_) => 1,
         Step::Nest(nest) => nest.len(),
     };

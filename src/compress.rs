@@ -146,6 +146,18 @@ impl Compressor {
         if out.is_empty() { Poll::Pending } else { Poll::Ready(Ok(chunk(out))) }
     }
 
+    /// A chunk of all that is withheld, if anything is; the body will have no end.
+    ///
+    /// # Errors
+    /// See [`whole`].
+    pub(crate) fn release(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut out = Vec::new();
+        if self.withholds {
+            self.flush(&mut out)?;
+        }
+        Ok((!out.is_empty()).then(|| chunk(out)))
+    }
+
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         (self.withholds, self.timer) = (false, None);
         self.encoder.run(Step::Flush, &[], out)

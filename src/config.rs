@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::fault::Faults;
+use crate::proof::spool::Spooling;
 use crate::source::SourceConfig;
 
 /// Everything a server needs to know, read and checked.
@@ -80,10 +81,17 @@ pub struct Limits {
     pub max_connections: usize,
     /// How long streams may go on after SIGTERM.
     pub drain_timeout: Duration,
+    /// What results that wait for their end may take.
+    pub spooling: Spooling,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_streams: 1024, max_connections: 4096, drain_timeout: Duration::from_secs(30) }
+        Self {
+            max_streams: 1024,
+            max_connections: 4096,
+            drain_timeout: Duration::from_secs(30),
+            spooling: Spooling::default(),
+        }
     }
 }

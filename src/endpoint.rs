@@ -88,13 +88,15 @@ pub enum Piece {
     Count(usize),
     /// Where the cursor of the last row stands; the rows stand before.
     Next,
+    /// Where the digest of all bytes before it stands.
+    Digest,
 }
 
 impl Piece {
     /// The statement whose rows stand here.
     pub fn statement(&self) -> Option<usize> {
         match self {
-            Self::Literal(_) | Self::Count(_) | Self::Next => None,
+            Self::Literal(_) | Self::Count(_) | Self::Next | Self::Digest => None,
             Self::Rows(statement) => Some(*statement),
         }
     }

@@ -149,6 +149,11 @@ impl Error {
     /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where there is one `hint`,
     /// `sqlstate`, and the list of `parameters` that are wrong.
     pub fn problem(&self) -> String {
+        self.members().to_string() + "\n"
+    }
+
+    /// The members of the problem document.
+    pub(crate) fn members(&self) -> serde_json::Value {
         let Inner { code, status, message, .. } = &*self.0;
         let mut problem = serde_json::json!({
             "type": format!("urn:rowstream:problem:{code}"),
@@ -168,7 +173,7 @@ impl Error {
             problem["parameters"] =
                 wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
         }
-        problem.to_string() + "\n"
+        problem
     }
 
     /// The stable code.

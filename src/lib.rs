@@ -27,6 +27,7 @@ pub mod fault;
 pub mod negotiate;
 pub mod params;
 pub mod pool;
+pub mod proof;
 pub mod respond;
 pub mod route;
 pub mod server;

@@ -9,12 +9,15 @@ use rowstream_encode::Format;
 pub use self::encoding::Encoding;
 use crate::Error;
 use crate::fault::{list, shown};
+use crate::proof::framing::{Framing, PROFILE};
 
 /// The format of a response, and whether caches must know that `Accept` chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// The format.
     pub format: Format,
+    /// Whether `Accept` asked for the framed profile of the format.
+    pub framed: bool,
     /// Whether another `Accept` could have had another answer: the response then says `Vary: Accept`.
     pub vary_accept: bool,
 }
@@ -39,13 +42,13 @@ pub fn choose<'a>(
             not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats)
         }),
         (None, None) => accepted(accept, formats)
-            .map(|format| Choice { format, vary_accept: true })
+            .map(|(format, framed)| Choice { format, framed, vary_accept: true })
             .ok_or_else(|| not_acceptable("`Accept` names no format of this endpoint", formats)),
     }
 }
 
 fn fixed(format: Format) -> Choice {
-    Choice { format, vary_accept: false }
+    Choice { format, framed: false, vary_accept: false }
 }
 
 fn not_acceptable(message: &str, formats: &[Format]) -> Error {
@@ -57,8 +60,11 @@ fn not_acceptable(message: &str, formats: &[Format]) -> Error {
 
 /// The best of `formats` for the header's lines. Of equal quality, the one that was named more exactly is better (many
 /// clients end their list with `*/*`), then the one that the endpoint names first. Without a range that can be read,
-/// the header says nothing, and the first is taken.
-fn accepted<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>, formats: &[Format]) -> Option<Format> {
+/// the header says nothing, and the first is taken. What is given with a format is whether its framed profile was meant.
+fn accepted<'a>(
+    accept: impl IntoIterator<Item = &'a HeaderValue>,
+    formats: &[Format],
+) -> Option<(Format, bool)> {
     let ranges: Vec<Range> = accept
         .into_iter()
         .filter_map(|line| line.to_str().ok())
@@ -66,15 +72,22 @@ fn accepted<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>, formats: &[Fo
         .filter_map(Range::read)
         .collect();
     if ranges.is_empty() {
-        return formats.first().copied();
+        return formats.first().map(|&format| (format, false));
     }
-    let rank = |&format: &Format| {
+    let rank = |(format, framed)| {
         let (specificity, quality) =
-            ranges.iter().filter_map(|range| range.matches(format)).max_by_key(|m| m.0)?;
-        (quality > 0).then_some(((quality, specificity), format))
+            ranges.iter().filter_map(|range| range.matches(format, framed)).max_by_key(|m| m.0)?;
+        (quality > 0).then_some(((quality, specificity), (format, framed)))
     };
+    let profiles = |&format: &Format| [(format, false), (format, true)];
     // `max_by_key` takes the last of equals, hence the reverse.
-    formats.iter().rev().filter_map(rank).max_by_key(|(rank, _)| *rank).map(|(_, format)| format)
+    formats
+        .iter()
+        .flat_map(profiles)
+        .rev()
+        .filter_map(rank)
+        .max_by_key(|(rank, _)| *rank)
+        .map(|(_, chosen)| chosen)
 }
 
 /// How exactly a media range names a format.
@@ -86,18 +99,22 @@ enum Specificity {
     Type,
     /// `application/json`.
     Exact,
+    /// `application/x-ndjson; profile=framed`.
+    Profile,
 }
 
 /// One media range of `Accept` (RFC 9110, section 12.5.1), in lower case.
 #[derive(Debug)]
 struct Range {
     media: String,
+    /// Whether it is of the framed profile alone.
+    framed: bool,
     /// In thousandths.
     quality: u16,
 }
 
 impl Range {
-    /// `None` for what is no media range; parameters other than `q` do not matter here.
+    /// `None` for what is no media range; parameters other than `q` and the framed profile do not matter here.
     fn read(text: &str) -> Option<Self> {
         let (media, quality) = weighted(text)?;
         let media = media.to_ascii_lowercase();
@@ -105,20 +122,35 @@ impl Range {
         if kind.is_empty() || subkind.is_empty() || (kind == "*" && subkind != "*") {
             return None;
         }
-        Some(Self { media, quality })
+        let framed = split(text, ';').any(is_framed);
+        Some(Self { media, framed, quality })
     }
 
-    fn matches(&self, format: Format) -> Option<(Specificity, u16)> {
+    /// How exactly it names a format in the framed profile or without it. Formats that have no such profile are named without it.
+    fn matches(&self, format: Format, framed: bool) -> Option<(Specificity, u16)> {
+        if framed != (self.framed && Framing::of(format).is_some()) {
+            return None;
+        }
         let media = format.media_type();
         let kind = media.split('/').next().unwrap_or_default();
         let specificity = match self.media.as_str() {
             "*/*" => Specificity::Any,
             range if range.strip_suffix("/*") == Some(kind) => Specificity::Type,
-            range if range == media || aliases(format).contains(&range) => Specificity::Exact,
+            range if range == media || aliases(format).contains(&range) => match framed {
+                true => Specificity::Profile,
+                false => Specificity::Exact,
+            },
             _ => return None,
         };
         Some((specificity, self.quality))
     }
+}
+
+/// Whether a parameter of a media range asks for the framed profile.
+fn is_framed(parameter: &str) -> bool {
+    parameter.split_once('=').is_some_and(|(name, value)| {
+        name.trim().eq_ignore_ascii_case("profile") && value.trim().trim_matches('"') == PROFILE
+    })
 }
 
 /// Other media types under which clients ask for a format.

@@ -29,6 +29,13 @@ use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
+use crate::proof::Asked;
+use crate::proof::delivery::{Break, Delivery};
+use crate::proof::digest::{CONTENT_DIGEST, Digest};
+use crate::proof::framing::{Frames, TAG};
+use crate::proof::spool::{Spool, Spooled, SpooledFile};
+use crate::proof::streams::{STREAM, Stream, Streams};
+use crate::proof::trailers;
 use crate::route::{Match, Router};
 use crate::source::Source;
 
@@ -40,6 +47,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const OWN: &str = "/_rowstream/";
 /// Where the values of a response are not those of the database: what was done to them.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
+/// What pages of other origins may read of a head, besides what Fetch lets them.
+const EXPOSED: &str = "content-digest, link, rowstream-changes, rowstream-stream, rowstream-tag";
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What proxies tell of the client that they ask for.
@@ -55,6 +64,7 @@ pub struct App {
     sources: HashMap<String, Source>,
     admission: Admission,
     log: LogFormat,
+    streams: Streams,
     ending: AtomicBool,
 }
 
@@ -74,6 +84,8 @@ struct Query<'a> {
     vary_accept: bool,
     /// How the client lets the body be compressed; `None` where it is not asked.
     encoding: Option<Encoding>,
+    /// What is to prove the end.
+    asked: Asked,
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
     values: Vec<ParamValue>,
@@ -92,7 +104,8 @@ impl App {
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let admission = Admission::new(config.limits.max_streams);
-        Ok(Self { config, router, sources, admission, log, ending: AtomicBool::new(false) })
+        let (streams, ending) = (Streams::default(), AtomicBool::new(false));
+        Ok(Self { config, router, sources, admission, log, streams, ending })
     }
 
     /// What was configured.
@@ -118,8 +131,8 @@ impl App {
     /// Answers a request.
     pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
-        let mut record =
-            Record { entry: Entry::new(self.log, &request), outcome: None, app: Arc::clone(&self) };
+        let entry = Entry::new(self.log, &request);
+        let mut record = Record { entry, outcome: None, stream: None, app: Arc::clone(&self) };
         let mut response = match self.answer(&request, &mut record).await {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
@@ -137,7 +150,7 @@ impl App {
     async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
-            let answer = own_path(own)?;
+            let answer = self.own_path(own)?;
             return Ok(self.without_query(request)?.unwrap_or(answer));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
@@ -162,6 +175,9 @@ impl App {
         let values = std::mem::take(&mut query.values);
         let reading = query.reading.clone();
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
+        if let Some((framing, tag)) = query.asked.framed {
+            stream.frame(Frames::new(framing, tag), query.asked.digest);
+        }
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
         let first = first.transpose()?.unwrap_or_default();
@@ -176,8 +192,71 @@ impl App {
             Some(coding) => (None, Some(Compressor::new(coding, first)?)),
             None => (Some(first), None),
         };
-        let streaming = Streaming { first, stream, compressor, _permit: permit };
-        Ok(head(&query, coding).map(|()| Answer::Stream(Box::new(streaming))))
+        let digest = query.asked.digest.then(Box::default);
+        let streaming =
+            Streaming { first, stream, compressor, failed: None, digest, trailers: false, permit };
+        if query.asked.wait {
+            return self.spool(&query, coding, streaming, record).await;
+        }
+        self.begin_stream(&query, coding, streaming, record)
+    }
+
+    /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
+    fn begin_stream(
+        &self,
+        query: &Query<'_>,
+        coding: Option<Coding>,
+        mut streaming: Streaming,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        let mut response = head(query, coding);
+        let stream = self.streams.begin(&query.endpoint.path, query.reading.format.name())?;
+        stream.id().tell(STREAM, response.headers_mut());
+        record.stream = Some(stream);
+        streaming.trailers = query.asked.trailers;
+        if streaming.trailers {
+            let fields = trailers::announcement(streaming.stream.cursor().is_some(), query.asked.digest);
+            response.headers_mut().insert(header::TRAILER, fields);
+        }
+        Ok(response.map(|()| Answer::Stream(Box::new(streaming))))
+    }
+
+    /// The answer of a result that waits for its end.
+    async fn spool(
+        &self,
+        query: &Query<'_>,
+        coding: Option<Coding>,
+        mut streaming: Streaming,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        let mut spool = Spool::new(&self.config.limits.spooling);
+        while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
+            record.note(&streaming.stream);
+            spool.put(&streaming.hashed(chunk?)).await?;
+        }
+        let mut response = head(query, coding);
+        tell_next(query, &streaming.stream, response.headers_mut());
+        tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
+        let spooled = spool.finish().await?;
+        let length = match &spooled {
+            Spooled::Memory(bytes) => bytes.len() as u64,
+            Spooled::File(file) => file.left(),
+        };
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+        Ok(response.map(|()| match spooled {
+            Spooled::Memory(bytes) => Answer::Whole(bytes),
+            Spooled::File(file) => Answer::File(Box::new((file, streaming.permit))),
+        }))
+    }
+
+    /// The server's own paths.
+    fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
+        let told = path.strip_prefix("streams/").and_then(|id| self.streams.told(id));
+        match (path, told) {
+            ("live" | "ready", _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
+            (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
+            (_, None) => Err(no_endpoint(&format!("{OWN}{path}"))),
+        }
     }
 
     /// The answer to a method that asks for nothing of the path itself; `None` for those that read it.
@@ -232,10 +311,11 @@ fn whole(
         record.note(stream);
     }
     let mut response = head(query, coding);
-    if let Some(link) = stream.next_page().and_then(|cursor| next_link(query.target, cursor)) {
-        response.headers_mut().insert(header::LINK, link);
-    }
+    tell_next(query, stream, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+    if query.asked.digest {
+        tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
+    }
     Ok(response.map(|()| Answer::Whole(body)))
 }
 
@@ -246,13 +326,16 @@ fn no_more_events() -> Response<Answer> {
     response
 }
 
-/// `Link` (RFC 8288) to the page behind `cursor`.
-fn next_link(target: &str, cursor: &str) -> Option<HeaderValue> {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("_after="));
+/// Tells the page behind a full one (`Link`, RFC 8288).
+fn tell_next(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+    let Some(cursor) = stream.next_page() else { return };
+    let (path, asked) = query.target.split_once('?').unwrap_or((query.target, ""));
+    let others = asked.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("_after="));
     let after = format!("_after={cursor}");
     let query: Vec<_> = others.chain([after.as_str()]).collect();
-    format!("<{path}?{}>; rel=\"next\"", query.join("&")).parse().ok()
+    if let Ok(link) = format!("<{path}?{}>; rel=\"next\"", query.join("&")).parse() {
+        headers.insert(header::LINK, link);
+    }
 }
 
 /// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its URL, so its header counts.
@@ -272,6 +355,13 @@ fn after<B>(
     }
 }
 
+/// Tells the digest of what is sent in the head, where it is known by then.
+fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
+    if let Some(value) = digest.and_then(|digest| HeaderValue::from_str(digest).ok()) {
+        headers.insert(CONTENT_DIGEST, value);
+    }
+}
+
 /// Checks what the request asks for.
 fn read_query<'a, B>(
     endpoint: &'a Endpoint,
@@ -281,17 +371,19 @@ fn read_query<'a, B>(
     let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let accept = request.headers().get_all(header::ACCEPT);
     let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
-    let negotiate::Choice { format, vary_accept } = choice;
+    let negotiate::Choice { format, framed, vary_accept } = choice;
+    let asked = Asked::read(request, bound.proof, format, framed)?;
     let options = bound.options.over(endpoint.options).in_format(format);
     let encoding = match negotiates_encoding(endpoint, format, request) {
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
     let (after, reconnects) = after(endpoint, bound.after, request)?;
-    let reading = Reading { format, options, after };
+    let cursors = asked.framed.is_some() || asked.trailers || asked.wait;
+    let reading = Reading { format, options, after, cursors };
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let (download, values) = (bound.download, bound.values);
-    Ok(Query { endpoint, reading, reconnects, target, vary_accept, encoding, download, values })
+    Ok(Query { endpoint, reading, reconnects, target, vary_accept, encoding, asked, download, values })
 }
 
 /// Whether the client is asked how the body may be compressed.
@@ -316,6 +408,9 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type(query));
+    if let Some((_, tag)) = query.asked.framed {
+        tag.tell(TAG, headers);
+    }
     if let Some(changes) = changes(query) {
         headers.insert(CHANGES, changes);
     }
@@ -346,6 +441,9 @@ fn changes(query: &Query<'_>) -> Option<HeaderValue> {
 
 /// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
 fn content_type(query: &Query<'_>) -> HeaderValue {
+    if let Some((framing, _)) = query.asked.framed {
+        return HeaderValue::from_static(framing.media_type());
+    }
     HeaderValue::from_static(match (query.reading.format, query.endpoint.csv.header) {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
@@ -362,16 +460,13 @@ fn attachment(name: &str) -> Option<HeaderValue> {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}").parse().ok()
 }
 
-/// The server's own paths.
-fn own_path(path: &str) -> Result<Response<Answer>, Error> {
-    match path {
-        "live" | "ready" => {
-            let mut response = Response::new(Answer::Whole(Bytes::from_static(b"ok\n")));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-            Ok(response)
-        }
-        _ => Err(no_endpoint(&format!("{OWN}{path}"))),
-    }
+/// What the server says of itself, now.
+fn own(body: Bytes, media_type: &'static str) -> Response<Answer> {
+    let mut response = Response::new(Answer::Whole(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 fn no_endpoint(path: &str) -> Error {
@@ -410,6 +505,7 @@ fn problem(error: &Error) -> Response<Bytes> {
 
 /// Which pages of other origins may read the response. With a list of origins the answer differs by `Origin`, and caches must know.
 fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     let any = cors.origins.iter().any(|allowed| allowed == "*");
     if any {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -428,6 +524,10 @@ enum Answer {
     Nothing,
     Whole(Bytes),
     Stream(Box<Streaming>),
+    /// What waited for its end, and the right to send it.
+    File(Box<(SpooledFile, Permit)>),
+    /// It has failed, and is broken off once what was handed over is on its way.
+    Breaking(Box<Break>),
 }
 
 /// A stream in flight; its permit is held to the last byte.
@@ -436,7 +536,13 @@ struct Streaming {
     first: Option<Bytes>,
     stream: RowStream,
     compressor: Option<Compressor>,
-    _permit: Permit,
+    /// Follows the last of what was compressed.
+    failed: Option<Error>,
+    /// Of what is sent, where it was asked for.
+    digest: Option<Box<Digest>>,
+    /// Whether fields follow the body.
+    trailers: bool,
+    permit: Permit,
 }
 
 impl Streaming {
@@ -444,31 +550,63 @@ impl Streaming {
         match (self.first.take(), &mut self.compressor) {
             (Some(first), _) => Poll::Ready(Some(Ok(first))),
             (None, None) => self.stream.poll_chunk(cx),
-            (None, Some(compressor)) => poll_compressed(&mut self.stream, compressor, cx),
+            (None, Some(compressor)) => poll_compressed(&mut self.stream, compressor, &mut self.failed, cx),
         }
     }
 
-    /// Whether the last chunk was given.
+    /// Whether all has been given: the last chunk, and no trailers are to follow.
     fn is_done(&self) -> bool {
-        match &self.compressor {
+        let given = match &self.compressor {
             Some(compressor) => compressor.is_finished(),
             None => self.first.is_none() && self.stream.is_done(),
+        };
+        given && !self.trailers
+    }
+
+    /// A chunk that is sent, once it is in the digest.
+    fn hashed(&mut self, chunk: Bytes) -> Bytes {
+        if let Some(digest) = &mut self.digest {
+            digest.update(&chunk);
         }
+        chunk
+    }
+
+    /// The digest of all chunks so far.
+    fn content_digest(&self) -> Option<String> {
+        self.digest.as_ref().map(|digest| digest.text())
+    }
+
+    /// What follows the body of a whole result.
+    fn trailers(&self) -> Option<HeaderMap> {
+        let (next, digest) = (self.stream.cursor(), self.content_digest());
+        self.trailers.then(|| trailers::complete(self.stream.rows(), next.as_deref(), digest.as_deref()))
     }
 }
 
-/// The next chunk of a compressed body. A row stream that fails ends it without an end mark.
+/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind all that was compressed; the
+/// error then waits in `failed`.
 fn poll_compressed(
     stream: &mut RowStream,
     compressor: &mut Compressor,
+    failed: &mut Option<Error>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, Error>>> {
+    if let Some(error) = failed.take() {
+        return Poll::Ready(Some(Err(error)));
+    }
     loop {
         if let Some(chunk) = timed(stream, || compressor.compress())? {
             return Poll::Ready(Some(Ok(chunk)));
         }
         match stream.poll_chunk(cx) {
-            Poll::Ready(Some(chunk)) => compressor.put(chunk?),
+            Poll::Ready(Some(Ok(chunk))) => compressor.put(chunk),
+            Poll::Ready(Some(Err(error))) => match timed(stream, || compressor.release())? {
+                Some(chunk) => {
+                    *failed = Some(error);
+                    return Poll::Ready(Some(Ok(chunk)));
+                }
+                None => return Poll::Ready(Some(Err(error))),
+            },
             Poll::Ready(None) => return Poll::Ready(timed(stream, || compressor.finish()).transpose()),
             Poll::Pending => return timed(stream, || compressor.poll_flush(cx)).map(Some),
         }
@@ -487,6 +625,8 @@ fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
 struct Record {
     entry: Entry,
     outcome: Option<Outcome>,
+    /// What is told of it, where it is streamed, until it has ended.
+    stream: Option<Arc<Stream>>,
     app: Arc<App>,
 }
 
@@ -494,6 +634,22 @@ impl Record {
     fn note(&mut self, stream: &RowStream) {
         self.entry.rows = stream.rows();
         self.entry.times = stream.times();
+    }
+
+    /// So many bytes more were handed over.
+    fn note_bytes(&mut self, bytes: usize) {
+        self.entry.bytes += bytes as u64;
+        if let Some(stream) = &self.stream {
+            stream.note(self.entry.rows, self.entry.bytes);
+        }
+    }
+
+    /// It has ended, unless it had already.
+    fn end(&mut self, outcome: Outcome, digest: Option<String>) {
+        let outcome = self.outcome.get_or_insert(outcome);
+        if let Some(stream) = self.stream.take() {
+            self.app.streams.end(&stream, outcome, self.entry.times, digest);
+        }
     }
 
     fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
@@ -508,7 +664,10 @@ impl Drop for Record {
             true => Outcome::Shutdown,
             false => Outcome::Aborted,
         };
-        self.entry.end(self.outcome.as_ref().unwrap_or(&ended));
+        self.end(ended, None);
+        if let Some(outcome) = &self.outcome {
+            self.entry.end(outcome);
+        }
     }
 }
 
@@ -516,6 +675,7 @@ impl Drop for Record {
 pub struct ResponseBody {
     answer: Answer,
     record: Record,
+    delivery: Delivery,
 }
 
 /// Breaks a response off; what failed is in the log.
@@ -532,7 +692,7 @@ impl std::error::Error for BrokenOff {}
 
 impl ResponseBody {
     fn new(answer: Answer, record: Record) -> Self {
-        let mut this = Self { answer, record };
+        let mut this = Self { answer, record, delivery: Delivery::Unknown };
         // hyper does not poll a body that has ended before it began.
         if this.is_end_stream() {
             this.complete();
@@ -540,10 +700,33 @@ impl ResponseBody {
         this
     }
 
+    /// Has a failure wait for what was handed over before it.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
+    }
+
     /// Everything was handed over, unless the answer was a failure already. Gives the permit back.
     fn complete(&mut self) {
-        self.record.outcome.get_or_insert(Outcome::Complete);
+        let digest = match &self.answer {
+            Answer::Stream(streaming) => streaming.content_digest(),
+            _ => None,
+        };
+        self.record.end(Outcome::Complete, digest);
         self.answer = Answer::Nothing;
+    }
+
+    /// It cannot be completed. Gives the permit back.
+    fn fail(&mut self, error: Error) {
+        self.record.end(Outcome::Failed(error), None);
+        self.answer = Answer::Breaking(Box::new(Break::new(&self.delivery)));
+    }
+
+    /// The trailers of a stream whose last chunk was given.
+    fn trailers(&self) -> Option<HeaderMap> {
+        match &self.answer {
+            Answer::Stream(streaming) => streaming.trailers(),
+            _ => None,
+        }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
@@ -553,8 +736,10 @@ impl ResponseBody {
             Answer::Stream(streaming) => {
                 let polled = streaming.poll_chunk(cx);
                 self.record.note(&streaming.stream);
-                polled
+                polled.map_ok(|chunk| streaming.hashed(chunk))
             }
+            Answer::File(file) => file.0.poll_chunk(cx),
+            Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
 }
@@ -569,20 +754,24 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         match ready!(self.poll_chunk(cx)) {
             Some(Ok(chunk)) => {
-                self.record.entry.bytes += chunk.len() as u64;
+                self.record.note_bytes(chunk.len());
                 if self.is_end_stream() {
                     self.complete();
                 }
                 Poll::Ready(Some(Ok(Frame::data(chunk))))
             }
             Some(Err(error)) => {
-                self.record.outcome = Some(Outcome::Failed(error));
+                self.fail(error);
+                self.poll_frame(cx)
+            }
+            None if matches!(self.answer, Answer::Breaking(_)) => {
                 self.answer = Answer::Nothing;
                 Poll::Ready(Some(Err(BrokenOff)))
             }
             None => {
+                let trailers = self.trailers();
                 self.complete();
-                Poll::Ready(None)
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
             }
         }
     }
@@ -592,6 +781,8 @@ impl Body for ResponseBody {
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::Stream(streaming) => streaming.is_done(),
+            Answer::File(file) => file.0.left() == 0,
+            Answer::Breaking(_) => false,
         }
     }
 
@@ -599,7 +790,8 @@ impl Body for ResponseBody {
         match &self.answer {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Answer::Stream(_) => SizeHint::default(),
+            Answer::File(file) => SizeHint::with_exact(file.0.left()),
+            Answer::Stream(_) | Answer::Breaking(_) => SizeHint::default(),
         }
     }
 }

@@ -14,8 +14,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,6 +34,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::proof::delivery::{Delivery, Flush};
 use crate::respond::{App, Remote};
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
@@ -52,6 +53,9 @@ const BACKLOG: i32 = 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection is still read that was broken off: closed with bytes that nobody read, or hit by more of them, it would be
+/// reset, and what the client has not taken yet would be lost.
+const LINGER: Duration = Duration::from_secs(1);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
@@ -229,38 +233,84 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
         _ => false,
     };
     let reset = Arc::new(AtomicBool::new(false));
-    let stream = ResettingStream { stream, reset: Arc::clone(&reset) };
+    let (flush, broken) = (Arc::<Flush>::default(), Arc::<Broken>::default());
+    let stream = ResettingStream {
+        stream,
+        reset: Arc::clone(&reset),
+        flush: Arc::clone(&flush),
+        broken: Arc::clone(&broken),
+    };
     let ends_by_close = Arc::clone(&reset);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if remote {
             request.extensions_mut().insert(Remote);
         }
-        let (app, ends_by_close) = (Arc::clone(&app), Arc::clone(&ends_by_close));
+        let (app, ends_by_close, flush) = (Arc::clone(&app), Arc::clone(&ends_by_close), Arc::clone(&flush));
         async move {
             let version = request.version();
-            let response = app.respond(request).await;
-            let unframed = version == Version::HTTP_10 && response.body().size_hint().exact().is_none();
-            ends_by_close.store(unframed, Ordering::Relaxed);
+            let mut response = app.respond(request).await;
+            let streamed = response.body().size_hint().exact().is_none();
+            if streamed {
+                response.body_mut().deliver(match version {
+                    Version::HTTP_2 => Delivery::Http2,
+                    _ => Delivery::Http1(flush),
+                });
+            }
+            ends_by_close.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
     });
     let builder = http_builder();
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    loop {
-        tokio::select! {
-            // What breaks a connection is told by the access log, request by request.
-            ended = connection.as_mut() => {
-                if ended.is_ok() {
-                    reset.store(false, Ordering::Relaxed);
+    {
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        loop {
+            tokio::select! {
+                // What breaks a connection is told by the access log, request by request.
+                ended = connection.as_mut() => {
+                    match ended {
+                        Ok(()) => reset.store(false, Ordering::Relaxed),
+                        Err(_) => broken.lingers.store(true, Ordering::Relaxed),
+                    }
+                    break;
                 }
-                return;
+                Ok(()) = state.changed() => match *state.borrow() {
+                    State::Ended => return,
+                    State::Draining => connection.as_mut().graceful_shutdown(),
+                    State::Serving => {}
+                },
             }
-            Ok(()) = state.changed() => match *state.borrow() {
-                State::Ended => return,
-                State::Draining => connection.as_mut().graceful_shutdown(),
-                State::Serving => {}
-            },
         }
+    }
+    if let Some(socket) = broken.take() {
+        // Nothing is lost that could still be saved if it fails.
+        let _ = linger(socket).await;
+    }
+}
+
+/// Ends our side of a connection that was broken off, and reads what still comes until the client has ended its own.
+async fn linger(socket: Socket) -> io::Result<()> {
+    let mut stream = TcpStream::from_std(socket.into())?;
+    stream.shutdown().await?;
+    let mut nowhere = tokio::io::sink();
+    let rest = tokio::io::copy(&mut stream, &mut nowhere);
+    tokio::time::timeout(LINGER, rest).await.map_or(Ok(()), |read| read.map(drop))
+}
+
+/// Keeps the socket of a connection that hyper has given up and closes.
+#[derive(Default)]
+struct Broken {
+    lingers: AtomicBool,
+    socket: Mutex<Option<Socket>>,
+}
+
+impl Broken {
+    fn keep(&self, stream: &TcpStream) {
+        let socket = SockRef::from(stream).try_clone().ok();
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    }
+
+    fn take(&self) -> Option<Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -274,6 +324,8 @@ fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
 struct ResettingStream {
     stream: TcpStream,
     reset: Arc<AtomicBool>,
+    flush: Arc<Flush>,
+    broken: Arc<Broken>,
 }
 
 impl Drop for ResettingStream {
@@ -281,6 +333,8 @@ impl Drop for ResettingStream {
         if self.reset.load(Ordering::Relaxed) {
             // It can only fail where the socket is gone already.
             let _ = self.stream.set_zero_linger();
+        } else if self.broken.lingers.load(Ordering::Relaxed) {
+            self.broken.keep(&self.stream);
         }
     }
 }
@@ -313,6 +367,7 @@ impl AsyncWrite for ResettingStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.flush.flushed();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -190,6 +190,7 @@ limit :maxEvents;
             Piece::Rows(i) => format!("<{i}>"),
             Piece::Count(i) => format!("<#{i}>"),
             Piece::Next => "<next>".to_owned(),
+            Piece::Digest => "<digest>".to_owned(),
         })
         .collect();
     assert_eq!(body, [r#"{"events":"#, "<0>", r#","at":"2024-05-06"}"#]);
@@ -468,6 +469,10 @@ fn faults_of_endpoints() {
         (
             "/*body=[\"$a\", \"$count\"]*/\n-- name: a :one\nselect 1",
             "1:15: `$count` counts the rows of a list, and the body has none\n    hint: remove it",
+        ),
+        (
+            "/*body={d=\"$digest\", rows=\"$rows\"}*/ select 1",
+            "1:11: `$digest` stands before rows\n    hint: put it behind all rows: it is that of the bytes before it",
         ),
         (
             "/*body=[\"$a\", \"$count(b)\"]*/\n-- name: a :many\nselect 1",

@@ -1,7 +1,7 @@
 //! Reads `rowstream.toml`, then the endpoints.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rowstream_encode::{CsvDialect, ValueOptions};
@@ -86,7 +86,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .take("listen")
             .and_then(|value| read_listen(&value))
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
-        limits: read_limits(&mut table),
+        limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
@@ -175,11 +175,30 @@ fn read_listen(value: &Value<'_>) -> Option<String> {
     Some(text)
 }
 
-fn read_limits(table: &mut Table<'_>) -> Limits {
+/// A folder, relative to that of the file.
+fn read_spool_folder(value: &Value<'_>, base: &Path) -> Option<PathBuf> {
+    let name = value.string()?;
+    let folder = base.join(&name);
+    if !folder.is_dir() {
+        value.fault_with(
+            format!("there is no folder {}", value.shown(&name)),
+            "make it, or leave it out for the system's",
+        );
+        return None;
+    }
+    Some(folder)
+}
+
+fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     let mut limits = Limits::default();
     set(&mut limits.max_streams, table.take("max_streams").and_then(|value| value.count(1)));
     set(&mut limits.max_connections, table.take("max_connections").and_then(|value| value.count(1)));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
+    set(
+        &mut limits.spooling.limit,
+        table.take("spool_limit").and_then(|value| value.size()).map(|size| size as u64),
+    );
+    limits.spooling.folder = table.take("spool_folder").and_then(|value| read_spool_folder(&value, folder));
     limits
 }
 

@@ -515,6 +515,7 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
                 let counts = Counts { file, statements, before: &pieces, placeholders: &placeholders };
                 Piece::Count(counts.read(value, name.as_deref())?)
             }
+            Segment::Digest => read_digest(file, value, &pieces, placeholders.len())?,
         });
     }
     check_placed(value, statements, &pieces);
@@ -606,6 +607,17 @@ fn placed(
         return None;
     }
     Some(index)
+}
+
+/// A digest proves what stands before it, so no rows may stand behind it.
+fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usize) -> Option<Piece> {
+    if before.iter().filter(|piece| piece.statement().is_some()).count() < placed {
+        let offset = value.find(|text| text == "$digest");
+        let hint = "put it behind all rows: it is that of the bytes before it".to_owned();
+        file.fault(offset, "`$digest` stands before rows", Some(hint));
+        return None;
+    }
+    Some(Piece::Digest)
 }
 
 /// Finds out whose rows `$count` and `$count(name)` count.

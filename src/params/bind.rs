@@ -6,9 +6,21 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 use super::{Param, ParamPlace, ParamValue, percent_decode};
 use crate::Error;
 use crate::fault::{did_you_mean, list, shown};
+use crate::proof::Controls;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 7] = ["_format", "_after", "_download", "_numbers", "_bytes", "_intervals", "_nulls"];
+const CONTROLS: [&str; 10] = [
+    "_format",
+    "_after",
+    "_download",
+    "_numbers",
+    "_bytes",
+    "_intervals",
+    "_nulls",
+    "_end",
+    "_digest",
+    "_wait",
+];
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +35,8 @@ pub struct Bound {
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
     pub options: Chosen,
+    /// `_end` and the others that ask for a proof of the end.
+    pub proof: Controls,
 }
 
 /// The options of values that a request chooses.
@@ -81,14 +95,16 @@ struct Given<'a> {
     after: Option<String>,
     download: Option<String>,
     options: Chosen,
+    proof: Controls,
     wrong: Vec<(String, String)>,
 }
 
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
-        let options = Chosen::default();
-        Self { params, texts, format: None, after: None, download: None, options, wrong: Vec::new() }
+        let (options, proof) = (Chosen::default(), Controls::default());
+        let (format, after, download, wrong) = (None, None, None, Vec::new());
+        Self { params, texts, format, after, download, options, proof, wrong }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -119,6 +135,9 @@ impl<'a> Given<'a> {
             "_bytes" => take(&mut self.options.bytes, value, choice),
             "_intervals" => take(&mut self.options.intervals, value, choice),
             "_nulls" => take(&mut self.options.nulls, value, choice),
+            "_end" => take(&mut self.proof.end, value, choice),
+            "_digest" => take(&mut self.proof.digest, value, choice),
+            "_wait" => take(&mut self.proof.wait, value, choice),
             _ => return self.unknown(name),
         };
         if let Err(message) = taken {
@@ -178,8 +197,8 @@ impl<'a> Given<'a> {
         if !self.wrong.is_empty() {
             return Err(Error::invalid_parameters(self.wrong));
         }
-        let Self { format, after, download, options, .. } = self;
-        Ok(Bound { values, format, after, download, options })
+        let Self { format, after, download, options, proof, .. } = self;
+        Ok(Bound { values, format, after, download, options, proof })
     }
 }
 

@@ -26,7 +26,7 @@ fn literals() -> Pass {
         for segment in &template.segments {
             match segment {
                 Segment::Literal(text) => out.extend_from_slice(text),
-                Segment::Placeholder(_) | Segment::Count(_) | Segment::Next => {}
+                Segment::Placeholder(_) | Segment::Count(_) | Segment::Next | Segment::Digest => {}
             }
         }
     })

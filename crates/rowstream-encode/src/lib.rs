@@ -35,6 +35,7 @@
 //!     Segment::Placeholder(name) => format!("<{name}>"),
 //!     Segment::Count(_) => "<count>".to_owned(),
 //!     Segment::Next => "<next>".to_owned(),
+//!     Segment::Digest => "<digest>".to_owned(),
 //! };
 //! let pieces: Vec<_> = template.segments.iter().map(shown).collect();
 //! assert_eq!(pieces, [r#"{"_embedded":{"articles":"#, "<articles>", r#"},"total":"#, "<count>", "}"]);

@@ -18,12 +18,15 @@ pub enum Segment {
     Count(Option<String>),
     /// Here stands the cursor of the last row of the only list that has cursors.
     Next,
+    /// Here stands the digest of all bytes before it.
+    Digest,
 }
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows, `$next` for
-/// a cursor. A string that begins with `$$` stands for itself without the first `$`. Every other string, and every key, stands for itself.
+/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows, `$next` for a cursor,
+/// `$digest` for a digest of the bytes before it. A string that begins with `$$` stands for itself without the first `$`. Every other
+/// string, and every key, stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order; no two literals are neighbours.
@@ -51,7 +54,7 @@ impl Template {
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name.as_str()),
-            Segment::Literal(_) | Segment::Count(_) | Segment::Next => None,
+            Segment::Literal(_) | Segment::Count(_) | Segment::Next | Segment::Digest => None,
         })
     }
 
@@ -118,11 +121,12 @@ impl Template {
     }
 }
 
-/// What stands behind the `$` of a placeholder: `name`, `count`, `count(name)` or `next`.
+/// What stands behind the `$` of a placeholder: `name`, `count`, `count(name)`, `next` or `digest`.
 fn placeholder(text: &str) -> Option<Segment> {
     match text {
         "count" => return Some(Segment::Count(None)),
         "next" => return Some(Segment::Next),
+        "digest" => return Some(Segment::Digest),
         _ => {}
     }
     let counted = text.strip_prefix("count(").and_then(|rest| rest.strip_suffix(')'));
@@ -173,6 +177,7 @@ mod tests {
             Segment::Placeholder(name) => format!("<{name}>"),
             Segment::Count(name) => format!("<#{}>", name.as_deref().unwrap_or_default()),
             Segment::Next => "<next>".to_owned(),
+            Segment::Digest => "<digest>".to_owned(),
         };
         template.segments.iter().map(segment).collect()
     }
@@ -196,6 +201,7 @@ mod tests {
             (json!({}), "{}"),
             (json!(["$$", "$$rows", "$$$x", "a$b", ""]), r#"["$","$rows","$$x","a$b",""]"#),
             (json!(["$a", "$count", "$count(a)", "$counts", "$next"]), "[<a>,<#>,<#a>,<counts>,<next>]"),
+            (json!({"a": "$a", "digest": "$digest"}), r#"{"a":<a>,"digest":<digest>}"#),
             (json!({"a\"\n": "\u{1}é"}), r#"{"a\"\n":"\u0001é"}"#),
         ] {
             assert_eq!(cut(&body), expected);

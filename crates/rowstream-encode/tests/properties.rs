@@ -234,6 +234,7 @@ fn restored(segment: &Segment) -> Vec<u8> {
         Segment::Next => b"\"$next\"".to_vec(),
         Segment::Count(None) => b"\"$count\"".to_vec(),
         Segment::Count(Some(name)) => format!("\"$count({name})\"").into_bytes(),
+        Segment::Digest => b"\"$digest\"".to_vec(),
     }
 }
 
