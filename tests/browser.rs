@@ -1,93 +1,38 @@
-//! The articles page in a real browser: rows are seen before the last one has come, and half an answer is never called
-//! complete. The browser is headless Chromium, driven over W3C WebDriver.
+//! The articles page and an `EventSource` in a real browser: rows are seen before the last one has come, half an answer is never called
+//! complete, and a stream that is cut goes on.
 
 mod support;
 mod worked;
 
-use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use http::Request;
-use serde_json::{Value, json};
-use support::{Client, Cut, Faults, Launch, Pieces, Server, TcpProxy};
+use serde_json::Value;
+use support::{Browser, Cut, Faults, Launch, Pieces, Server, TcpProxy};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// How long the browser may take for anything, on a machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Quiet, and without whatever Chromium does for its makers.
-const FLAGS: [&str; 8] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-];
+/// The articles page in a browser.
+struct Page(Browser);
 
-/// A browser with one window. Dropping it ends it.
-struct Browser {
-    driver: Child,
-    address: SocketAddr,
-    session: String,
-    _profile: TempDir,
-}
-
-impl Browser {
+impl Page {
     async fn start() -> Self {
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut driver = command.spawn().expect("chromedriver is installed: run `cargo xtask test`");
-        let port = read_port(&mut driver);
-        let profile = tempfile::tempdir().expect("a temporary folder");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let mut browser = Self { driver, address, session: String::new(), _profile: profile };
-        browser.open_session().await;
-        browser
-    }
-
-    async fn open_session(&mut self) {
-        let profile = format!("--user-data-dir={}", self._profile.path().display());
-        let arguments: Vec<&str> =
-            FLAGS.into_iter().chain([profile.as_str(), "--window-size=1200,900"]).collect();
-        let options = json!({ "browserName": "chrome", "goog:chromeOptions": { "args": arguments } });
-        let opened = self.post("/session", &json!({ "capabilities": { "alwaysMatch": options } })).await;
-        let id = opened["sessionId"].as_str();
-        self.session = id.unwrap_or_else(|| panic!("no browser, run `cargo xtask test`: {opened}")).into();
-    }
-
-    /// Sends a command; its `value`.
-    async fn post(&self, path: &str, body: &Value) -> Value {
-        let request = Request::post(format!("http://{}{path}", self.address))
-            .header("content-type", "application/json");
-        let reply = Client::HTTP1.send(request.body(body.to_string()).expect("the path is one")).await;
-        reply.json()["value"].take()
-    }
-
-    async fn open(&self, url: &str) {
-        self.post(&format!("/session/{}/url", self.session), &json!({ "url": url })).await;
-    }
-
-    /// Runs a script in the page; what it returns.
-    async fn run(&self, script: &str) -> Value {
-        let body = json!({ "script": script, "args": [] });
-        self.post(&format!("/session/{}/execute/sync", self.session), &body).await
+        Self(Browser::start().await)
     }
 
     /// Opens the articles page over its endpoint at `address`.
     async fn open_articles(&self, address: &str) {
         let page = worked::example("articles").join("page.html");
-        self.open(&format!("file://{}?url=http://{address}/articles", page.display())).await;
+        self.0.open(&format!("file://{}?url=http://{address}/articles", page.display())).await;
     }
 
     /// What the page shows at this moment.
     async fn seen(&self) -> Seen {
         let seen = self
+            .0
             .run(
                 "const at = (id) => document.getElementById(id);
                  const shown = Array.from(at('body').children, (row) => Number(row.firstChild.textContent));
@@ -121,34 +66,6 @@ impl Browser {
     }
 }
 
-/// The port that it chose, from what it says at its start. What it says later is read, so that its pipe never fills.
-fn read_port(driver: &mut Child) -> u16 {
-    let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
-    let port = lines.by_ref().find_map(|line| {
-        let (_, port) = line.split_once("started successfully on port ")?;
-        port.trim_end_matches('.').parse().ok()
-    });
-    std::thread::spawn(move || lines.for_each(drop));
-    port.expect("chromedriver does not start: run `cargo xtask test`")
-}
-
-impl Drop for Browser {
-    /// A driver that is killed leaves its browser behind, so the session is closed first.
-    fn drop(&mut self) {
-        let close = || {
-            let mut socket = TcpStream::connect(self.address)?;
-            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-            let request =
-                format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
-            socket.write_all(request.as_bytes())?;
-            socket.read(&mut [0; 1])
-        };
-        drop(close());
-        drop(self.driver.kill());
-        drop(self.driver.wait());
-    }
-}
-
 /// What a user sees of the page.
 #[derive(Debug)]
 struct Seen {
@@ -176,7 +93,7 @@ const SOME: u64 = 1_000_000;
 
 #[tokio::test]
 async fn the_page_shows_rows_before_the_end_and_says_complete_at_the_end() {
-    let ((server, _folder), browser) = tokio::join!(articles(), Browser::start());
+    let ((server, _folder), browser) = tokio::join!(articles(), Page::start());
     let stall = Faults { stall_after: Some(SOME), ..Faults::default() };
     let proxy = TcpProxy::to_client(address(&server), stall).await;
     browser.open_articles(&proxy.address().to_string()).await;
@@ -194,7 +111,7 @@ async fn the_page_shows_rows_before_the_end_and_says_complete_at_the_end() {
 
 #[tokio::test]
 async fn the_page_says_that_an_answer_broke_off_and_never_that_it_is_complete() {
-    let ((server, _folder), browser) = tokio::join!(articles(), Browser::start());
+    let ((server, _folder), browser) = tokio::join!(articles(), Page::start());
     for cut in [Cut::Close, Cut::Reset] {
         // A reset loses what the browser has not read yet: with the pauses it has read most.
         let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(2) });
@@ -206,7 +123,7 @@ async fn the_page_says_that_an_answer_broke_off_and_never_that_it_is_complete() 
     broke_off(&browser, &half_an_answer().await.to_string(), 2).await;
 }
 
-async fn broke_off(browser: &Browser, address: &str, at_least: u64) {
+async fn broke_off(browser: &Page, address: &str, at_least: u64) {
     browser.open_articles(address).await;
     let never_complete =
         |seen: &Seen| assert!(!seen.state.starts_with("complete") && seen.kind != "complete", "{seen:?}");

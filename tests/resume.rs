@@ -500,3 +500,46 @@ async fn events_hold_one_line_of_data() {
     assert_eq!(events(&reply.body)[0].1, json!({"j": {"a": [1, 2]}, "s": "x\n\ndata: y\r\u{2028}"}));
     assert_eq!(get(&server.url("/a.sse?_numbers=string")).await.status, StatusCode::OK);
 }
+
+/// In the framed profile marks tell from where to go on, in formats whose rows have no place for it.
+#[tokio::test]
+async fn marks_lead_on_behind_them() {
+    let (_folder, url) = sqlite(
+        "create table t (id integer primary key);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < 3500) insert into t select i from n",
+    );
+    let server = server(&url, &[("a", "/* key = [\"id\"] */ select id from t order by id")]).await;
+    let framed = get(&server.url("/a.ndjson?_end=1")).await;
+    let tag = framed.header("rowstream-tag").unwrap().to_owned();
+    let lines: Vec<Value> = framed.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (mut rows, mut marks, mut end) = (0, Vec::new(), None);
+    for line in lines {
+        if line["$rowstream"] == *tag {
+            match &line["mark"] {
+                Value::Null => end = Some(line["end"].clone()),
+                mark => marks.push((rows, mark.clone())),
+            }
+        } else {
+            rows += 1;
+            assert_eq!(line, json!({"id": rows}));
+        }
+    }
+    assert_eq!((rows, marks.len()), (3500, 3));
+    for (before, mark) in &marks {
+        assert_eq!(mark["rows"], json!(before));
+        let rest = get(&server.url(&format!("/a.csv?_after={}", mark["next"].as_str().unwrap()))).await;
+        assert_eq!(rest.text().lines().nth(1), Some(&(before + 1).to_string()[..]));
+    }
+    let end = end.expect("there is an end");
+    assert_eq!(end["rows"], 3500);
+    let none = get(&server.url(&format!("/a?_after={}", end["next"].as_str().unwrap()))).await;
+    assert_eq!(none.json(), json!([]));
+    let events = get(&server.url("/a.sse?_end=1&_wait=end")).await;
+    let tag = events.header("rowstream-tag").unwrap();
+    let record =
+        format!("event: rowstream\ndata: {{\"$rowstream\":\"{tag}\",\"end\":{{\"rows\":3500,\"next\":");
+    assert_eq!((events.text().matches("event: ").count(), events.text().contains(&record)), (1, true));
+    let trailers = Request::get(server.url("/a.csv")).header("te", "trailers").body(String::new()).unwrap();
+    let trailers = Client::HTTP1.send(trailers).await.trailers.expect("they were asked for");
+    assert_eq!(trailers["rowstream-next"], *end["next"].as_str().unwrap());
+}

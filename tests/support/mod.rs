@@ -22,16 +22,20 @@
 )]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
+mod browser;
 mod clients;
 pub mod corpus;
 mod db;
 mod decode;
+mod hops;
 mod proxy;
 mod server;
 
+pub use browser::Browser;
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};
+pub use hops::Hop;
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, rowstream};
 

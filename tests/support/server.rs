@@ -168,6 +168,11 @@ impl Server {
         assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", self.stderr());
     }
 
+    /// Ends it at once (SIGKILL).
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it is our child");
+    }
+
     /// Waits for its end; `None` if it still runs.
     pub async fn wait_exit(&mut self, within: Duration) -> Option<ExitStatus> {
         let status = poll(within, || self.child.try_wait().expect("it is our child")).await;

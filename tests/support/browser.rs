@@ -1,0 +1,103 @@
+//! A real browser: headless Chromium, driven over W3C WebDriver.
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use http::Request;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Client;
+
+/// Quiet, and without whatever Chromium does for its makers.
+const FLAGS: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
+
+/// A browser with one window. Dropping it ends it.
+pub struct Browser {
+    driver: Child,
+    address: SocketAddr,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    pub async fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = command.spawn().expect("chromedriver is installed: run `cargo xtask test`");
+        let port = read_port(&mut driver);
+        let profile = tempfile::tempdir().expect("a temporary folder");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut browser = Self { driver, address, session: String::new(), _profile: profile };
+        browser.open_session().await;
+        browser
+    }
+
+    async fn open_session(&mut self) {
+        let profile = format!("--user-data-dir={}", self._profile.path().display());
+        let arguments: Vec<&str> =
+            FLAGS.into_iter().chain([profile.as_str(), "--window-size=1200,900"]).collect();
+        let options = json!({ "browserName": "chrome", "goog:chromeOptions": { "args": arguments } });
+        let opened = self.post("/session", &json!({ "capabilities": { "alwaysMatch": options } })).await;
+        let id = opened["sessionId"].as_str();
+        self.session = id.unwrap_or_else(|| panic!("no browser, run `cargo xtask test`: {opened}")).into();
+    }
+
+    /// Sends a command; its `value`.
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let request = Request::post(format!("http://{}{path}", self.address))
+            .header("content-type", "application/json");
+        let reply = Client::HTTP1.send(request.body(body.to_string()).expect("the path is one")).await;
+        reply.json()["value"].take()
+    }
+
+    /// Opens a page.
+    pub async fn open(&self, url: &str) {
+        self.post(&format!("/session/{}/url", self.session), &json!({ "url": url })).await;
+    }
+
+    /// Runs a script in the page; what it returns, or what its promise comes to.
+    pub async fn run(&self, script: &str) -> Value {
+        let body = json!({ "script": script, "args": [] });
+        self.post(&format!("/session/{}/execute/sync", self.session), &body).await
+    }
+}
+
+/// The port that it chose, from what it says at its start. What it says later is read, so that its pipe never fills.
+fn read_port(driver: &mut Child) -> u16 {
+    let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let port = lines.by_ref().find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    std::thread::spawn(move || lines.for_each(drop));
+    port.expect("chromedriver does not start: run `cargo xtask test`")
+}
+
+impl Drop for Browser {
+    /// A driver that is killed leaves its browser behind, so the session is closed first.
+    fn drop(&mut self) {
+        let close = || {
+            let mut socket = TcpStream::connect(self.address)?;
+            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+            let request =
+                format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
+            socket.write_all(request.as_bytes())?;
+            socket.read(&mut [0; 1])
+        };
+        drop(close());
+        drop(self.driver.kill());
+        drop(self.driver.wait());
+    }
+}

@@ -1,0 +1,105 @@
+//! Real proxies before a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2 without TLS.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a hop may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A proxy that runs. Dropping it ends it.
+pub struct Hop {
+    child: Child,
+    /// Where it takes HTTP/1.1.
+    pub http1: SocketAddr,
+    /// Where it takes HTTP/2 by prior knowledge.
+    pub http2: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Hop {
+    /// nginx as most run it: buffering as its defaults and the response's headers have it.
+    pub async fn nginx(target: SocketAddr) -> Self {
+        let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
+            let folder = folder.display();
+            format!(
+                "daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
+                 events {{ worker_connections 1024; }}
+                 http {{
+                   access_log off; proxy_temp_path {folder}/proxy; client_body_temp_path {folder}/body;
+                   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+                   server {{
+                     listen {http1}; listen {http2} http2;
+                     location / {{ proxy_pass http://{target}; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}
+                   }}
+                 }}"
+            )
+        };
+        Self::start("nginx", &["-c"], config).await
+    }
+
+    /// HAProxy in the mode that knows HTTP.
+    pub async fn haproxy(target: SocketAddr) -> Self {
+        let config = |http1: SocketAddr, http2: SocketAddr, _: &Path| {
+            format!(
+                "global\n  maxconn 1024\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 60s\n  timeout server 60s\n\
+                 frontend all\n  bind {http1}\n  bind {http2} proto h2\n  default_backend server\n\
+                 backend server\n  server one {target}\n"
+            )
+        };
+        Self::start("haproxy", &["-db", "-f"], config).await
+    }
+
+    /// A port may be taken between its choice and its use: then another one is.
+    async fn start(
+        program: &str,
+        arguments: &[&str],
+        config: impl Fn(SocketAddr, SocketAddr, &Path) -> String,
+    ) -> Self {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (http1, http2) = free_ports();
+            let file = folder.path().join("conf");
+            std::fs::write(&file, config(http1, http2, folder.path())).expect("the folder is writable");
+            let mut command = Command::new(program);
+            command
+                .args(arguments)
+                .arg(&file)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let child =
+                command.spawn().unwrap_or_else(|fault| panic!("{program}: {fault}: run `cargo xtask test`"));
+            let mut hop = Self { child, http1, http2, _folder: folder };
+            if hop.listens().await {
+                return hop;
+            }
+        }
+        panic!("{program} does not start");
+    }
+
+    async fn listens(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
+            if tokio::net::TcpStream::connect(self.http2).await.is_ok() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    }
+}
+
+impl Drop for Hop {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn free_ports() -> (SocketAddr, SocketAddr) {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [one, other] = listeners.map(|listener| listener.local_addr().expect("it is bound"));
+    (one, other)
+}
