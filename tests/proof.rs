@@ -56,6 +56,11 @@ const LITE: [(&str, &str); 5] = [
     ),
 ];
 
+/// Fails where the object of a row is open.
+const NESTED: &str = "/*\nsource = \"pg\"\n*/
+    -- name: a :many\nselect i as id from generate_series(0, 19) i order by i;
+    -- name: b :many nested in a on a = id\nselect n / 1000 as a, 1 / (14500 - n) as q from (select generate_series(0, 19999) as n) s";
+
 /// A server of both sources; `settings` stand before them.
 async fn server(db: &TestDb, settings: &str) -> Server {
     let config = format!(
@@ -80,6 +85,7 @@ async fn server(db: &TestDb, settings: &str) -> Server {
             files.push((format!("endpoints/{source}/digest_{name}.sql"), sql));
         }
     }
+    files.push(("endpoints/pg/nested.sql".to_owned(), NESTED.to_owned()));
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     Server::start(&files).await
 }
@@ -249,6 +255,25 @@ async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
                 assert_eq!(decoded.iter().filter(|&&byte| byte == b'\n').count(), before + 1, "{coding}");
             }
         }
+    }
+}
+
+/// The record of an error stands in a line of its own, also behind a row of which only the beginning came.
+#[tokio::test]
+async fn an_error_within_a_row_is_told_in_a_line_of_its_own() {
+    let db = TestDb::new().await;
+    let server = server(&db, "").await;
+    for client in CLIENTS {
+        let reply = client.get(&server.url("/pg/nested.ndjson?_end=1")).await;
+        assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+        let (records, rows) = records(&reply);
+        assert_eq!((records.len(), &records[0]["error"]["sqlstate"]), (1, &json!("22012")));
+        let rows = std::str::from_utf8(rows).unwrap();
+        let whole = rows.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count();
+        assert!(rows.ends_with('\n') && whole == 14, "{whole}");
+        assert_eq!(rows.lines().count(), whole + 1, "the last row is not whole");
+        let framed = client.get(&server.url("/pg/nested.json-seq?_end=1")).await;
+        assert_eq!(self::records(&framed).0[0]["error"]["sqlstate"], "22012");
     }
 }
 

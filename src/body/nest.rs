@@ -17,7 +17,8 @@
 //! 3. of each statement the merge holds one encoded row, and the key of the row that is open;
 //! 4. each row of each statement is written once, or the result is an error: at the end, no row may wait for the one that it
 //!    stands in;
-//! 5. a row is written as a whole, so one that fails leaves no byte.
+//! 5. a row is written as a whole, so one that fails leaves no byte;
+//! 6. the end is written once nothing can fail any more.
 
 use std::mem;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub(super) struct Nest {
     begun: usize,
     /// The list that is being written; `None` when all are.
     list: Option<usize>,
-    /// Levels that are known to have no row left, once all lists are written.
+    /// Levels that are known to have no row left, once all rows are written.
     over: usize,
 }
 
@@ -160,7 +161,9 @@ impl Nest {
     ) -> Poll<Result<bool, Error>> {
         ready!(self.poll_begin(session, cx))?;
         let Some(list) = self.list else {
-            return self.poll_over(session, cx).map_ok(|()| false);
+            ready!(self.poll_over(session, cx))?;
+            self.end_root(out);
+            return Poll::Ready(Ok(false));
         };
         ready!(self.poll_next(list, session, cx))?;
         if self.has_place(list) {
@@ -270,20 +273,30 @@ impl Nest {
         self.list = Some(which);
     }
 
-    /// Ends a list, and goes on to the next one in the same row, or with the rows around it.
+    /// Ends a list, and goes on to the next one in the same row, or with the rows around it. The end of the first level's is that of
+    /// the result.
     fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
-        self.levels[which].list.finish(out);
         self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
-        if let Some(parent) = self.list {
-            let parent = &self.levels[parent];
-            match parent.children.iter().find(|&&sibling| sibling > which) {
-                Some(&sibling) => self.begin_list(sibling, out),
-                None => parent.list.end_row(out),
-            }
+        let Some(parent) = self.list else { return };
+        self.levels[which].list.finish(out);
+        let level = &self.levels[parent];
+        match level.children.iter().find(|&&sibling| sibling > which) {
+            Some(&sibling) => self.begin_list(sibling, out),
+            None if parent == 0 && level.cardinality == Cardinality::One => {}
+            None => level.list.end_row(out),
         }
     }
 
-    /// All lists are written: waits until each statement has told that it has no row left.
+    /// Ends the result, which nothing can fail any more: what ended earlier could look whole, and be broken off.
+    fn end_root(&self, out: &mut Vec<u8>) {
+        let root = &self.levels[0];
+        if root.cardinality == Cardinality::One && root.list.rows() > 0 {
+            root.list.end_row(out);
+        }
+        root.list.finish(out);
+    }
+
+    /// All rows are written: waits until each statement has told that it has no row left.
     fn poll_over(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;
