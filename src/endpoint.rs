@@ -8,6 +8,7 @@ mod nesting;
 mod params;
 mod path;
 pub(crate) mod read;
+pub(crate) mod timeout;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
+pub use self::timeout::Timeout;
 use crate::Error;
 use crate::params::Param;
 use crate::source;
@@ -44,6 +46,10 @@ pub struct Endpoint {
     pub options: ValueOptions,
     /// Whether its answers are compressed.
     pub compression: Compression,
+    /// Its streams in flight; beyond: 503. `None`: as many as the server has.
+    pub max_streams: Option<usize>,
+    /// How long its answers may take.
+    pub timeout: Timeout,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// The columns that order and identify the rows; empty when the endpoint has none.

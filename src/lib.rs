@@ -17,6 +17,7 @@ pub mod auth;
 mod bench;
 pub mod body;
 pub mod cli;
+pub mod client;
 pub mod compress;
 pub mod config;
 mod encoder;
@@ -31,5 +32,6 @@ pub mod route;
 pub mod server;
 pub mod source;
 pub mod sql;
+mod watchdog;
 
 pub use error::Error;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,8 @@ use crate::endpoint::{Compression, Endpoint};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::route::{Match, Router};
-use crate::source::Source;
+use crate::source::{Source, SourceConfig};
+use crate::watchdog::{Over, Watchdog};
 
 /// What every path can be asked with.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -53,12 +55,17 @@ pub struct App {
     sources: HashMap<String, Source>,
     admission: Admission,
     log: LogFormat,
-    ending: AtomicBool,
+    /// Shared with the apps before and after it.
+    ending: Arc<AtomicBool>,
 }
 
 /// In a request's extensions: its client is on another machine, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote;
+
+/// In a request's extensions: the address that it came from, as the server has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
 
 /// What a request asks for, once it is known to be well-formed and allowed.
 struct Query<'a> {
@@ -80,14 +87,38 @@ impl App {
     /// # Errors
     /// A source whose URL is not understood.
     pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
+        let admission = Admission::new(&config.limits);
+        Self::build(config, log, admission, Arc::default(), |_| None)
+    }
+
+    /// The app of another configuration, for the requests to come. Streams that run count in it, and sources whose settings are the
+    /// same are the same, with their connections.
+    ///
+    /// # Errors
+    /// See [`App::new`].
+    pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
+        let admission = self.admission.limited(&config.limits);
+        Self::build(config, self.log, admission, Arc::clone(&self.ending), |wanted| {
+            let same = self.config.sources.iter().find(|source| *source == wanted)?;
+            self.sources.get(&same.name).cloned()
+        })
+    }
+
+    fn build(
+        config: Config,
+        log: LogFormat,
+        admission: Admission,
+        ending: Arc<AtomicBool>,
+        open: impl Fn(&SourceConfig) -> Option<Source>,
+    ) -> Result<Self, Error> {
         let mut sources = HashMap::new();
         for source in &config.sources {
-            sources.insert(source.name.clone(), Source::open(source)?);
+            let opened = open(source).map_or_else(|| Source::open(source), Ok)?;
+            sources.insert(source.name.clone(), opened);
         }
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        let admission = Admission::new(config.limits.max_streams);
-        Ok(Self { config, router, sources, admission, log, ending: AtomicBool::new(false) })
+        Ok(Self { config, router, sources, admission, log, ending })
     }
 
     /// What was configured.
@@ -95,9 +126,12 @@ impl App {
         &self.config
     }
 
-    /// The sources.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
-        self.sources.values()
+    /// The sources that are not those of the app `before`.
+    pub fn new_sources(&self, before: Option<&Self>) -> impl Iterator<Item = &Source> {
+        let settings = &self.config.sources;
+        let new =
+            move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
+        settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
     }
 
     /// Who may run a stream.
@@ -113,8 +147,13 @@ impl App {
     /// Answers a request.
     pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
-        let mut record =
-            Record { entry: Entry::new(self.log, &request), outcome: None, app: Arc::clone(&self) };
+        let mut record = Record {
+            entry: Entry::new(self.log, &request),
+            outcome: None,
+            permit: None,
+            watchdog: Watchdog::current(),
+            app: Arc::clone(&self),
+        };
         let mut response = match self.answer(&request, &mut record).await {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
@@ -146,12 +185,24 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        self.run(query, record).await
+        let (begun, timeout) = (Instant::now(), endpoint.timeout);
+        record.permit = Some(self.admission.admit(endpoint, self.client(request))?);
+        let answer = timeout.until_head(self.run(query, record)).await?;
+        if let (Answer::Stream(_), Some(total)) = (answer.body(), timeout.total) {
+            record.watchdog.limit(begun.into(), total);
+        }
+        Ok(answer)
+    }
+
+    /// Who asks, where clients are counted.
+    fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        self.config.limits.max_streams_per_client?;
+        let Peer(peer) = request.extensions().get()?;
+        Some(self.config.limits.proxies.client(*peer, request.headers()))
     }
 
     /// Runs the statements up to the first chunk.
     async fn run(&self, mut query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
-        let permit = self.admission.admit()?;
         let source =
             self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
         let values = std::mem::take(&mut query.values);
@@ -168,7 +219,7 @@ impl App {
             Some(coding) => (None, Some(Compressor::new(coding, first)?)),
             None => (Some(first), None),
         };
-        let streaming = Streaming { first, stream, compressor, _permit: permit };
+        let streaming = Streaming { first, stream, compressor };
         Ok(head(&query, coding).map(|()| Answer::Stream(Box::new(streaming))))
     }
 
@@ -383,13 +434,12 @@ enum Answer {
     Stream(Box<Streaming>),
 }
 
-/// A stream in flight; its permit is held to the last byte.
+/// A stream in flight.
 struct Streaming {
     /// What was polled before the head was made; a compressor has it where there is one.
     first: Option<Bytes>,
     stream: RowStream,
     compressor: Option<Compressor>,
-    _permit: Permit,
 }
 
 impl Streaming {
@@ -440,6 +490,9 @@ fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
 struct Record {
     entry: Entry,
     outcome: Option<Outcome>,
+    /// Held to the last byte.
+    permit: Option<Permit>,
+    watchdog: Arc<Watchdog>,
     app: Arc<App>,
 }
 
@@ -457,11 +510,17 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let ended = match self.app.ending.load(Ordering::Relaxed) {
-            true => Outcome::Shutdown,
-            false => Outcome::Aborted,
+        let ended = match (self.outcome.take(), self.watchdog.why()) {
+            (Some(failed @ Outcome::Failed(_)), _) => failed,
+            // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
+            (_, Some(Over::Stalled)) => Outcome::Stalled,
+            (_, Some(Over::Total(total))) => Outcome::Failed(Error::total_timeout(total)),
+            (Some(outcome), None) => outcome,
+            (None, None) if self.app.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
+            (None, None) => Outcome::Aborted,
         };
-        self.entry.end(self.outcome.as_ref().unwrap_or(&ended));
+        self.entry.end(&ended);
+        self.watchdog.release();
     }
 }
 
@@ -496,6 +555,7 @@ impl ResponseBody {
     /// Everything was handed over, unless the answer was a failure already. Gives the permit back.
     fn complete(&mut self) {
         self.record.outcome.get_or_insert(Outcome::Complete);
+        self.record.permit = None;
         self.answer = Answer::Nothing;
     }
 

@@ -9,24 +9,26 @@
 //!                        └── drain_timeout, or a second signal ──► the rest is broken off ──► ended
 //! ```
 
+mod reload;
+mod socket;
+mod watched;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,7 +36,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::respond::{App, Remote};
+pub use self::reload::Reload;
+use self::reload::{Current, Reloader};
+use self::socket::ClientSocket;
+use self::watched::{Streams, WatchedBody};
+use crate::respond::{App, Peer, Remote};
+use crate::watchdog::Watchdog;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
 /// 64 KiB are as fast on one machine, more serves long distances.
@@ -83,40 +90,46 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains.
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
+    let mut reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
     let mut reapers = JoinSet::new();
-    for source in app.sources() {
-        let source = source.clone();
-        reapers.spawn(async move { source.reap().await });
-    }
+    spawn_reapers(&mut reapers, &app, None);
     let (state, watcher) = watch::channel(State::Serving);
     let workers = Workers::start()?;
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
+    let current = Arc::new(Current::new(app));
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
             Some(_) = connections.join_next() => continue,
+            reloader = wanted(&mut reloader, &current) => {
+                if let Some(before) = reloader.reload(&current) {
+                    spawn_reapers(&mut reapers, &current.get(), Some(&before));
+                }
+                continue;
+            }
             () = stop.next() => break,
         };
         let (stream, permit) = accepted;
         let (worker, load) = workers.least_loaded();
-        let (app, state) = (Arc::clone(&app), watcher.clone());
+        let (current, state) = (Arc::clone(&current), watcher.clone());
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, app, state).await;
+                serve_connection(stream, current, state).await;
             }
             drop((permit, load));
         };
         connections.spawn_on(connection, worker);
     }
     drop(listener);
+    let app = current.get();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
@@ -128,9 +141,28 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
     reapers.shutdown().await;
-    drop(app);
+    drop((app, current));
     workers.finish().await;
     Ok(())
+}
+
+/// Has the idle connections closed of sources that the app before did not have. A reaper ends with its source.
+fn spawn_reapers(reapers: &mut JoinSet<()>, app: &App, before: Option<&App>) {
+    while reapers.try_join_next().is_some() {}
+    for source in app.new_sources(before) {
+        reapers.spawn(source.reap());
+    }
+}
+
+/// Waits until there is a reason to reload; for ever where nothing can be read again.
+async fn wanted<'a>(reloader: &'a mut Option<Reloader>, current: &Current) -> &'a mut Reloader {
+    match reloader {
+        Some(reloader) => {
+            reloader.wanted(current).await;
+            reloader
+        }
+        None => std::future::pending().await,
+    }
 }
 
 async fn all_done(connections: &mut JoinSet<()>) {
@@ -220,34 +252,53 @@ impl Workers {
 }
 
 /// Serves the requests of one connection until it ends, or the server does.
-async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Receiver<State>) {
+async fn serve_connection(stream: TcpStream, current: Arc<Current>, state: watch::Receiver<State>) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
+    let watchdog = Arc::<Watchdog>::default();
+    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog)).await;
+}
+
+async fn serve_http(
+    stream: TcpStream,
+    current: Arc<Current>,
+    mut state: watch::Receiver<State>,
+    watchdog: Arc<Watchdog>,
+) {
     // Who has no address any more has gone already.
-    let remote = match (stream.peer_addr(), stream.local_addr()) {
-        (Ok(peer), Ok(own)) => is_remote(peer.ip(), own.ip()),
+    let peer = stream.peer_addr().map(|peer| peer.ip()).ok();
+    let remote = match (peer, stream.local_addr()) {
+        (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
+    let write_timeout = current.get().config().limits.write_timeout;
     let reset = Arc::new(AtomicBool::new(false));
-    let stream = ResettingStream { stream, reset: Arc::clone(&reset) };
+    let stream = ClientSocket::new(stream, Arc::clone(&reset), Arc::clone(&watchdog), write_timeout);
     let ends_by_close = Arc::clone(&reset);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if remote {
             request.extensions_mut().insert(Remote);
         }
-        let (app, ends_by_close) = (Arc::clone(&app), Arc::clone(&ends_by_close));
+        let (app, ends_by_close) = (current.get(), Arc::clone(&ends_by_close));
+        if let (Some(peer), Some(_)) = (peer, app.config().limits.max_streams_per_client) {
+            request.extensions_mut().insert(Peer(peer));
+        }
         async move {
             let version = request.version();
             let response = app.respond(request).await;
             let unframed = version == Version::HTTP_10 && response.body().size_hint().exact().is_none();
             ends_by_close.store(unframed, Ordering::Relaxed);
-            Ok::<_, Infallible>(response)
+            let watch = |body| WatchedBody::new(body, version, Watchdog::current());
+            Ok::<_, Infallible>(response.map(watch))
         }
     });
-    let builder = http_builder();
+    let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut over = pin!(watchdog.over());
     loop {
         tokio::select! {
+            // In this order: what is waited for is known once the connection has been polled.
+            biased;
             // What breaks a connection is told by the access log, request by request.
             ended = connection.as_mut() => {
                 if ended.is_ok() {
@@ -255,6 +306,7 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
                 }
                 return;
             }
+            () = over.as_mut() => return,
             Ok(()) = state.changed() => match *state.borrow() {
                 State::Ended => return,
                 State::Draining => connection.as_mut().graceful_shutdown(),
@@ -269,60 +321,8 @@ fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
 }
 
-/// A socket that is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which
-/// has no chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
-struct ResettingStream {
-    stream: TcpStream,
-    reset: Arc<AtomicBool>,
-}
-
-impl Drop for ResettingStream {
-    fn drop(&mut self) {
-        if self.reset.load(Ordering::Relaxed) {
-            // It can only fail where the socket is gone already.
-            let _ = self.stream.set_zero_linger();
-        }
-    }
-}
-
-impl AsyncRead for ResettingStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for ResettingStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-fn http_builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn http_builder(streams: Streams) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(streams);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
     builder
         .http2()

@@ -11,8 +11,8 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 
 use super::params::{self, Declared};
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Nested, Origin, Piece, Statement, compression, csv,
-    path, values,
+    Authorization, Cardinality, Compression, Endpoint, Nested, Origin, Piece, Statement, Timeout,
+    compression, csv, path, timeout, values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
@@ -40,6 +40,8 @@ pub(crate) struct Known<'a> {
     pub(crate) options: ValueOptions,
     /// Whether endpoints that do not say compress their answers.
     pub(crate) compression: Compression,
+    /// How long answers may take of endpoints that do not say.
+    pub(crate) timeout: Timeout,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -61,6 +63,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     };
     let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
     let compression = table.take("compression").and_then(|value| compression::read(&value));
+    let max_streams = table.take("max_streams").and_then(|value| value.count(1));
+    let timeout = table.take("timeout").map_or(known.timeout, |value| timeout::read(&value, known.timeout));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -82,6 +86,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         csv,
         options,
         compression: compression.unwrap_or(known.compression),
+        max_streams,
+        timeout,
         key: key.into_iter().map(|(name, _)| name).collect(),
         authorization,
         file: file.path.to_owned(),
@@ -117,6 +123,8 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         csv: CsvDialect::default(),
         options: ValueOptions::DEFAULT,
         compression: Compression::default(),
+        max_streams: None,
+        timeout: Timeout::default(),
         not_found: false,
         key: Vec::new(),
         authorization: Authorization::Public,
@@ -721,6 +729,8 @@ mod tests {
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,
             compression: Compression::default(),
+            max_streams: None,
+            timeout: Timeout::default(),
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

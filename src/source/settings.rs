@@ -8,7 +8,7 @@ use crate::pool::PoolConfig;
 use crate::sql::Dialect;
 
 /// One `[source.NAME]`.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SourceConfig {
     /// Its name.
     pub name: String,

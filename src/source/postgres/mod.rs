@@ -130,8 +130,8 @@ impl Source {
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
-    pub async fn reap(&self) {
-        self.0.pool.reap().await;
+    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
+        self.0.pool.reap()
     }
 }
 

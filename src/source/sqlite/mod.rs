@@ -138,8 +138,8 @@ impl Source {
     }
 
     /// Closes connections that have been idle for long; ends with the pool.
-    pub async fn reap(&self) {
-        self.pool.reap().await;
+    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
+        self.pool.reap()
     }
 
     /// What the pool holds.
