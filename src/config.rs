@@ -84,6 +84,8 @@ pub struct Limits {
     pub max_streams_per_client: Option<usize>,
     /// Connections open to clients; beyond, new ones wait in the kernel's queue.
     pub max_connections: usize,
+    /// What the server may take, in bytes; `None`: as much as its streams and connections need.
+    pub memory: Option<usize>,
     /// How long a client may take nothing while bytes wait for it.
     pub write_timeout: Duration,
     /// How long streams may go on after SIGTERM.
@@ -98,6 +100,7 @@ impl Default for Limits {
             max_streams: 1024,
             max_streams_per_client: None,
             max_connections: 4096,
+            memory: None,
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
             proxies: Proxies::default(),

@@ -24,6 +24,7 @@ mod encoder;
 pub mod endpoint;
 pub mod error;
 pub mod fault;
+pub mod memory;
 pub mod negotiate;
 pub mod params;
 pub mod pool;

@@ -22,12 +22,13 @@ use rowstream_encode::{Format, ValueOptions};
 
 use crate::Error;
 use crate::access_log::{Entry, LogFormat, Outcome};
-use crate::admission::{Admission, Permit};
+use crate::admission::{Admission, Claim, Permit};
 use crate::auth;
 use crate::body::RowStream;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint};
+use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::route::{Match, Router};
@@ -87,7 +88,7 @@ impl App {
     /// # Errors
     /// A source whose URL is not understood.
     pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
-        let admission = Admission::new(&config.limits);
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
         Self::build(config, log, admission, Arc::default(), |_| None)
     }
 
@@ -97,7 +98,8 @@ impl App {
     /// # Errors
     /// See [`App::new`].
     pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
-        let admission = self.admission.limited(&config.limits);
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
+        let admission = admission.with_streams_of(&self.admission);
         Self::build(config, self.log, admission, Arc::clone(&self.ending), |wanted| {
             let same = self.config.sources.iter().find(|source| *source == wanted)?;
             self.sources.get(&same.name).cloned()
@@ -186,7 +188,8 @@ impl App {
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
         let (begun, timeout) = (Instant::now(), endpoint.timeout);
-        record.permit = Some(self.admission.admit(endpoint, self.client(request))?);
+        let (client, memory) = (self.client(request), self.window(&query)?);
+        record.permit = Some(self.admission.admit(Claim { endpoint, client, memory })?);
         let answer = timeout.until_head(self.run(query, record)).await?;
         if let (Answer::Stream(_), Some(total)) = (answer.body(), timeout.total) {
             record.watchdog.limit(begun.into(), total);
@@ -201,10 +204,20 @@ impl App {
         Some(self.config.limits.proxies.client(*peer, request.headers()))
     }
 
+    /// What a stream may take at most, in bytes; 0 where memory has no limit.
+    fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
+        if self.config.limits.memory.is_none() {
+            return Ok(0);
+        }
+        let mut settings = self.config.sources.iter();
+        let source =
+            settings.find(|source| source.name == query.endpoint.source).ok_or_else(source_is_gone)?;
+        Ok(memory::window(query.endpoint, source, query.format, query.coding(STREAMED)))
+    }
+
     /// Runs the statements up to the first chunk.
     async fn run(&self, mut query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
-        let source =
-            self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
+        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
         let values = std::mem::take(&mut query.values);
         let written = (query.format, query.options);
         let mut stream = RowStream::open_with(query.endpoint, source, written, values).await?;
@@ -378,6 +391,10 @@ fn own_path(path: &str) -> Result<Response<Answer>, Error> {
     }
 }
 
+fn source_is_gone() -> Error {
+    Error::endpoint("the source is gone")
+}
+
 fn no_endpoint(path: &str) -> Error {
     Error::new(
         "no_endpoint",
@@ -520,7 +537,7 @@ impl Drop for Record {
             (None, None) => Outcome::Aborted,
         };
         self.entry.end(&ended);
-        self.watchdog.release();
+        self.watchdog.release(self.permit.take());
     }
 }
 
@@ -552,10 +569,11 @@ impl ResponseBody {
         this
     }
 
-    /// Everything was handed over, unless the answer was a failure already. Gives the permit back.
+    /// Everything was handed over, unless the answer was a failure already. Gives the permit back, but for
+    /// what is still on its way.
     fn complete(&mut self) {
         self.record.outcome.get_or_insert(Outcome::Complete);
-        self.record.permit = None;
+        self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
         self.answer = Answer::Nothing;
     }
 

@@ -59,10 +59,18 @@ const BACKLOG: i32 = 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// What a client may send of an HTTP/2 request's body, which nobody reads; and of all of a connection, for which HTTP/2 has no less.
+const HTTP2_WINDOW: u32 = 16 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
+
+/// What an idle connection of a client takes: hyper's buffer for the next head, its states and ours.
+pub(crate) const CONNECTION: usize = 16 * 1024;
+/// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes, and the body of a request, which nobody reads.
+pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
 
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,6 +338,8 @@ fn http_builder(streams: Streams) -> auto::Builder<Streams> {
         .max_concurrent_streams(HTTP2_STREAMS)
         .max_header_list_size(HTTP2_HEADERS)
         .max_send_buf_size(HTTP2_BUFFER)
+        .initial_stream_window_size(HTTP2_WINDOW)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
         .keep_alive_interval(Duration::from_secs(30));
     builder
 }

@@ -8,6 +8,8 @@
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
 //!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`].
 //!
+//! It also keeps what is left of a response's permit until its last byte has left this process.
+//!
 //! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A
 //! chunk costs a reading of the clock; the timer is made when there is something to wait for, and set once in the time it waits.
 
@@ -19,6 +21,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
+
+use crate::admission::Permit;
 
 tokio::task_local! {
     static CURRENT: Arc<Watchdog>;
@@ -49,6 +53,8 @@ struct State {
     /// Since when the client has had something to take.
     given: Option<Instant>,
     over: Option<Over>,
+    /// Of a response whose last bytes are on their way.
+    permit: Option<Permit>,
 }
 
 impl Watchdog {
@@ -106,10 +112,16 @@ impl Watchdog {
         }
     }
 
-    /// The response has gone, and nothing is to be waited for any more.
-    pub(crate) fn release(&self) {
+    /// The body has gone, and nothing is to be waited for any more. What is left of its permit is kept until what was handed over has
+    /// been [`flushed`](Self::flushed), or the connection or the stream ends.
+    pub(crate) fn release(&self, permit: Option<Permit>) {
         let mut state = self.lock();
-        (state.total, state.given) = (None, None);
+        (state.total, state.given, state.permit) = (None, None, permit);
+    }
+
+    /// All that was handed over has left this process.
+    pub(crate) fn flushed(&self) {
+        self.lock().permit = None;
     }
 
     /// The socket has taken nothing for too long.

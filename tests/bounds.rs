@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use support::{Client, Ended, Server, Streaming, TcpProxy, TestDb, get, pg_port};
+use support::{Client, Ended, Launch, Server, Streaming, TcpProxy, TestDb, get, peak_memory_bytes, pg_port};
 use tokio::net::TcpStream;
 
 /// Rows without end, as they are made: a function in the select list is not materialized first.
@@ -304,4 +304,98 @@ async fn what_a_stranger_tells_of_itself_is_not_believed() {
     let _stream = begun(Client::HTTP1, &server, "/long").await;
     let other = [("x-forwarded-for", "198.51.100.7"), ("forwarded", "for=198.51.100.7")];
     assert_eq!(refused(&server, "/one", &other).await, (429, "too_many_streams_of_client".into()));
+}
+
+/// Rows that are as large as they may be, and six times as long in JSON: the most that a window is for.
+const LARGE_ROWS: &str = "select repeat(chr(1), 60000) as t from generate_series(1, 100000)";
+const MEMORY: u64 = 64_000_000;
+
+/// The most that it had, minus what it had when it had answered nothing: a build for tests is larger than the program.
+fn grown(server: &Server, before: u64) -> u64 {
+    peak_memory_bytes(server.pid()) - before
+}
+
+async fn a_budget_of_memory_is_kept(client: Client, target: &str, coding: &str) {
+    const READERS: usize = 200;
+    let db = TestDb::new().await;
+    let config = format!(
+        "memory = \"{MEMORY}\"\nmax_connections = 250\ncompression = \"on\"\n[source.db]\nurl = \"{}\"\n
+         pool = {{ max = 40 }}\nmax_row_bytes = \"64KiB\"\n",
+        db.url()
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/a.sql", LARGE_ROWS),
+        ("endpoints/one.sql", "select 1 as n"),
+    ];
+    let server = Server::start(&files).await;
+    let said = server.stderr();
+    assert!(said.contains("at most 64.0 MB of memory: ") && said.contains(" MB each, "), "{said}");
+    let before = peak_memory_bytes(server.pid());
+    let client = client.receive_buffer(64 * 1024);
+    let (mut streams, mut refused) = (Vec::new(), 0);
+    for _ in 0..READERS {
+        let request = http::Request::get(server.url(target)).header("accept-encoding", coding);
+        let mut stream =
+            client.open(request.body(String::new()).expect("a request")).await.expect("there is a head");
+        if stream.status == 503 {
+            assert_eq!(stream.rest().await.json()["code"], "no_memory");
+            refused += 1;
+        } else {
+            assert_eq!(stream.status, 200);
+            stream.at_least(1000).await;
+            streams.push(stream);
+        }
+    }
+    assert!(streams.len() >= 20 && refused >= 100, "{} streams, {refused} refused", streams.len());
+    // They read on by turns, so that each is given more once it has stopped.
+    for stream in &mut streams {
+        stream.at_least(1_000_000).await;
+    }
+    let grown = grown(&server, before);
+    println!("{} streams took {:.1} MB", streams.len(), grown as f64 / 1e6);
+    assert!(grown < MEMORY - 16 * 1024 * 1024, "{grown} bytes");
+    assert_eq!(refused(&server, "/one", &[]).await, (503, "no_memory".into()));
+    drop(streams);
+    let deadline = Instant::now() + SOON;
+    while get(&server.url("/one")).await.status != 200 {
+        assert!(Instant::now() < deadline, "what was taken is not free");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_of_memory_is_kept_with_http1() {
+    a_budget_of_memory_is_kept(Client::HTTP1, "/a", "identity").await;
+}
+
+#[tokio::test]
+async fn a_budget_of_memory_is_kept_with_http2() {
+    a_budget_of_memory_is_kept(Client::H2C, "/a.csv", "identity").await;
+}
+
+/// SQLite built the whole value before it could be refused.
+#[tokio::test]
+async fn a_row_of_100_megabytes_takes_no_memory() {
+    let db = TestDb::new().await;
+    let config = format!(
+        "[source.pg]\nurl = \"{}\"\n[source.lite]\nurl = \"sqlite:lite.db\"\ncreate = [\"lite.sql\"]\n",
+        db.url()
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("lite.sql", "create table t(b blob); insert into t values (zeroblob(30000000))"),
+        ("endpoints/pg.sql", "/*\nsource = \"pg\"\n*/\nselect repeat('x', 100000000) as t"),
+        ("endpoints/made.sql", "/*\nsource = \"lite\"\n*/\nselect hex(zeroblob(50000000)) as t"),
+        ("endpoints/stored.sql", "/*\nsource = \"lite\"\n*/\nselect b from t"),
+        ("endpoints/length.sql", "/*\nsource = \"lite\"\n*/\nselect length(b) as n from t"),
+    ];
+    let server = Launch::files(&files).start().await;
+    assert_eq!(get(&server.url("/length")).await.text(), "[{\"n\":30000000}]");
+    let before = peak_memory_bytes(server.pid());
+    for path in ["/pg", "/made", "/stored"] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (500, &"row_too_large".into()), "{path}");
+        let grown = grown(&server, before);
+        assert!(grown < 20_000_000, "{path} took {grown} bytes");
+    }
 }

@@ -300,6 +300,30 @@ fn sql_within_toml() {
 }
 
 #[test]
+fn memory_that_holds_no_stream() {
+    let load = |settings: &str, source: &str| {
+        let configuration = format!("{settings}\n{POSTGRES}{source}");
+        Folder::new(&configuration, &[("endpoints/a.sql", "select 1")])
+            .load()
+            .map(|config| config.limits.memory)
+    };
+    assert_eq!(
+        load("memory = \"64MB\"\nmax_connections = 100", "max_row_bytes = \"64KiB\""),
+        Ok(Some(64_000_000))
+    );
+    let report = load("memory = \"64MB\"", "").unwrap_err();
+    assert!(
+        report.starts_with("rowstream.toml:1:10: `memory` holds no stream of /a, which may take "),
+        "{report}"
+    );
+    assert!(report.contains(" 4096 connections "), "{report}");
+    assert!(
+        report.contains("hint: raise it, or lower `max_row_bytes` of source `main` or `max_connections`"),
+        "{report}"
+    );
+}
+
+#[test]
 fn all_faults_of_all_files_at_once() {
     let folder = Folder::new(
         r#"lisen = "127.0.0.1:80"

@@ -8,7 +8,7 @@ use crate::access_log::{self, LogFormat};
 use crate::config::Config;
 use crate::respond::App;
 use crate::server::Reload;
-use crate::{server, source};
+use crate::{memory, server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
 #[derive(Debug, clap::Args)]
@@ -69,6 +69,9 @@ pub(super) fn serve(
         }
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));
+        if let Some(memory) = memory::describe(&config) {
+            eprintln!("{memory}");
+        }
         let app = Arc::new(App::new(config, args.log_format)?);
         eprintln!("listening on {url}");
         on_listen(&url);
@@ -85,7 +88,7 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
 }
 
 /// The bounds of the server in one line: what it can hold at most is configured, and known at start.
-fn bounds(config: &Config) -> String {
+pub(super) fn bounds(config: &Config) -> String {
     let pools: Vec<String> = config
         .sources
         .iter()

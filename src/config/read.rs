@@ -15,6 +15,7 @@ use crate::endpoint::read::{self as endpoint, Known};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, timeout, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
+use crate::memory;
 use crate::route::conflicts;
 use crate::source::SourceConfig;
 
@@ -86,7 +87,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
     };
     let (folder, endpoints) = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
-    let config = Config {
+    let mut config = Config {
         listen: table
             .take("listen")
             .and_then(|value| read_listen(&value))
@@ -98,6 +99,12 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         folder,
         endpoints,
     };
+    if let Some(value) = table.take("memory") {
+        config.limits.memory = value.size();
+        if let Some((message, hint)) = memory::fault(&config) {
+            value.fault_with(message, hint);
+        }
+    }
     table.finish();
     Some(config)
 }

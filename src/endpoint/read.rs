@@ -729,7 +729,6 @@ mod tests {
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,
             compression: Compression::default(),
-            max_streams: None,
             timeout: Timeout::default(),
         };
         let endpoint = read(file, Path::new(path), &known);

@@ -123,7 +123,9 @@ impl AsyncWrite for ClientSocket {
         self.stream.is_write_vectored()
     }
 
+    /// Who flushes has written all that was handed over.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.watchdog.flushed();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
