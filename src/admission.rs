@@ -76,8 +76,8 @@ impl Admission {
     ///
     /// # Errors
     /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in use, or their memory.
-    pub fn admit(&self, claim: Claim<'_>) -> Result<Permit, Error> {
-        let Claim { endpoint, client, memory } = claim;
+    pub fn admit(&self, claim: &Claim<'_>) -> Result<Permit, Error> {
+        let Claim { endpoint, client, memory } = *claim;
         let mut counts = lock(&self.counts);
         let client = client.zip(self.max_streams_per_client);
         if let Some((client, limit)) = client

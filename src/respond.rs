@@ -189,7 +189,7 @@ impl App {
         }
         let (begun, timeout) = (Instant::now(), endpoint.timeout);
         let (client, memory) = (self.client(request), self.window(&query)?);
-        record.permit = Some(self.admission.admit(Claim { endpoint, client, memory })?);
+        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
         let answer = timeout.until_head(self.run(query, record)).await?;
         if let (Answer::Stream(_), Some(total)) = (answer.body(), timeout.total) {
             record.watchdog.limit(begun.into(), total);
