@@ -35,6 +35,8 @@ pub enum Outcome {
     Failed(Error),
     /// The client went away.
     Aborted,
+    /// The client took nothing for too long.
+    Stalled,
     /// The server ended while it ran.
     Shutdown,
 }
@@ -46,6 +48,7 @@ impl Outcome {
             Self::Complete => "complete",
             Self::Failed(_) => "failed",
             Self::Aborted => "aborted",
+            Self::Stalled => "client_stalled",
             Self::Shutdown => "shutdown",
         }
     }

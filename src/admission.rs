@@ -1,51 +1,170 @@
 //! Admission: who may run a stream.
 //!
-//! A [`Permit`] is the right to run one stream, from before its first statement to its last byte. Beyond `max_streams`
-//! the answer is 503 with `Retry-After`, at once: requests that wait do so in their source's pool, which is bounded too.
+//! A [`Permit`] is the right to run one stream, from before its first statement to its last byte. There are so many of them for the
+//! server, for an endpoint, and for a client, and as many as fit into the memory that streams may take. Beyond, the answer is an
+//! error with `Retry-After`, at once: requests that wait do so in their source's pool, which is bounded too.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Error;
+use crate::config::Limits;
+use crate::endpoint::Endpoint;
 
 /// Hands out the permits of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Admission {
-    permits: Arc<Semaphore>,
     max_streams: usize,
+    max_streams_per_client: Option<usize>,
+    /// What all streams may take together, in bytes.
+    memory: Option<usize>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// The streams that run.
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    /// What they may take, and what waits of those that were handed over, in bytes.
+    memory: usize,
+    /// By path, of those that have a limit.
+    endpoints: HashMap<Arc<str>, usize>,
+    /// Where clients have a limit.
+    clients: HashMap<IpAddr, usize>,
+}
+
+/// What a permit is asked for.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    /// Whose stream it is.
+    pub endpoint: &'a Endpoint,
+    /// Who asks; known where clients have a limit.
+    pub client: Option<IpAddr>,
+    /// What the stream may take at most, in bytes; 0 where memory has no limit.
+    pub memory: usize,
 }
 
 /// The right to run one stream; given back when dropped.
 #[derive(Debug)]
-pub struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub struct Permit {
+    counts: Arc<Mutex<Counts>>,
+    /// Whether the stream still counts as one.
+    runs: bool,
+    memory: usize,
+    endpoint: Option<Arc<str>>,
+    client: Option<IpAddr>,
+}
 
 impl Admission {
-    /// Admission of up to `max_streams` streams at a time.
-    pub fn new(max_streams: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(max_streams)), max_streams }
+    /// Admission of streams within `limits`, and within `memory` bytes.
+    pub fn new(limits: &Limits, memory: Option<usize>) -> Self {
+        let Limits { max_streams, max_streams_per_client, .. } = *limits;
+        Self { max_streams, max_streams_per_client, memory, counts: Arc::default() }
     }
 
-    /// A permit.
+    /// The same, with the streams of another one, which run already.
+    pub fn with_streams_of(self, before: &Self) -> Self {
+        Self { counts: Arc::clone(&before.counts), ..self }
+    }
+
+    /// A permit for a stream.
     ///
     /// # Errors
-    /// 503 when all are in use.
-    pub fn admit(&self) -> Result<Permit, Error> {
-        match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => Ok(Permit(permit)),
-            Err(_) => Err(Error::new(
-                "too_many_streams",
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("{} streams run already", self.max_streams),
-            )
-            .retry_after(Duration::from_secs(1))),
+    /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in use, or their memory.
+    pub fn admit(&self, claim: &Claim<'_>) -> Result<Permit, Error> {
+        let Claim { endpoint, client, memory } = *claim;
+        let mut counts = lock(&self.counts);
+        let client = client.zip(self.max_streams_per_client);
+        if let Some((client, limit)) = client
+            && counts.clients.get(&client).is_some_and(|&running| running >= limit)
+        {
+            let message = format!("{limit} streams of this client run already");
+            return Err(refused("too_many_streams_of_client", StatusCode::TOO_MANY_REQUESTS, message));
         }
+        let path = endpoint.max_streams.map(|limit| (Arc::<str>::from(endpoint.path.as_str()), limit));
+        if let Some((path, limit)) = &path
+            && counts.endpoints.get(path).is_some_and(|running| running >= limit)
+        {
+            let message = format!("{limit} streams of this endpoint run already");
+            return Err(refused("too_many_streams_of_endpoint", StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+        if counts.all >= self.max_streams {
+            let message = format!("{} streams run already", self.max_streams);
+            return Err(refused("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+        if self.memory.is_some_and(|most| counts.memory.saturating_add(memory) > most) {
+            let message = format!("{} streams have all the memory for streams", counts.all);
+            return Err(refused("no_memory", StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+        let (endpoint, client) = (path.map(|(path, _)| path), client.map(|(client, _)| client));
+        counts.all += 1;
+        counts.memory += memory;
+        add(&mut counts.endpoints, endpoint.as_ref());
+        add(&mut counts.clients, client.as_ref());
+        Ok(Permit { counts: Arc::clone(&self.counts), runs: true, memory, endpoint, client })
     }
 
     /// Permits in use.
     pub fn in_use(&self) -> usize {
-        self.max_streams - self.permits.available_permits()
+        lock(&self.counts).all
+    }
+}
+
+impl Counts {
+    /// One that ran runs no longer.
+    fn end(&mut self, permit: &mut Permit) {
+        if std::mem::take(&mut permit.runs) {
+            self.all -= 1;
+            remove(&mut self.endpoints, permit.endpoint.as_ref());
+            remove(&mut self.clients, permit.client.as_ref());
+        }
+    }
+}
+
+impl Permit {
+    /// All of the stream was handed over: it counts no longer, so that a client which has its last byte may come again. What still
+    /// waits of it takes memory until the rest of the permit is dropped; `None` where memory has no limit.
+    pub fn handed_over(mut self) -> Option<Self> {
+        let counts = Arc::clone(&self.counts);
+        lock(&counts).end(&mut self);
+        (self.memory > 0).then_some(self)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let counts = Arc::clone(&self.counts);
+        let mut counts = lock(&counts);
+        counts.end(self);
+        counts.memory -= self.memory;
+    }
+}
+
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    // Nothing under this lock panics half way.
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refused(code: &'static str, status: StatusCode, message: String) -> Error {
+    Error::new(code, status, message).retry_after(Duration::from_secs(1))
+}
+
+fn add<K: Clone + Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
+    if let Some(key) = key {
+        *counts.entry(key.clone()).or_default() += 1;
+    }
+}
+
+/// Names that nobody uses any more are forgotten: clients come with any address.
+fn remove<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {
+    let Some(key) = key else { return };
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(key)),
     }
 }

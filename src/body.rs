@@ -46,7 +46,7 @@ use crate::proof::framing::{Frames, Record};
 use crate::source::{self, Row, Session, Snapshot, Source};
 
 /// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
-const CHUNK: usize = 32 * 1024;
+pub(crate) const CHUNK: usize = 32 * 1024;
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
 /// A full chunk until the client is known to keep up. There may be hundreds that do not, and each holds one or two chunks

@@ -31,6 +31,10 @@ const FLUSH_AFTER: Duration = Duration::from_millis(5);
 const PIECE: usize = 64 * 1024;
 /// Room for what comes out: most of a block.
 const ROOM: usize = 16 * 1024;
+/// What the compression of a stream may take: the encoder's state, which a test holds to this, and what goes in and comes out.
+pub(crate) const WINDOW: usize = STATE + 2 * (PIECE + ROOM);
+/// The state of any encoder.
+const STATE: usize = 384 * 1024;
 
 // Levels for throughput, and windows for memory (as powers of two). Rows resemble their neighbours, so that larger windows save next
 // to nothing. What a stream may take is held by the tests of memory.
@@ -340,6 +344,33 @@ fn run_gzip(
 
 #[cfg(test)]
 mod tests {
+    /// Memory that this process has in use, in bytes (proc(5)).
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    fn the_state_of_an_encoder_is_bounded() {
+        const ENCODERS: usize = 100;
+        let text: String = (0..40_000).map(|n| format!("{{\"n\":{},\"t\":\"{n:x}\"}}\n", n * 7919)).collect();
+        for coding in Coding::ALL {
+            let before = resident();
+            let encoders: Vec<_> = (0..ENCODERS)
+                .map(|_| {
+                    let mut encoder = Encoder::new(coding).unwrap();
+                    for piece in text.as_bytes().chunks(PIECE) {
+                        encoder.run(Step::Process, piece, &mut Vec::new()).unwrap();
+                    }
+                    encoder
+                })
+                .collect();
+            let each = resident().saturating_sub(before) / encoders.len();
+            println!("{}: {each} bytes", coding.name());
+            assert!(each < STATE, "{} takes {each} bytes", coding.name());
+        }
+    }
+
     use std::future::poll_fn;
     use std::io::Read;
     use std::task::Waker;

@@ -8,9 +8,11 @@ mod read;
 mod source;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use self::files::Files;
+use crate::client::Proxies;
 use crate::endpoint::Endpoint;
 use crate::fault::Faults;
 use crate::proof::spool::Spooling;
@@ -23,6 +25,8 @@ pub struct Config {
     pub listen: String,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,
+    /// The folder of the endpoint files; empty where there is none.
+    pub folder: PathBuf,
     /// The endpoints, by path.
     pub endpoints: Vec<Endpoint>,
     /// The bearer tokens: name to SHA-256.
@@ -77,21 +81,33 @@ pub struct Cors {
 pub struct Limits {
     /// Streams in flight; beyond: 503.
     pub max_streams: usize,
+    /// Streams in flight of one client; beyond: 429.
+    pub max_streams_per_client: Option<usize>,
     /// Connections open to clients; beyond, new ones wait in the kernel's queue.
     pub max_connections: usize,
+    /// What the server may take, in bytes; `None`: as much as its streams and connections need.
+    pub memory: Option<usize>,
+    /// How long a client may take nothing while bytes wait for it.
+    pub write_timeout: Duration,
     /// How long streams may go on after SIGTERM.
     pub drain_timeout: Duration,
     /// What results that wait for their end may take.
     pub spooling: Spooling,
+    /// Which proxies tell who their clients are.
+    pub proxies: Proxies,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             max_streams: 1024,
+            max_streams_per_client: None,
             max_connections: 4096,
+            memory: None,
+            write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
             spooling: Spooling::default(),
+            proxies: Proxies::default(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod params;
 mod path;
 pub(crate) mod read;
 mod refcursor;
+pub(crate) mod timeout;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
 pub use self::key::{Key, KeyColumn};
+pub use self::timeout::Timeout;
 use crate::Error;
 use crate::params::Param;
 use crate::source;
@@ -48,6 +50,10 @@ pub struct Endpoint {
     pub options: ValueOptions,
     /// Whether its answers are compressed.
     pub compression: Compression,
+    /// Its streams in flight; beyond: 503. `None`: as many as the server has.
+    pub max_streams: Option<usize>,
+    /// How long its answers may take.
+    pub timeout: Timeout,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// What orders and identifies the rows, for cursors.

@@ -66,6 +66,24 @@ impl Error {
         .retry_after(Duration::from_secs(1))
     }
 
+    /// No row within `timeout.first_row`: 504.
+    pub fn first_row_timeout(timeout: Duration) -> Self {
+        Self::new(
+            "first_row_timeout",
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("there was no row within {timeout:?}"),
+        )
+    }
+
+    /// An answer that took longer than `timeout.total`: 504, or broken off.
+    pub fn total_timeout(timeout: Duration) -> Self {
+        Self::new(
+            "total_timeout",
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("the answer was not complete within {timeout:?}"),
+        )
+    }
+
     /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and the connection.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new("source_protocol", StatusCode::BAD_GATEWAY, message)

@@ -107,19 +107,21 @@ impl<C: Send + 'static> Pool<C> {
     }
 
     /// Closes the connections that have been idle for `idle_timeout`, until the pool is dropped.
-    pub async fn reap(&self) {
+    pub fn reap(&self) -> impl Future<Output = ()> + use<C> {
         let shared = Arc::downgrade(&self.0);
         let period = (self.0.config.idle_timeout / 2).max(Duration::from_millis(50));
-        loop {
-            tokio::time::sleep(period).await;
-            let Some(shared) = shared.upgrade() else { return };
-            let dead: Vec<_> = {
-                let mut idle = shared.idle();
-                let keep_from =
-                    idle.partition_point(|idle| idle.since.elapsed() >= shared.config.idle_timeout);
-                idle.drain(..keep_from).collect()
-            };
-            drop(dead);
+        async move {
+            loop {
+                tokio::time::sleep(period).await;
+                let Some(shared) = shared.upgrade() else { return };
+                let dead: Vec<_> = {
+                    let mut idle = shared.idle();
+                    let keep_from =
+                        idle.partition_point(|idle| idle.since.elapsed() >= shared.config.idle_timeout);
+                    idle.drain(..keep_from).collect()
+                };
+                drop(dead);
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,23 +22,25 @@ use rowstream_encode::Format;
 
 use crate::Error;
 use crate::access_log::{Entry, LogFormat, Outcome};
-use crate::admission::{Admission, Permit};
+use crate::admission::{Admission, Claim, Permit};
 use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint};
+use crate::endpoint::{Compression, Endpoint, Timeout};
+use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
 use crate::proof::delivery::{Break, Delivery};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
 use crate::proof::framing::{Frames, TAG};
-use crate::proof::spool::{Spool, Spooled, SpooledFile};
+use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
 use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
 use crate::route::{Match, Router};
-use crate::source::Source;
+use crate::source::{Source, SourceConfig};
+use crate::watchdog::{Over, Watchdog};
 
 /// What every path can be asked with.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -64,6 +67,12 @@ pub struct App {
     sources: HashMap<String, Source>,
     admission: Admission,
     log: LogFormat,
+    kept: Arc<Kept>,
+}
+
+/// What outlives a configuration.
+#[derive(Default)]
+struct Kept {
     streams: Streams,
     ending: AtomicBool,
 }
@@ -71,6 +80,10 @@ pub struct App {
 /// In a request's extensions: its client is on another machine, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote;
+
+/// In a request's extensions: the address that it came from, as the server has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
 
 /// What a request asks for, once it is known to be well-formed and allowed.
 struct Query<'a> {
@@ -97,15 +110,39 @@ impl App {
     /// # Errors
     /// A source whose URL is not understood.
     pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
+        Self::build(config, log, admission, Arc::default(), |_| None)
+    }
+
+    /// The app of another configuration, for the requests to come. Streams that run count in it, and sources whose settings are the
+    /// same are the same, with their connections.
+    ///
+    /// # Errors
+    /// See [`App::new`].
+    pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
+        let admission = admission.with_streams_of(&self.admission);
+        Self::build(config, self.log, admission, Arc::clone(&self.kept), |wanted| {
+            let same = self.config.sources.iter().find(|source| *source == wanted)?;
+            self.sources.get(&same.name).cloned()
+        })
+    }
+
+    fn build(
+        config: Config,
+        log: LogFormat,
+        admission: Admission,
+        kept: Arc<Kept>,
+        open: impl Fn(&SourceConfig) -> Option<Source>,
+    ) -> Result<Self, Error> {
         let mut sources = HashMap::new();
         for source in &config.sources {
-            sources.insert(source.name.clone(), Source::open(source)?);
+            let opened = open(source).map_or_else(|| Source::open(source), Ok)?;
+            sources.insert(source.name.clone(), opened);
         }
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        let admission = Admission::new(config.limits.max_streams);
-        let (streams, ending) = (Streams::default(), AtomicBool::new(false));
-        Ok(Self { config, router, sources, admission, log, streams, ending })
+        Ok(Self { config, router, sources, admission, log, kept })
     }
 
     /// What was configured.
@@ -113,9 +150,12 @@ impl App {
         &self.config
     }
 
-    /// The sources.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
-        self.sources.values()
+    /// The sources that are not those of the app `before`.
+    pub fn new_sources(&self, before: Option<&Self>) -> impl Iterator<Item = &Source> {
+        let settings = &self.config.sources;
+        let new =
+            move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
+        settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
     }
 
     /// Who may run a stream.
@@ -125,14 +165,20 @@ impl App {
 
     /// From now on, a response that is dropped was ended by the server and not by its client.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::Relaxed);
+        self.kept.ending.store(true, Ordering::Relaxed);
     }
 
     /// Answers a request.
     pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
-        let entry = Entry::new(self.log, &request);
-        let mut record = Record { entry, outcome: None, stream: None, app: Arc::clone(&self) };
+        let mut record = Record {
+            entry: Entry::new(self.log, &request),
+            outcome: None,
+            stream: None,
+            permit: None,
+            watchdog: Watchdog::current(),
+            app: Arc::clone(&self),
+        };
         let mut response = match self.answer(&request, &mut record).await {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
@@ -164,14 +210,40 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        self.run(query, record).await
+        let (begun, timeout) = (Instant::now(), endpoint.timeout);
+        let (client, memory) = (self.client(request), self.window(&query)?);
+        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        // Whoever waits for the end waits for more than the first row.
+        let until_head = if query.asked.wait { Timeout { first_row: None, ..timeout } } else { timeout };
+        let answer = until_head.until_head(self.run(query, record)).await?;
+        if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), timeout.total) {
+            record.watchdog.limit(begun.into(), total);
+        }
+        Ok(answer)
+    }
+
+    /// Who asks, where clients are counted.
+    fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        self.config.limits.max_streams_per_client?;
+        let Peer(peer) = request.extensions().get()?;
+        Some(self.config.limits.proxies.client(*peer, request.headers()))
+    }
+
+    /// What a stream may take at most, in bytes; 0 where memory has no limit.
+    fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
+        if self.config.limits.memory.is_none() {
+            return Ok(0);
+        }
+        let mut settings = self.config.sources.iter();
+        let source =
+            settings.find(|source| source.name == query.endpoint.source).ok_or_else(source_is_gone)?;
+        let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
+        Ok(window + if query.asked.wait { spool::IN_MEMORY } else { 0 })
     }
 
     /// Runs the statements up to the first chunk.
     async fn run(&self, mut query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
-        let permit = self.admission.admit()?;
-        let source =
-            self.sources.get(&query.endpoint.source).ok_or_else(|| Error::endpoint("the source is gone"))?;
+        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
         let values = std::mem::take(&mut query.values);
         let reading = query.reading.clone();
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
@@ -193,8 +265,7 @@ impl App {
             None => (Some(first), None),
         };
         let digest = query.asked.digest.then(Box::default);
-        let streaming =
-            Streaming { first, stream, compressor, failed: None, digest, trailers: false, permit };
+        let streaming = Streaming { first, stream, compressor, failed: None, digest, trailers: false };
         if query.asked.wait {
             return self.spool(&query, coding, streaming, record).await;
         }
@@ -210,7 +281,7 @@ impl App {
         record: &mut Record,
     ) -> Result<Response<Answer>, Error> {
         let mut response = head(query, coding);
-        let stream = self.streams.begin(&query.endpoint.path, query.reading.format.name())?;
+        let stream = self.kept.streams.begin(&query.endpoint.path, query.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
         record.stream = Some(stream);
         streaming.trailers = query.asked.trailers;
@@ -245,13 +316,13 @@ impl App {
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
         Ok(response.map(|()| match spooled {
             Spooled::Memory(bytes) => Answer::Whole(bytes),
-            Spooled::File(file) => Answer::File(Box::new((file, streaming.permit))),
+            Spooled::File(file) => Answer::File(Box::new(file)),
         }))
     }
 
     /// The server's own paths.
     fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
-        let told = path.strip_prefix("streams/").and_then(|id| self.streams.told(id));
+        let told = path.strip_prefix("streams/").and_then(|id| self.kept.streams.told(id));
         match (path, told) {
             ("live" | "ready", _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
@@ -469,6 +540,10 @@ fn own(body: Bytes, media_type: &'static str) -> Response<Answer> {
     response
 }
 
+fn source_is_gone() -> Error {
+    Error::endpoint("the source is gone")
+}
+
 fn no_endpoint(path: &str) -> Error {
     Error::new(
         "no_endpoint",
@@ -524,13 +599,13 @@ enum Answer {
     Nothing,
     Whole(Bytes),
     Stream(Box<Streaming>),
-    /// What waited for its end, and the right to send it.
-    File(Box<(SpooledFile, Permit)>),
+    /// What waited for its end.
+    File(Box<SpooledFile>),
     /// It has failed, and is broken off once what was handed over is on its way.
     Breaking(Box<Break>),
 }
 
-/// A stream in flight; its permit is held to the last byte.
+/// A stream in flight.
 struct Streaming {
     /// What was polled before the head was made; a compressor has it where there is one.
     first: Option<Bytes>,
@@ -542,7 +617,6 @@ struct Streaming {
     digest: Option<Box<Digest>>,
     /// Whether fields follow the body.
     trailers: bool,
-    permit: Permit,
 }
 
 impl Streaming {
@@ -627,6 +701,9 @@ struct Record {
     outcome: Option<Outcome>,
     /// What is told of it, where it is streamed, until it has ended.
     stream: Option<Arc<Stream>>,
+    /// Held to the last byte.
+    permit: Option<Permit>,
+    watchdog: Arc<Watchdog>,
     app: Arc<App>,
 }
 
@@ -648,7 +725,7 @@ impl Record {
     fn end(&mut self, outcome: Outcome, digest: Option<String>) {
         let outcome = self.outcome.get_or_insert(outcome);
         if let Some(stream) = self.stream.take() {
-            self.app.streams.end(&stream, outcome, self.entry.times, digest);
+            self.app.kept.streams.end(&stream, outcome, self.entry.times, digest);
         }
     }
 
@@ -660,14 +737,20 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let ended = match self.app.ending.load(Ordering::Relaxed) {
-            true => Outcome::Shutdown,
-            false => Outcome::Aborted,
+        let ended = match (self.outcome.take(), self.watchdog.why()) {
+            (Some(failed @ Outcome::Failed(_)), _) => failed,
+            // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
+            (_, Some(Over::Stalled)) => Outcome::Stalled,
+            (_, Some(Over::Total(total))) => Outcome::Failed(Error::total_timeout(total)),
+            (Some(outcome), None) => outcome,
+            (None, None) if self.app.kept.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
+            (None, None) => Outcome::Aborted,
         };
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
             self.entry.end(outcome);
         }
+        self.watchdog.release(self.permit.take());
     }
 }
 
@@ -705,13 +788,15 @@ impl ResponseBody {
         self.delivery = delivery;
     }
 
-    /// Everything was handed over, unless the answer was a failure already. Gives the permit back.
+    /// Everything was handed over, unless the answer was a failure already. Gives the permit back, but for
+    /// what is still on its way.
     fn complete(&mut self) {
         let digest = match &self.answer {
             Answer::Stream(streaming) => streaming.content_digest(),
             _ => None,
         };
         self.record.end(Outcome::Complete, digest);
+        self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
         self.answer = Answer::Nothing;
     }
 
@@ -738,7 +823,7 @@ impl ResponseBody {
                 self.record.note(&streaming.stream);
                 polled.map_ok(|chunk| streaming.hashed(chunk))
             }
-            Answer::File(file) => file.0.poll_chunk(cx),
+            Answer::File(file) => file.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
@@ -781,7 +866,7 @@ impl Body for ResponseBody {
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::Stream(streaming) => streaming.is_done(),
-            Answer::File(file) => file.0.left() == 0,
+            Answer::File(file) => file.left() == 0,
             Answer::Breaking(_) => false,
         }
     }
@@ -790,7 +875,7 @@ impl Body for ResponseBody {
         match &self.answer {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Answer::File(file) => SizeHint::with_exact(file.0.left()),
+            Answer::File(file) => SizeHint::with_exact(file.left()),
             Answer::Stream(_) | Answer::Breaking(_) => SizeHint::default(),
         }
     }

@@ -9,24 +9,28 @@
 //!                        └── drain_timeout, or a second signal ──► the rest is broken off ──► ended
 //! ```
 
+mod reload;
+mod socket;
+mod watched;
+
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Request, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use hyper_util::server::graceful::GracefulConnection;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,8 +38,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::proof::delivery::{Delivery, Flush};
-use crate::respond::{App, Remote};
+pub use self::reload::Reload;
+use self::reload::{Current, Reloader};
+use self::socket::{ClientSocket, Ends};
+use self::watched::{Streams, WatchedBody};
+use crate::proof::delivery::Delivery;
+use crate::respond::{App, Peer, Remote};
+use crate::watchdog::Watchdog;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
 /// 64 KiB are as fast on one machine, more serves long distances.
@@ -53,13 +62,18 @@ const BACKLOG: i32 = 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection is still read that was broken off: closed with bytes that nobody read, or hit by more of them, it would be
-/// reset, and what the client has not taken yet would be lost.
-const LINGER: Duration = Duration::from_secs(1);
+/// What a client may send of an HTTP/2 request's body, which nobody reads; and of all of a connection, for which HTTP/2 has no less.
+const HTTP2_WINDOW: u32 = 16 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
+
+/// What an idle connection of a client takes: hyper's buffer for the next head, its states and ours.
+pub(crate) const CONNECTION: usize = 16 * 1024;
+/// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes, and the body of a request, which nobody reads.
+pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
 
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,40 +101,46 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains.
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
+    let mut reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
     let mut reapers = JoinSet::new();
-    for source in app.sources() {
-        let source = source.clone();
-        reapers.spawn(async move { source.reap().await });
-    }
+    spawn_reapers(&mut reapers, &app, None);
     let (state, watcher) = watch::channel(State::Serving);
     let workers = Workers::start()?;
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
+    let current = Arc::new(Current::new(app));
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
             Some(_) = connections.join_next() => continue,
+            reloader = wanted(&mut reloader, &current) => {
+                if let Some(before) = reloader.reload(&current) {
+                    spawn_reapers(&mut reapers, &current.get(), Some(&before));
+                }
+                continue;
+            }
             () = stop.next() => break,
         };
         let (stream, permit) = accepted;
         let (worker, load) = workers.least_loaded();
-        let (app, state) = (Arc::clone(&app), watcher.clone());
+        let (current, state) = (Arc::clone(&current), watcher.clone());
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, app, state).await;
+                serve_connection(stream, current, state).await;
             }
             drop((permit, load));
         };
         connections.spawn_on(connection, worker);
     }
     drop(listener);
+    let app = current.get();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
@@ -132,9 +152,28 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
     reapers.shutdown().await;
-    drop(app);
+    drop((app, current));
     workers.finish().await;
     Ok(())
+}
+
+/// Has the idle connections closed of sources that the app before did not have. A reaper ends with its source.
+fn spawn_reapers(reapers: &mut JoinSet<()>, app: &App, before: Option<&App>) {
+    while reapers.try_join_next().is_some() {}
+    for source in app.new_sources(before) {
+        reapers.spawn(source.reap());
+    }
+}
+
+/// Waits until there is a reason to reload; for ever where nothing can be read again.
+async fn wanted<'a>(reloader: &'a mut Option<Reloader>, current: &Current) -> &'a mut Reloader {
+    match reloader {
+        Some(reloader) => {
+            reloader.wanted(current).await;
+            reloader
+        }
+        None => std::future::pending().await,
+    }
 }
 
 async fn all_done(connections: &mut JoinSet<()>) {
@@ -224,28 +263,37 @@ impl Workers {
 }
 
 /// Serves the requests of one connection until it ends, or the server does.
-async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Receiver<State>) {
+async fn serve_connection(stream: TcpStream, current: Arc<Current>, state: watch::Receiver<State>) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
+    let watchdog = Arc::<Watchdog>::default();
+    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog)).await;
+}
+
+async fn serve_http(
+    stream: TcpStream,
+    current: Arc<Current>,
+    mut state: watch::Receiver<State>,
+    watchdog: Arc<Watchdog>,
+) {
     // Who has no address any more has gone already.
-    let remote = match (stream.peer_addr(), stream.local_addr()) {
-        (Ok(peer), Ok(own)) => is_remote(peer.ip(), own.ip()),
+    let peer = stream.peer_addr().map(|peer| peer.ip()).ok();
+    let remote = match (peer, stream.local_addr()) {
+        (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
-    let reset = Arc::new(AtomicBool::new(false));
-    let (flush, broken) = (Arc::<Flush>::default(), Arc::<Broken>::default());
-    let stream = ResettingStream {
-        stream,
-        reset: Arc::clone(&reset),
-        flush: Arc::clone(&flush),
-        broken: Arc::clone(&broken),
-    };
-    let ends_by_close = Arc::clone(&reset);
+    let write_timeout = current.get().config().limits.write_timeout;
+    let ends = Arc::<Ends>::default();
+    let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
+    let ends_of_body = Arc::clone(&ends);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if remote {
             request.extensions_mut().insert(Remote);
         }
-        let (app, ends_by_close, flush) = (Arc::clone(&app), Arc::clone(&ends_by_close), Arc::clone(&flush));
+        let (app, ends) = (current.get(), Arc::clone(&ends_of_body));
+        if let (Some(peer), Some(_)) = (peer, app.config().limits.max_streams_per_client) {
+            request.extensions_mut().insert(Peer(peer));
+        }
         async move {
             let version = request.version();
             let mut response = app.respond(request).await;
@@ -253,64 +301,48 @@ async fn serve_connection(stream: TcpStream, app: Arc<App>, mut state: watch::Re
             if streamed {
                 response.body_mut().deliver(match version {
                     Version::HTTP_2 => Delivery::Http2,
-                    _ => Delivery::Http1(flush),
+                    _ => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
             }
-            ends_by_close.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
-            Ok::<_, Infallible>(response)
+            ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
+            let watch = |body| WatchedBody::new(body, version, Watchdog::current());
+            Ok::<_, Infallible>(response.map(watch))
         }
     });
-    let builder = http_builder();
-    {
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        loop {
-            tokio::select! {
-                // What breaks a connection is told by the access log, request by request.
-                ended = connection.as_mut() => {
-                    match ended {
-                        Ok(()) => reset.store(false, Ordering::Relaxed),
-                        Err(_) => broken.lingers.store(true, Ordering::Relaxed),
-                    }
-                    break;
+    let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
+    serve_until_end(builder.serve_connection(TokioIo::new(stream), service), &ends, &watchdog, &mut state)
+        .await;
+    ends.linger().await;
+}
+
+/// Serves a connection until it ends, or has to.
+async fn serve_until_end(
+    connection: impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>,
+    ends: &Ends,
+    watchdog: &Watchdog,
+    state: &mut watch::Receiver<State>,
+) {
+    let mut connection = pin!(connection);
+    let mut over = pin!(watchdog.over());
+    loop {
+        tokio::select! {
+            // In this order: what is waited for is known once the connection has been polled.
+            biased;
+            // What breaks a connection is told by the access log, request by request.
+            ended = connection.as_mut() => {
+                match ended {
+                    Ok(()) => ends.reset.store(false, Ordering::Relaxed),
+                    Err(_) => ends.lingers.store(true, Ordering::Relaxed),
                 }
-                Ok(()) = state.changed() => match *state.borrow() {
-                    State::Ended => return,
-                    State::Draining => connection.as_mut().graceful_shutdown(),
-                    State::Serving => {}
-                },
+                return;
             }
+            () = over.as_mut() => return,
+            Ok(()) = state.changed() => match *state.borrow() {
+                State::Ended => return,
+                State::Draining => connection.as_mut().graceful_shutdown(),
+                State::Serving => {}
+            },
         }
-    }
-    if let Some(socket) = broken.take() {
-        // Nothing is lost that could still be saved if it fails.
-        let _ = linger(socket).await;
-    }
-}
-
-/// Ends our side of a connection that was broken off, and reads what still comes until the client has ended its own.
-async fn linger(socket: Socket) -> io::Result<()> {
-    let mut stream = TcpStream::from_std(socket.into())?;
-    stream.shutdown().await?;
-    let mut nowhere = tokio::io::sink();
-    let rest = tokio::io::copy(&mut stream, &mut nowhere);
-    tokio::time::timeout(LINGER, rest).await.map_or(Ok(()), |read| read.map(drop))
-}
-
-/// Keeps the socket of a connection that hyper has given up and closes.
-#[derive(Default)]
-struct Broken {
-    lingers: AtomicBool,
-    socket: Mutex<Option<Socket>>,
-}
-
-impl Broken {
-    fn keep(&self, stream: &TcpStream) {
-        let socket = SockRef::from(stream).try_clone().ok();
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
-    }
-
-    fn take(&self) -> Option<Socket> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -319,65 +351,8 @@ fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
 }
 
-/// A socket that is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which
-/// has no chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
-struct ResettingStream {
-    stream: TcpStream,
-    reset: Arc<AtomicBool>,
-    flush: Arc<Flush>,
-    broken: Arc<Broken>,
-}
-
-impl Drop for ResettingStream {
-    fn drop(&mut self) {
-        if self.reset.load(Ordering::Relaxed) {
-            // It can only fail where the socket is gone already.
-            let _ = self.stream.set_zero_linger();
-        } else if self.broken.lingers.load(Ordering::Relaxed) {
-            self.broken.keep(&self.stream);
-        }
-    }
-}
-
-impl AsyncRead for ResettingStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for ResettingStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.flush.flushed();
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-fn http_builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn http_builder(streams: Streams) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(streams);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
     builder
         .http2()
@@ -385,6 +360,8 @@ fn http_builder() -> auto::Builder<TokioExecutor> {
         .max_concurrent_streams(HTTP2_STREAMS)
         .max_header_list_size(HTTP2_HEADERS)
         .max_send_buf_size(HTTP2_BUFFER)
+        .initial_stream_window_size(HTTP2_WINDOW)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
         .keep_alive_interval(Duration::from_secs(30));
     builder
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use http::HeaderMap;
+use rowstream::client::ClientHeader;
 use rowstream::config::{Config, Cors};
-use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Piece};
+use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Piece, Timeout};
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
 use rowstream::sql::Dialect;
@@ -77,6 +78,11 @@ fn everything_that_can_be_said() {
             max_streams     = 10
             max_connections = 20
             drain_timeout   = "1m30s"
+            write_timeout   = "250ms"
+            timeout         = { first_row = "10s", total = "10m" }
+            max_streams_per_client = 3
+            trusted_proxies = ["10.0.0.0/8", "::1"]
+            client_header   = "Forwarded"
             authorization   = ["reader"]
             compression     = "on"
             [source.shop]
@@ -103,7 +109,7 @@ fn everything_that_can_be_said() {
             ("schema.sql", "create table a (b)"),
             (
                 "feeds/a.sql",
-                "/*\nsource = \"shop\"\nauthorization = \"public\"\ncompression = \"off\"\n*/ select 1",
+                "/*\nsource = \"shop\"\nauthorization = \"public\"\ncompression = \"off\"\nmax_streams = 2\ntimeout = { total = \"1s\" }\n*/ select 1",
             ),
             (
                 "feeds/b.sql",
@@ -118,6 +124,13 @@ fn everything_that_can_be_said() {
     assert_eq!(config.listen, "[::]:0");
     assert_eq!((config.limits.max_streams, config.limits.max_connections), (10, 20));
     assert_eq!(config.limits.drain_timeout, Duration::from_secs(90));
+    assert_eq!(config.limits.write_timeout, Duration::from_millis(250));
+    assert_eq!(config.limits.max_streams_per_client, Some(3));
+    let networks: Vec<_> = config.limits.proxies.trusted.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (&networks[..], config.limits.proxies.header),
+        (&["10.0.0.0/8".into(), "::1/128".into()][..], ClientHeader::Forwarded)
+    );
     assert_eq!(config.tokens["reader"][..4], [0x00, 0xff, 0xab, 0xcd]);
     assert_eq!(
         config.cors,
@@ -150,6 +163,10 @@ fn everything_that_can_be_said() {
     let (bytes, intervals) = (BytesForm::Base64, Intervals::Iso);
     assert_eq!(b.options, ValueOptions { bytes, intervals, nulls: Nulls::Null, ..default });
     assert_eq!((a.compression, b.compression), (Compression::Off, Compression::On));
+    assert_eq!((a.max_streams, b.max_streams), (Some(2), None));
+    let timeout = Timeout { first_row: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(1)) };
+    assert_eq!(a.timeout, timeout);
+    assert_eq!(b.timeout, Timeout { total: Some(Duration::from_secs(600)), ..timeout });
 }
 
 #[test]
@@ -261,7 +278,7 @@ fn nested_statements() {
 fn endpoints_of_few_words() {
     let bare = endpoint("endpoints/a.sql", "select 1");
     assert_eq!((bare.path.as_str(), bare.body.len(), bare.not_found), ("/a", 1, false));
-    assert_eq!(bare.compression, Compression::Auto);
+    assert_eq!((bare.compression, bare.timeout), (Compression::Auto, Timeout::default()));
     let comment = endpoint("endpoints/a.sql", "-- not /* toml\nselect 1");
     assert_eq!(comment.path, "/a");
     let one = endpoint("endpoints/a.sql", "/* result = \"one\" */ select 1");
@@ -289,11 +306,38 @@ fn sql_within_toml() {
 }
 
 #[test]
+fn memory_that_holds_no_stream() {
+    let load = |settings: &str, source: &str| {
+        let configuration = format!("{settings}\n{POSTGRES}{source}");
+        Folder::new(&configuration, &[("endpoints/a.sql", "select 1")])
+            .load()
+            .map(|config| config.limits.memory)
+    };
+    assert_eq!(
+        load("memory = \"64MB\"\nmax_connections = 100", "max_row_bytes = \"64KiB\""),
+        Ok(Some(64_000_000))
+    );
+    let report = load("memory = \"64MB\"", "").unwrap_err();
+    assert!(
+        report.starts_with("rowstream.toml:1:10: `memory` holds no stream of /a, which may take "),
+        "{report}"
+    );
+    assert!(report.contains(" 4096 connections "), "{report}");
+    assert!(
+        report.contains("hint: raise it, or lower `max_row_bytes` of source `main` or `max_connections`"),
+        "{report}"
+    );
+}
+
+#[test]
 fn all_faults_of_all_files_at_once() {
     let folder = Folder::new(
         r#"lisen = "127.0.0.1:80"
 max_streams = 0
 drain_timeout = "5 parsecs"
+trusted_proxies = ["10.0.0.0/33"]
+client_header = "via"
+timeout = { first = "1s", total = 5 }
 [source.shop]
 url = "${SHOP_ULR}"
 pool = { max = "20", idle_timout = "10m" }

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement};
 use crate::fault::{Fault, place};
+use crate::memory;
 use crate::params::{Param, ParamPlace};
 use crate::source::{Snapshot, Source, SourceConfig};
 
@@ -34,6 +35,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// Prints each source with its endpoints, and each fault; tells how many there were.
 async fn check(config: &Config) -> usize {
     let mut faults = 0;
+    println!("{}", super::serve::bounds(config));
+    if let Some(memory) = memory::describe(config) {
+        println!("{memory}");
+    }
     for source in &config.sources {
         let endpoints = config.endpoints.iter().filter(|endpoint| endpoint.source == source.name);
         match connect(source).await {

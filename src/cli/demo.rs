@@ -24,7 +24,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&write(&args.dir)?)?;
-    serve(config, args.listen, |url| eprintln!("\n{}", banner(url)))
+    serve(config, args.listen, None, |url| eprintln!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

@@ -7,7 +7,8 @@ use super::{Failure, block_on};
 use crate::access_log::{self, LogFormat};
 use crate::config::Config;
 use crate::respond::App;
-use crate::{server, source};
+use crate::server::Reload;
+use crate::{memory, server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,9 @@ pub(super) struct Args {
     /// Serve this statement at /rows; its `:names` are parameters.
     #[arg(long, value_name = "STATEMENT")]
     sql: Option<String>,
+    /// Reload when the configuration or an endpoint file changes, as on SIGHUP.
+    #[arg(long, conflicts_with = "sql")]
+    watch: bool,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -38,13 +42,19 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Some(sql) => Config::single(&args.config.to_string_lossy(), sql)?,
         None => Config::load(&args.config)?,
     };
-    serve(config, args.listen, |_| {})
+    let reload = args.sql.is_none().then(|| Reload {
+        path: args.config,
+        listen: args.listen.listen.clone(),
+        watch: args.watch,
+    });
+    serve(config, args.listen, reload, |_| {})
 }
 
 /// Listens, fills databases that are to be created, says so, and serves until told to stop.
 pub(super) fn serve(
     mut config: Config,
     args: ListenArgs,
+    reload: Option<Reload>,
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
     if let Some(listen) = args.listen {
@@ -59,10 +69,13 @@ pub(super) fn serve(
         }
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));
+        if let Some(memory) = memory::describe(&config) {
+            eprintln!("{memory}");
+        }
         let app = Arc::new(App::new(config, args.log_format)?);
         eprintln!("listening on {url}");
         on_listen(&url);
-        Ok(server::serve(listener, app).await?)
+        Ok(server::serve(listener, app, reload).await?)
     });
     access_log::flush();
     served
@@ -75,7 +88,7 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
 }
 
 /// The bounds of the server in one line: what it can hold at most is configured, and known at start.
-fn bounds(config: &Config) -> String {
+pub(super) fn bounds(config: &Config) -> String {
     let pools: Vec<String> = config
         .sources
         .iter()

@@ -3,11 +3,32 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use super::Config;
 use crate::fault::{Collector, Fault, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
+
+/// The files of a configuration as they are at a moment: their paths, when each was changed last, and its length. Looking again and
+/// again needs nothing of the system, and works on every file system, also where files are replaced by links to others.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
+
+impl Files {
+    /// Those that `config` was read from, which is of the file `path`.
+    pub(crate) fn of(path: &Path, config: &Config) -> Self {
+        let folder = &config.folder;
+        let below = endpoints(folder, &Collector::default()).into_iter().map(|below| folder.join(below));
+        let stamp = |path: PathBuf| {
+            let metadata = fs::metadata(&path).ok();
+            let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
+            (path, changed)
+        };
+        Self([path.to_owned()].into_iter().chain(below).map(stamp).collect())
+    }
+}
 
 /// The text of a file; `None`, with the reason recorded, when it cannot be read.
 pub(super) fn read_text(path: &Path, faults: &Collector) -> Option<String> {

@@ -1,17 +1,21 @@
 //! Reads `rowstream.toml`, then the endpoints.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
+use crate::client::ClientHeader;
 use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
-use crate::endpoint::{Authorization, Endpoint, compression, csv, values};
+use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, timeout, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
+use crate::memory;
 use crate::route::conflicts;
 use crate::source::SourceConfig;
 
@@ -43,6 +47,7 @@ pub(super) fn single(url: &str, sql: &str) -> Result<Config, Faults> {
     let config = Config {
         listen: Config::LISTEN.to_owned(),
         sources: vec![SourceConfig::new(SOURCE, url, dialect)],
+        folder: PathBuf::new(),
         endpoints: endpoint.into_iter().collect(),
         tokens: BTreeMap::new(),
         cors: None,
@@ -79,9 +84,12 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .unwrap_or_default(),
         heartbeat: table.take("heartbeat").and_then(|value| value.duration()).unwrap_or(HEARTBEAT),
         cursor_secret: &table.take("cursor_secret").and_then(|value| value.string()).unwrap_or_default(),
+        timeout: table
+            .take("timeout")
+            .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
     };
-    let endpoints = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
-    let config = Config {
+    let (endpoint_folder, endpoints) = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
+    let mut config = Config {
         listen: table
             .take("listen")
             .and_then(|value| read_listen(&value))
@@ -90,8 +98,15 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
+        folder: endpoint_folder,
         endpoints,
     };
+    if let Some(value) = table.take("memory") {
+        config.limits.memory = value.size();
+        if let Some((message, hint)) = memory::fault(&config) {
+            value.fault_with(message, hint);
+        }
+    }
     table.finish();
     Some(config)
 }
@@ -192,14 +207,45 @@ fn read_spool_folder(value: &Value<'_>, base: &Path) -> Option<PathBuf> {
 fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     let mut limits = Limits::default();
     set(&mut limits.max_streams, table.take("max_streams").and_then(|value| value.count(1)));
+    limits.max_streams_per_client = table.take("max_streams_per_client").and_then(|value| value.count(1));
     set(&mut limits.max_connections, table.take("max_connections").and_then(|value| value.count(1)));
+    set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
     set(
         &mut limits.spooling.limit,
         table.take("spool_limit").and_then(|value| value.size()).map(|size| size as u64),
     );
     limits.spooling.folder = table.take("spool_folder").and_then(|value| read_spool_folder(&value, folder));
+    if let Some(value) = table.take("trusted_proxies") {
+        limits.proxies.trusted = read_networks(&value);
+    }
+    set(&mut limits.proxies.header, table.take("client_header").and_then(|value| read_client_header(&value)));
     limits
+}
+
+/// Addresses and networks.
+fn read_networks(value: &Value<'_>) -> Vec<IpNet> {
+    let networks = value.strings().unwrap_or_default().into_iter().filter_map(|(text, item)| {
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        if network.is_err() {
+            let message = format!("{} is no address and no network", item.shown(&text));
+            item.fault_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\" or \"2001:db8::/32\"");
+        }
+        network.ok()
+    });
+    networks.collect()
+}
+
+fn read_client_header(value: &Value<'_>) -> Option<ClientHeader> {
+    match value.string()?.to_ascii_lowercase().as_str() {
+        "x-forwarded-for" => Some(ClientHeader::XForwardedFor),
+        "forwarded" => Some(ClientHeader::Forwarded),
+        text => {
+            let message = format!("`client_header` cannot be {}", value.shown(text));
+            value.fault_with(message, "write \"x-forwarded-for\" or \"forwarded\"");
+            None
+        }
+    }
 }
 
 fn read_cors(value: &Value<'_>) -> Option<Cors> {
@@ -240,14 +286,19 @@ fn is_origin(text: &str) -> bool {
     plain(scheme) && plain(host) && !host.contains(['/', '?', '#', '@', '*'])
 }
 
-/// The endpoints of the folder that the file names.
-fn read_folder(file: File<'_>, value: Option<&Value<'_>>, base: &Path, known: &Known<'_>) -> Vec<Endpoint> {
+/// The folder that the file names, and its endpoints.
+fn read_folder(
+    file: File<'_>,
+    value: Option<&Value<'_>>,
+    base: &Path,
+    known: &Known<'_>,
+) -> (PathBuf, Vec<Endpoint>) {
     let offset = value.map_or(0, Value::offset);
     let name = match value {
         None => "endpoints".to_owned(),
         Some(value) => match value.string() {
             Some(name) => name,
-            None => return Vec::new(),
+            None => return Default::default(),
         },
     };
     let told = value.map_or_else(|| shown(&name), |value| value.shown(&name));
@@ -255,7 +306,7 @@ fn read_folder(file: File<'_>, value: Option<&Value<'_>>, base: &Path, known: &K
     if !folder.is_dir() {
         let hint = "it holds the endpoint files; name it with `endpoints = \"FOLDER\"`".to_owned();
         file.fault(offset, format!("there is no folder {told} beside this file"), Some(hint));
-        return Vec::new();
+        return Default::default();
     }
     let found = files::endpoints(&folder, file.faults);
     if found.is_empty() {
@@ -265,7 +316,7 @@ fn read_folder(file: File<'_>, value: Option<&Value<'_>>, base: &Path, known: &K
     let endpoints: Vec<_> =
         found.iter().filter_map(|relative| read_endpoint(&folder, relative, known, file.faults)).collect();
     check_conflicts(&endpoints, file.faults);
-    endpoints
+    (folder, endpoints)
 }
 
 fn read_endpoint(folder: &Path, relative: &Path, known: &Known<'_>, faults: &Collector) -> Option<Endpoint> {

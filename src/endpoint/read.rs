@@ -15,7 +15,7 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 use super::params::{self, Declared};
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, Statement,
-    compression, csv, key, path, values,
+    Timeout, compression, csv, key, path, timeout, values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
@@ -50,6 +50,8 @@ pub(crate) struct Known<'a> {
     pub(crate) heartbeat: Duration,
     /// By what cursors are signed.
     pub(crate) cursor_secret: &'a str,
+    /// How long answers may take of endpoints that do not say.
+    pub(crate) timeout: Timeout,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -73,6 +75,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
     let compression = table.take("compression").and_then(|value| compression::read(&value));
     let heartbeat = table.take("heartbeat").and_then(|value| value.duration());
+    let max_streams = table.take("max_streams").and_then(|value| value.count(1));
+    let timeout = table.take("timeout").map_or(known.timeout, |value| timeout::read(&value, known.timeout));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -94,6 +98,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         csv,
         options,
         compression: compression.unwrap_or(known.compression),
+        max_streams,
+        timeout,
         key: None,
         heartbeat: heartbeat.unwrap_or(known.heartbeat),
         authorization,
@@ -134,6 +140,8 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         csv: CsvDialect::default(),
         options: ValueOptions::DEFAULT,
         compression: Compression::default(),
+        max_streams: None,
+        timeout: Timeout::default(),
         not_found: false,
         key: None,
         heartbeat: HEARTBEAT,
@@ -793,6 +801,7 @@ mod tests {
             compression: Compression::default(),
             heartbeat: HEARTBEAT,
             cursor_secret: "",
+            timeout: Timeout::default(),
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::Error;
 
 /// What is held in memory.
-const IN_MEMORY: usize = 256 * 1024;
+pub(crate) const IN_MEMORY: usize = 256 * 1024;
 /// What is read from a file at a time.
 const PIECE: usize = 64 * 1024;
 

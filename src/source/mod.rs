@@ -24,6 +24,7 @@ pub mod sqlite;
 
 pub use settings::SourceConfig;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -64,10 +65,10 @@ impl Source {
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
-    pub async fn reap(&self) {
+    pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         match self {
-            Self::Postgres(source) => source.reap().await,
-            Self::Sqlite(source) => source.reap().await,
+            Self::Postgres(source) => Box::pin(source.reap()),
+            Self::Sqlite(source) => Box::pin(source.reap()),
         }
     }
 

@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::{postgres, sqlite};
 use crate::pool::PoolConfig;
 use crate::sql::Dialect;
 
 /// One `[source.NAME]`.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SourceConfig {
     /// Its name.
     pub name: String,
@@ -43,6 +44,30 @@ impl fmt::Debug for SourceConfig {
 }
 
 impl SourceConfig {
+    /// What a stream's session may take, in bytes.
+    pub(crate) fn window(&self) -> usize {
+        match self.dialect {
+            Dialect::Postgres => postgres::window(self.max_row_bytes),
+            Dialect::Sqlite => sqlite::window(self.max_row_bytes),
+        }
+    }
+
+    /// What may wait of one of several statements that are read by turns, in bytes.
+    pub(crate) fn portion(&self) -> usize {
+        match self.dialect {
+            Dialect::Postgres => postgres::portion(self.max_row_bytes),
+            Dialect::Sqlite => sqlite::portion(self.max_row_bytes),
+        }
+    }
+
+    /// What an idle connection of the pool takes, in bytes.
+    pub(crate) fn idle(&self) -> usize {
+        match self.dialect {
+            Dialect::Postgres => postgres::IDLE,
+            Dialect::Sqlite => sqlite::IDLE,
+        }
+    }
+
     /// A source with every setting at its default.
     pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
         Self {

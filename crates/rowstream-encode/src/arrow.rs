@@ -61,6 +61,9 @@ impl fmt::Display for Misfit {
 }
 
 impl ArrowEncoder {
+    /// What a record batch takes, as columns or as bytes, and at most one row more.
+    pub const BATCH: usize = BATCH;
+
     /// An encoder for rows of `columns`.
     pub fn new(columns: &[Column]) -> Self {
         Self {

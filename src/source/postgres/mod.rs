@@ -131,9 +131,22 @@ impl Source {
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
-    pub async fn reap(&self) {
-        self.0.pool.reap().await;
+    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
+        self.0.pool.reap()
     }
+}
+
+/// What an idle connection takes, in bytes: its buffers, and the names of its prepared statements.
+pub(super) const IDLE: usize = 2 * wire::BUFFER;
+
+/// What a session may take whose longest row has `row` bytes: what it sends, and the read buffer, which grows by copying itself.
+pub(super) fn window(row: usize) -> usize {
+    2 * wire::BUFFER + row.saturating_add(row / 2)
+}
+
+/// What may wait of the rows of one of several statements that are read by turns.
+pub(super) fn portion(row: usize) -> usize {
+    session::portals::HELD_AT_MOST.max(row)
 }
 
 /// The rows of a look-up, which have all come.

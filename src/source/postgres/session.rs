@@ -19,7 +19,7 @@
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
 
-mod portals;
+pub(super) mod portals;
 mod refcursor;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ use super::socket::Socket;
 use crate::Error;
 
 /// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the wall time.
-const BUFFER: usize = 32 * 1024;
+pub(super) const BUFFER: usize = 32 * 1024;
 
 /// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
 const RAISE_AFTER: usize = 128 * 1024;

@@ -42,6 +42,12 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
         | ErrorCode::FileLockingProtocolFailed => {
             Error::source_unavailable(format!("source `{source}` cannot be read: {message}"))
         }
+        ErrorCode::TooBig => Error::new(
+            "row_too_large",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("a value of source `{source}` is over the limit"),
+        )
+        .hint("raise `max_row_bytes` of the source, or select less"),
         ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Error::new(
             "source_damaged",
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -31,6 +31,8 @@ const LARGE: usize = 128 * 1024;
 const SHARED: usize = 2 << 20;
 /// What a batch needs beyond its mark so that a usual last row does not make it grow.
 const SLACK: usize = 4 * 1024;
+/// What a batch takes, and at most one row more.
+pub(super) const LARGEST: usize = LARGE + SLACK;
 /// What an idle connection keeps of a batch.
 const KEPT: usize = FIRST + SLACK;
 /// How long rows may wait for others.

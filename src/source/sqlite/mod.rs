@@ -138,14 +138,28 @@ impl Source {
     }
 
     /// Closes connections that have been idle for long; ends with the pool.
-    pub async fn reap(&self) {
-        self.pool.reap().await;
+    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
+        self.pool.reap()
     }
 
     /// What the pool holds.
     pub fn usage(&self) -> crate::pool::Usage {
         self.pool.usage()
     }
+}
+
+/// What an idle connection takes, in bytes: a thread, the page cache, the schema and compiled statements.
+pub(super) const IDLE: usize = 512 * 1024;
+
+/// What a session may take whose longest row has `row` bytes: two batches, and twice the row in SQLite itself, as its record and as values.
+pub(super) fn window(row: usize) -> usize {
+    let own = worker::longest_value(row).saturating_mul(2);
+    filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(own)
+}
+
+/// What may wait of the rows of one of several statements that are read by turns.
+pub(super) fn portion(row: usize) -> usize {
+    filling::LARGEST.saturating_add(row)
 }
 
 /// One SQLite connection on its own thread, held by one response.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rowstream_encode::Column;
+use rusqlite::limits::Limit;
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
 
@@ -70,6 +71,10 @@ fn missing(settings: &Settings) -> Error {
 
 fn prepare_connection(mut connection: Connection, settings: &Settings) -> rusqlite::Result<Connection> {
     connection.set_prepared_statement_cache_capacity(settings.statement_cache);
+    connection.set_limit(
+        Limit::SQLITE_LIMIT_LENGTH,
+        i32::try_from(longest_value(settings.max_row_bytes)).unwrap_or(i32::MAX),
+    )?;
     connection.busy_handler(Some(filling::busy))?;
     connection.progress_handler(filling::TICK, Some(filling::tick))?;
     connection.pragma_update(None, "query_only", true)?;
@@ -78,6 +83,12 @@ fn prepare_connection(mut connection: Connection, settings: &Settings) -> rusqli
     // SQLite reads the file at the first statement, not when it opens it: what is no database shows here.
     read_schema(&connection)?;
     Ok(connection)
+}
+
+/// The longest value or record that SQLite builds, in bytes, where rows have at most `row`: what is longer it refuses while it reads it,
+/// and not when it is there. Statements are texts too, and the schema is made of them.
+pub(super) fn longest_value(row: usize) -> usize {
+    row.max(64 * 1024)
 }
 
 /// Makes SQLite look whether tables have changed. It does so when a statement runs, not when one is compiled.

@@ -40,7 +40,7 @@ const LONGEST_PORTION: i32 = 512;
 /// What the rows of a portion should take, in bytes.
 const HELD: usize = 64 * 1024;
 /// What rows that are held may take even where no single row may, in bytes.
-const HELD_AT_MOST: usize = 1024 * 1024;
+pub(in super::super) const HELD_AT_MOST: usize = 1024 * 1024;
 /// The bytes of a held row's length.
 const HEAD: usize = 4;
 

@@ -1,0 +1,140 @@
+//! Who a client is, where streams are counted by client: an address.
+//!
+//! Behind a proxy that is trusted it is the address that the proxy tells, and through several of them the last one that is not a
+//! proxy's own. What an untrusted peer tells of itself is not listened to: anybody can write such a header.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+use ipnet::IpNet;
+
+/// The proxies that are believed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proxies {
+    /// Their addresses.
+    pub trusted: Vec<IpNet>,
+    /// Where they tell whom they ask for.
+    pub header: ClientHeader,
+}
+
+/// The header in which proxies tell whom they ask for. Only one is read: a proxy that writes one of them may pass on the other as it
+/// came from its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl Proxies {
+    /// The client of a request that came from `peer`.
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.to_canonical();
+        let name = match self.header {
+            ClientHeader::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+            ClientHeader::Forwarded => header::FORWARDED,
+        };
+        let hops = headers.get_all(name).iter().filter_map(text).flat_map(|text| text.split(','));
+        for hop in hops.collect::<Vec<_>>().into_iter().rev() {
+            if !self.trusted.iter().any(|network| network.contains(&client)) {
+                break;
+            }
+            // A proxy that tells nothing of use stands for its clients.
+            let Some(address) = self.address(hop) else { break };
+            client = address.to_canonical();
+        }
+        network_of(client)
+    }
+
+    fn address(&self, hop: &str) -> Option<IpAddr> {
+        match self.header {
+            ClientHeader::XForwardedFor => node(hop.trim()),
+            ClientHeader::Forwarded => {
+                let pairs = hop.split(';').filter_map(|pair| pair.split_once('='));
+                let mut names = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
+                node(names.next()?.1.trim().trim_matches('"'))
+            }
+        }
+    }
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok()
+}
+
+/// An address with or without a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+fn node(text: &str) -> Option<IpAddr> {
+    if let Some((address, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address.parse().ok();
+    }
+    let without_port = || text.split_once(':').and_then(|(address, _)| address.parse().ok());
+    text.parse().ok().or_else(without_port)
+}
+
+/// Whoever has an IPv6 address has 2^64 of them: the network stands for the client.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(header: ClientHeader, peer: &str, values: &[&str]) -> String {
+        let trusted = ["10.0.0.0/8", "2001:db8:1::/48"].map(|network| network.parse().unwrap()).to_vec();
+        let name = match header {
+            ClientHeader::XForwardedFor => "x-forwarded-for",
+            ClientHeader::Forwarded => "forwarded",
+        };
+        let name = HeaderName::from_static(name);
+        let headers = values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap()));
+        Proxies { trusted, header }.client(peer.parse().unwrap(), &headers.collect()).to_string()
+    }
+
+    #[test]
+    fn clients_behind_proxies() {
+        for (peer, values, expected) in [
+            ("192.0.2.1", &[][..], "192.0.2.1"),
+            ("::ffff:192.0.2.1", &[], "192.0.2.1"),
+            // Whoever is no proxy of ours is not believed.
+            ("192.0.2.1", &["198.51.100.7"], "192.0.2.1"),
+            ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7:4711"], "198.51.100.7"),
+            ("::ffff:10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            // What stands further left was written by the client itself.
+            ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7, 10.0.0.2"], "198.51.100.7"),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["2001:db8:2::7"], "2001:db8:2::"),
+            ("10.0.0.1", &["[2001:db8:2::7]:80"], "2001:db8:2::"),
+            ("2001:db8:1::1", &["198.51.100.7"], "198.51.100.7"),
+            ("2001:db8:2:3:4:5:6:7", &[], "2001:db8:2:3::"),
+        ] {
+            assert_eq!(client(ClientHeader::XForwardedFor, peer, values), expected, "{peer} {values:?}");
+        }
+    }
+
+    #[test]
+    fn clients_behind_proxies_of_rfc_7239() {
+        for (values, expected) in [
+            (&["for=198.51.100.7"][..], "198.51.100.7"),
+            (&["by=10.0.0.1;For=\"198.51.100.7:4711\";proto=https"], "198.51.100.7"),
+            (&["for=203.0.113.9, for=198.51.100.7;by=10.0.0.9", "for=10.0.0.2"], "198.51.100.7"),
+            (&["for=\"[2001:db8:2::7]:4711\""], "2001:db8:2::"),
+            (&["for=_hidden"], "10.0.0.1"),
+            (&["proto=https"], "10.0.0.1"),
+        ] {
+            assert_eq!(client(ClientHeader::Forwarded, "10.0.0.1", values), expected, "{values:?}");
+        }
+    }
+}

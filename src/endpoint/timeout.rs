@@ -1,0 +1,45 @@
+//! `timeout`: how long an answer may take, of an endpoint, and of the configuration for those that do not say.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::fault::reader::{Value, set};
+
+/// How long an answer may take. Both count from the request, waiting for the pool and for the client included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timeout {
+    /// To the first row, or the end of a result without any; `None`: as long as it takes.
+    pub first_row: Option<Duration>,
+    /// To the last byte; `None`: as long as it takes.
+    pub total: Option<Duration>,
+}
+
+/// What is told of an answer that took longer than its bound.
+type Late = fn(Duration) -> Error;
+
+impl Timeout {
+    /// Runs what comes before the head of an answer.
+    ///
+    /// # Errors
+    /// 504 when it takes too long; `answer` is dropped then.
+    pub(crate) async fn until_head<T>(
+        self,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as Late));
+        let total = self.total.map(|bound| (bound, Error::total_timeout as Late));
+        let least = first_row.into_iter().chain(total).min_by_key(|(bound, _)| *bound);
+        let Some((bound, late)) = least else { return answer.await };
+        tokio::time::timeout(bound, answer).await.unwrap_or_else(|_| Err(late(bound)))
+    }
+}
+
+/// What a table makes of `timeout`.
+pub(crate) fn read(value: &Value<'_>, mut timeout: Timeout) -> Timeout {
+    let Some(mut table) = value.table("`timeout`") else { return timeout };
+    let mut take = |key| table.take(key).and_then(|value| value.duration()).map(Some);
+    set(&mut timeout.first_row, take("first_row"));
+    set(&mut timeout.total, take("total"));
+    table.finish();
+    timeout
+}

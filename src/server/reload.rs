@@ -1,0 +1,131 @@
+//! Reloading: another configuration for the requests to come, while the streams that run keep theirs.
+//!
+//! It is read and checked as a whole first. With a fault in it nothing changes, and the faults are told as `rowstream check` tells them.
+//!
+//! ```text
+//! SIGHUP, or a file has changed ──► read and check ──► swap the app ──► what is no longer used is closed with its last stream
+//!                                        └── a fault ──► told; all stays as it is
+//! ```
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::config::{Config, Files};
+use crate::respond::App;
+use crate::source::sqlite;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The app of the requests to come. Each request takes it once, for which a lock that is hardly ever written costs no more than the
+/// count of its users.
+pub(super) struct Current(RwLock<Arc<App>>);
+
+impl Current {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self(RwLock::new(app))
+    }
+
+    pub(super) fn get(&self) -> Arc<App> {
+        // Nothing under this lock panics half way.
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, app: Arc<App>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = app;
+    }
+}
+
+/// What is read again.
+#[derive(Debug)]
+pub struct Reload {
+    /// The configuration file.
+    pub path: PathBuf,
+    /// Where the server listens, instead of where the file says.
+    pub listen: Option<String>,
+    /// Whether files are watched.
+    pub watch: bool,
+}
+
+/// Waits for reasons to reload, and reloads.
+pub(super) struct Reloader {
+    reload: Reload,
+    hangup: Signal,
+    ticks: Interval,
+    /// The files as they were when they were read last.
+    files: Files,
+}
+
+impl Reloader {
+    /// # Errors
+    /// The handler of the signal cannot be installed.
+    pub(super) fn new(reload: Reload, config: &Config) -> io::Result<Self> {
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let files = Files::of(&reload.path, config);
+        Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, files, reload })
+    }
+
+    /// Waits until there is a reason to reload.
+    pub(super) async fn wanted(&mut self, current: &Current) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => return,
+                _ = self.ticks.tick(), if self.reload.watch => {
+                    if Files::of(&self.reload.path, current.get().config()) != self.files {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reloads, and tells what came of it. The app of before, if there is another one now.
+    pub(super) fn reload(&mut self, current: &Current) -> Option<Arc<App>> {
+        let before = current.get();
+        // Before they are read: what changes meanwhile is seen by the next look.
+        self.files = Files::of(&self.reload.path, before.config());
+        match self.load(&before) {
+            Ok(app) => {
+                for change in unchangeable(before.config(), app.config()) {
+                    eprintln!("{change} changes at the next start");
+                }
+                let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
+                if app.config().folder != before.config().folder {
+                    self.files = Files::of(&self.reload.path, app.config());
+                }
+                current.set(Arc::new(app));
+                eprintln!("reloaded: {endpoints} endpoints, {sources} sources");
+                Some(before)
+            }
+            Err(why) => {
+                eprintln!("{why}\nnot reloaded: all stays as it was");
+                None
+            }
+        }
+    }
+
+    fn load(&self, before: &App) -> Result<App, String> {
+        let mut config = Config::load(&self.reload.path).map_err(|faults| faults.to_string())?;
+        if let Some(listen) = &self.reload.listen {
+            config.listen.clone_from(listen);
+        }
+        for source in &config.sources {
+            sqlite::create_missing(source).map_err(|error| format!("source {}: {error}", source.name))?;
+        }
+        before.reloaded(config).map_err(|error| error.to_string())
+    }
+}
+
+/// What is set at the start of the process, where it is another now.
+fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
+    let listen = (before.listen != after.listen).then_some("`listen`");
+    let connections =
+        (before.limits.max_connections != after.limits.max_connections).then_some("`max_connections`");
+    listen.into_iter().chain(connections).collect()
+}

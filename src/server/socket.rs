@@ -1,0 +1,175 @@
+//! The socket of a client: it sees a client that takes nothing, and it is reset where a close would look like an end.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::{SockRef, Socket};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::proof::delivery::Flush;
+use crate::watchdog::Watchdog;
+
+/// How long a connection is still read that was broken off: closed with bytes that nobody read, or hit by more of them, it would be
+/// reset, and what the client has not taken yet would be lost.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How a connection ends: what its socket and those who serve it tell each other.
+#[derive(Default)]
+pub(super) struct Ends {
+    /// It is reset when it is dropped.
+    pub(super) reset: AtomicBool,
+    /// It was broken off, and is still read when it is dropped.
+    pub(super) lingers: AtomicBool,
+    /// Tells when all that was handed over has been written.
+    pub(super) flush: Arc<Flush>,
+    /// What is still read.
+    socket: Mutex<Option<Socket>>,
+}
+
+impl Ends {
+    fn keep(&self, stream: &TcpStream) {
+        let socket = SockRef::from(stream).try_clone().ok();
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    }
+
+    /// Ends our side of a connection that was broken off, and reads what still comes until the client has ended its own. Nothing is
+    /// lost that could still be saved if that fails.
+    pub(super) async fn linger(&self) {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Ok(mut stream)) = socket.map(|socket| TcpStream::from_std(socket.into())) else { return };
+        let mut nowhere = tokio::io::sink();
+        if stream.shutdown().await.is_ok() {
+            let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut stream, &mut nowhere)).await;
+        }
+    }
+}
+
+/// A client's socket.
+///
+/// - While bytes wait that the kernel does not take, a timer runs. When the client has acknowledged nothing for `write_timeout`,
+///   which is seen at the latest after twice that, writing fails, and with it the connection. A client that takes a little now and
+///   then goes on: room for more shows only once a third of the kernel's buffer is free, so it is the client's acknowledgements that count.
+/// - It is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which has no
+///   chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
+pub(super) struct ClientSocket {
+    stream: TcpStream,
+    ends: Arc<Ends>,
+    watchdog: Arc<Watchdog>,
+    write_timeout: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Whether bytes wait, and what the client had not acknowledged when the timer was set.
+    waits: Option<usize>,
+}
+
+impl ClientSocket {
+    pub(super) fn new(
+        stream: TcpStream,
+        ends: Arc<Ends>,
+        watchdog: Arc<Watchdog>,
+        write_timeout: Duration,
+    ) -> Self {
+        Self { stream, ends, watchdog, write_timeout, timer: None, waits: None }
+    }
+
+    /// What becomes of a write: pending ones are waited for no longer than the client may take.
+    fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.waits = None;
+            return written;
+        }
+        ready!(self.poll_stalled(cx));
+        self.watchdog.stall();
+        // What the kernel still holds for this client is of no use to anybody.
+        self.ends.reset.store(true, Ordering::Relaxed);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Ready when the client has acknowledged nothing for `write_timeout`.
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let patience = self.write_timeout;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let mut left = self.waits.unwrap_or_else(|| {
+            timer.as_mut().reset(Instant::now() + patience);
+            unacknowledged(&self.stream)
+        });
+        loop {
+            self.waits = Some(left);
+            ready!(timer.as_mut().poll(cx));
+            let now = unacknowledged(&self.stream);
+            if now >= left {
+                return Poll::Ready(());
+            }
+            left = now;
+            timer.as_mut().reset(Instant::now() + patience);
+        }
+    }
+}
+
+/// Bytes that the kernel holds because the client has not acknowledged them (tcp(7), `SIOCOUTQ`); 0 where it does not tell, so that a
+/// client which lets no room come for `write_timeout` is one that takes nothing.
+fn unacknowledged(stream: &TcpStream) -> usize {
+    let mut bytes: libc::c_int = 0;
+    #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
+    // SAFETY: the descriptor is open for as long as `stream` is borrowed, and the call writes an int to `bytes`.
+    let status = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if status == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
+impl Drop for ClientSocket {
+    fn drop(&mut self) {
+        if self.ends.reset.load(Ordering::Relaxed) {
+            // It can only fail where the socket is gone already.
+            let _ = self.stream.set_zero_linger();
+        } else if self.ends.lingers.load(Ordering::Relaxed) {
+            self.ends.keep(&self.stream);
+        }
+    }
+}
+
+impl AsyncRead for ClientSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for ClientSocket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.bounded(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.bounded(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Who flushes has written all that was handed over.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.watchdog.flushed();
+        self.ends.flush.flushed();
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

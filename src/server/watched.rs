@@ -1,0 +1,105 @@
+//! HTTP's side of the watchdog: bodies that tell it what their client takes, and tasks that end when it says so.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Version;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::respond::{BrokenOff, ResponseBody};
+use crate::watchdog::Watchdog;
+
+/// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it lets a whole piece go, and a chunk
+/// may hold a row of megabytes.
+const PIECE: usize = 16 * 1024;
+
+/// A body that tells its watchdog when the client is given something, and when it wants more.
+pub(super) struct WatchedBody {
+    body: ResponseBody,
+    /// Of a chunk, what has not been given yet.
+    rest: Bytes,
+    /// The most that is given at a time.
+    piece: usize,
+    watchdog: Arc<Watchdog>,
+}
+
+impl WatchedBody {
+    pub(super) fn new(body: ResponseBody, version: Version, watchdog: Arc<Watchdog>) -> Self {
+        let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
+        // The head is something to take.
+        watchdog.given();
+        Self { body, rest: Bytes::new(), piece, watchdog }
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| match frame.into_data() {
+                Ok(chunk) => {
+                    self.rest = chunk;
+                    self.next_piece()
+                }
+                Err(other) => other,
+            })
+        }))
+    }
+
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
+        match self.rest.len() <= self.piece {
+            true => Frame::data(mem::take(&mut self.rest)),
+            false => Frame::data(self.rest.split_to(self.piece)),
+        }
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        self.watchdog.taken();
+        let polled = self.poll_chunk(cx);
+        if polled.is_ready() {
+            self.watchdog.given();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Runs the streams of one HTTP/2 connection, each as a task with a watchdog of its own. A stream that is over is dropped: its
+/// statement is cancelled at once, and RST_STREAM follows what the client has still to take.
+#[derive(Clone)]
+pub(super) struct Streams {
+    pub(super) connection: Arc<Watchdog>,
+    pub(super) write_timeout: Duration,
+}
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, stream: F) {
+        tokio::spawn(self.connection.of_stream(self.write_timeout).watch(stream));
+    }
+}

@@ -1,0 +1,168 @@
+//! The watchdog of a response: what ends it while nobody polls its body.
+//!
+//! An HTTP library does not poll a body whose client takes nothing, so a timer in the body would never fire. The watchdog stands
+//! beside it: whoever drives the response polls [`Watchdog::over`] as well, and drops the response once that is ready, which cancels
+//! its statements. It is over
+//!
+//! 1. when the response has lasted for the endpoint's `timeout.total`;
+//! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
+//!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`].
+//!
+//! It also keeps what is left of a response's permit until its last byte has left this process.
+//!
+//! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A
+//! chunk costs a reading of the clock; the timer is made when there is something to wait for, and set once in the time it waits.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use crate::admission::Permit;
+
+tokio::task_local! {
+    static CURRENT: Arc<Watchdog>;
+}
+
+/// Why a response was ended from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The client took nothing for `write_timeout`.
+    Stalled,
+    /// The response lasted for so long, which is the endpoint's `timeout.total`.
+    Total(Duration),
+}
+
+/// Watches the responses of a connection, or the one of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    state: Mutex<State>,
+    /// How long the client may leave untaken what it was given; `None`: the socket tells.
+    patience: Option<Duration>,
+    /// Whether the connection's socket has taken nothing for too long; shared by all streams of the connection.
+    stalled: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    total: Option<(Instant, Duration)>,
+    /// Since when the client has had something to take.
+    given: Option<Instant>,
+    over: Option<Over>,
+    /// Of a response whose last bytes are on their way.
+    permit: Option<Permit>,
+}
+
+impl Watchdog {
+    /// The watchdog of one HTTP/2 stream of the connection that `self` watches.
+    pub(crate) fn of_stream(&self, patience: Duration) -> Arc<Self> {
+        let stalled = Arc::clone(&self.stalled);
+        Arc::new(Self { state: Mutex::default(), patience: Some(patience), stalled })
+    }
+
+    /// The one that watches what runs now; where none does, one that nobody asks.
+    pub(crate) fn current() -> Arc<Self> {
+        CURRENT.try_with(Arc::clone).unwrap_or_default()
+    }
+
+    /// Runs `future` as what is watched, to its end or until it is [`over`](Self::over).
+    pub(crate) async fn watch(self: Arc<Self>, future: impl Future) {
+        let over = Arc::clone(&self);
+        let watched = async {
+            tokio::select! {
+                // In this order: what is waited for is known once the future has been polled.
+                biased;
+                _ = future => {}
+                () = over.over() => {}
+            }
+        };
+        CURRENT.scope(self, watched).await;
+    }
+
+    /// Runs `future` as what is watched; the caller asks [`over`](Self::over), after each of its polls.
+    pub(crate) async fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> T {
+        CURRENT.scope(self, future).await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock panics half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The response may last for `total`, from `begun`.
+    pub(crate) fn limit(&self, begun: Instant, total: Duration) {
+        self.lock().total = Some((begun + total, total));
+    }
+
+    /// The client was given something.
+    pub(crate) fn given(&self) {
+        if self.patience.is_some() {
+            self.lock().given = Some(Instant::now());
+        }
+    }
+
+    /// The client wants more.
+    pub(crate) fn taken(&self) {
+        if self.patience.is_some() {
+            self.lock().given = None;
+        }
+    }
+
+    /// The body has gone, and nothing is to be waited for any more. What is left of its permit is kept until what was handed over has
+    /// been [`flushed`](Self::flushed), or the connection or the stream ends.
+    pub(crate) fn release(&self, permit: Option<Permit>) {
+        let mut state = self.lock();
+        (state.total, state.given, state.permit) = (None, None, permit);
+    }
+
+    /// All that was handed over has left this process.
+    pub(crate) fn flushed(&self) {
+        self.lock().permit = None;
+    }
+
+    /// The socket has taken nothing for too long.
+    pub(crate) fn stall(&self) {
+        self.stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn why(&self) -> Option<Over> {
+        let stalled = || self.stalled.load(Ordering::Relaxed).then_some(Over::Stalled);
+        self.lock().over.or_else(stalled)
+    }
+
+    /// Ready when the response has to end. To be polled after each poll of what it watches.
+    pub(crate) async fn over(&self) {
+        let mut timer = None;
+        poll_fn(|cx| self.poll_over(&mut timer, cx)).await;
+    }
+
+    fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some((at, over)) = self.next() else { return Poll::Pending };
+            if at <= Instant::now() {
+                self.lock().over = Some(over);
+                return Poll::Ready(());
+            }
+            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+            // One that fires too early is set again then: the time moves with every chunk.
+            if timer.deadline() > at || timer.is_elapsed() {
+                timer.as_mut().reset(at);
+            }
+            ready!(timer.as_mut().poll(cx));
+        }
+    }
+
+    /// When it will be over, and why.
+    fn next(&self) -> Option<(Instant, Over)> {
+        let state = self.lock();
+        let total = state.total.map(|(at, total)| (at, Over::Total(total)));
+        let stalled =
+            state.given.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
+        total.into_iter().chain(stalled).min_by_key(|(at, _)| *at)
+    }
+}
