@@ -29,7 +29,7 @@ fn make(folder: &Path, pins: &[PathBuf]) -> Result<()> {
     for (pin, name) in pins.iter().zip(PINS) {
         fs::copy(pin, folder.join(name)).map_err(cannot)?;
     }
-    let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=2"];
+    let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"];
     // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
     needs::run(Command::new("npm").arg("ci").args(quietly).current_dir(folder).stdout(Stdio::null()))?;
     needs::run(Command::new("node").arg("scripts/hydrate-symlinks.js").current_dir(folder.join(PACKAGE)))
