@@ -65,13 +65,14 @@ async fn begun(client: Client, server: &Server, target: &str) -> Streaming {
 }
 
 /// Reads `bytes` in steps of 16 KiB, with a pause after each.
-async fn read_slowly(stream: &mut Streaming, bytes: usize, pause: Duration) -> usize {
+async fn read_slowly(stream: &mut Streaming, bytes: usize, pause: Duration) {
     let mut read = 0;
     while read < bytes {
-        read += stream.at_least(16 * 1024).await.len();
+        let came = stream.at_least(16 * 1024).await.len();
+        assert!(came > 0, "it has ended after {read} bytes");
+        read += came;
         tokio::time::sleep(pause).await;
     }
-    read
 }
 
 async fn a_client_that_takes_nothing_is_ended(client: Client) {
