@@ -1,10 +1,11 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
-//! [`postgres`] (a private PostgreSQL), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`steps`] (what ran, for how long, and
+//! [`postgres`] (a private PostgreSQL), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`] (the search for inputs that break something), [`steps`] (what ran, for how long, and
 //! how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
 mod compare;
+mod fuzz;
 mod instructions;
 mod needs;
 mod postgres;
@@ -24,6 +25,9 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
        cargo xtask compare report [RUNDIR] docs/performance.md again, from raw runs
+       cargo xtask fuzz [SECONDS] [PROPERTY…]
+                                           looks for inputs for which a property of fuzz/ does not hold; 600 s for each
+       cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
        cargo xtask pg                      a private PostgreSQL with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
@@ -37,6 +41,8 @@ fn main() -> ExitCode {
             exit(test::run(filters))
         }
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
+        ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
+        ["fuzz", words @ ..] => exit(fuzz::run(words)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg().map(|()| true)),
