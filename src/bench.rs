@@ -13,6 +13,8 @@ mod attack;
 mod chunked;
 mod connection;
 mod count;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod http1;
 mod http2;
 mod pacer;

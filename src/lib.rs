@@ -25,6 +25,9 @@ mod encoder;
 pub mod endpoint;
 pub mod error;
 pub mod fault;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod memory;
 pub mod negotiate;
 pub mod params;

@@ -93,6 +93,9 @@ impl Sql {
     /// A quote or comment that does not end, a second statement, no statement at all, a placeholder that has a number
     /// instead of a name, or a NUL character (which would end the text early in the database).
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, SqlError> {
+        if let Some(offset) = text.find('\0') {
+            return Err(SqlError::new(offset, "a NUL character in a statement", Some("remove it")));
+        }
         let mut lexer = Lexer::new(text, dialect);
         let mut rewriter = Rewriter::new(text, dialect);
         let mut empty = true;

@@ -69,7 +69,6 @@ impl<'a> Lexer<'a> {
             (b'$' | b'@' | b'?', Dialect::Sqlite) => Ok(self.variable(first)),
             (b':', _) => self.colon(),
             (b';', _) => Ok(self.single(Kind::Semicolon)),
-            (0, _) => Err(SqlError::new(self.at, "a NUL character in a statement", Some("remove it"))),
             _ if continues_word(first) => self.word(first),
             _ => Ok(self.other(first)),
         }

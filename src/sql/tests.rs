@@ -142,6 +142,10 @@ fn errors_have_their_place() {
         ("select :über", Sqlite, 7, "the name of this parameter cannot be read"),
         ("select :a$b", Postgres, 7, "the name of this parameter cannot be read"),
         ("select \0", Postgres, 7, "a NUL character in a statement"),
+        // In quotes and comments it was not seen, and each request failed instead.
+        ("select '\0'", Postgres, 8, "a NUL character in a statement"),
+        ("select [\0]", Sqlite, 8, "a NUL character in a statement"),
+        ("select 1 -- \0", Postgres, 12, "a NUL character in a statement"),
     ] {
         let error = Sql::parse(text, dialect).expect_err(text);
         assert_eq!((error.offset, error.message.as_str()), (offset, message), "{text}");

@@ -2,10 +2,12 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
 //! [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer one), [`installed`] (what those two get from package
-//! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own),
-//! [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests test.
+//! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
+//! (inputs for which a property does not hold), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
+//! command). It does not know what the tests test.
 
 mod compare;
+mod fuzz;
 mod installed;
 mod instructions;
 mod needs;
@@ -27,6 +29,9 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
        cargo xtask compare report [RUNDIR] docs/performance.md again, from raw runs
+       cargo xtask fuzz [SECONDS] [PROPERTY…]
+                                           looks for inputs for which a property of fuzz/ does not hold; 600 s for each
+       cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
        cargo xtask pg [--newer]            a private PostgreSQL with the users of the tests, until Ctrl-C: the system's, or a newer one";
 
 /// What went wrong, for a person to read.
@@ -40,6 +45,8 @@ fn main() -> ExitCode {
             exit(test::run(filters))
         }
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
+        ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
+        ["fuzz", words @ ..] => exit(fuzz::run(words)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg(Postgres::start).map(|()| true)),

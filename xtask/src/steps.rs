@@ -40,7 +40,7 @@ impl std::fmt::Display for Outcome {
 }
 
 struct Step {
-    name: &'static str,
+    name: String,
     outcome: Outcome,
     took: Duration,
 }
@@ -56,11 +56,11 @@ impl std::fmt::Display for Step {
 pub(crate) struct Steps(Vec<Step>);
 
 impl Steps {
-    pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> Outcome) {
+    pub(crate) fn run(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
         println!("\n==> {name}");
         let start = Instant::now();
         let outcome = work();
-        let step = Step { name, outcome, took: start.elapsed() };
+        let step = Step { name: name.to_owned(), outcome, took: start.elapsed() };
         println!("{step}");
         self.0.push(step);
     }

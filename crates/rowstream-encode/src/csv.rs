@@ -169,10 +169,11 @@ impl CsvEncoder {
         let separator = self.dialect.separator.byte();
         // Without a branch, so that the compiler makes vector instructions of the loop.
         let special = |byte: u8| (byte == separator) | (byte == b'"') | (byte == b'\n') | (byte == b'\r');
-        text.bytes().fold(false, |found, byte| found | special(byte)) || text == self.dialect.null
+        let found = text.bytes().fold(false, |found, byte| found | special(byte));
+        found || text == self.dialect.null || (self.columns == 1 && text.is_empty())
     }
 
-    /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty NULL is an empty text.
+    /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty NULL is an empty text, in quotes.
     fn write_null(&self, out: &mut Vec<u8>) {
         let null: &[u8] = match self.dialect.null.as_bytes() {
             b"" if self.columns == 1 => b"\"\"",
@@ -198,6 +199,18 @@ impl CsvEncoder {
             }
             Quote::Needed | Quote::All => {}
         }
+        if !self.dialect.null.is_empty() {
+            self.quote_like_null(start, out);
+        }
+    }
+
+    /// Puts the value from `start` on into quotes if it reads as NULL does: `NaN`, say, where that is how NULL is written.
+    #[cold]
+    fn quote_like_null(&self, start: usize, out: &mut Vec<u8>) {
+        if out[start..] == *self.dialect.null.as_bytes() {
+            out.insert(start, b'"');
+            out.push(b'"');
+        }
     }
 
     #[inline(never)]
@@ -206,10 +219,12 @@ impl CsvEncoder {
             return self.write_base64(bytes, out);
         }
         let quote: &[u8] = if self.dialect.quote == Quote::All { b"\"" } else { b"" };
+        let start = out.len();
         out.extend_from_slice(quote);
         out.extend_from_slice(b"\\x");
         hex::write_hex(bytes, out);
         out.extend_from_slice(quote);
+        self.quote_like_null(start, out);
     }
 
     /// As any text: base64 can be empty, and begin with a plus.
@@ -356,10 +371,33 @@ mod tests {
         assert_eq!(record(dialect, &row), "NULL,\"NULL\",\r\n");
     }
 
+    /// Only texts were compared with NULL: of floats whose NULL is `NaN`, none could tell which was missing.
+    #[test]
+    fn null_is_told_from_every_value_that_reads_the_same() {
+        for (null, value) in [
+            ("NaN", Value::Float(f64::NAN)),
+            ("0", Value::Int(0)),
+            ("true", Value::Bool(true)),
+            ("-1.50", Value::Number("-1.50")),
+            ("1970-01-01", Value::Date(0)),
+            ("\\x", Value::Bytes(b"")),
+            ("[]", Value::Json("[]")),
+        ] {
+            for quote in [Quote::Needed, Quote::All] {
+                let dialect = CsvDialect { null: null.to_owned(), quote, ..CsvDialect::default() };
+                assert_eq!(record(dialect, &[Value::Null, value]), format!("{null},\"{null}\"\r\n"));
+            }
+        }
+    }
+
     #[test]
     fn no_row_is_a_blank_line() {
         assert_eq!(record(CsvDialect::default(), &[Value::Null]), "\"\"\r\n");
         assert_eq!(record(CsvDialect::default(), &[Value::Text("")]), "\"\"\r\n");
+        // An empty text needed no quotes where NULL is something else, and its row was lost.
+        let dialect = CsvDialect { null: "NULL".to_owned(), ..CsvDialect::default() };
+        assert_eq!(record(dialect.clone(), &[Value::Text("")]), "\"\"\r\n");
+        assert_eq!(record(dialect, &[Value::Null]), "NULL\r\n");
     }
 
     #[test]

@@ -22,6 +22,8 @@ mod array;
 mod composite;
 mod connect;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod hstore;
 mod interval;
 mod nested;

@@ -1,0 +1,81 @@
+//! The load tester's counters: any cut of a body gives what the whole gives, and what other readers give where they read it.
+
+use rowstream::fuzzing::{count as counted, unchunk};
+use serde_json::value::RawValue;
+
+use crate::json::Members;
+
+const TYPES: [&str; 7] = [
+    "application/json",
+    "application/x-ndjson",
+    "text/csv",
+    "text/csv; header=absent",
+    "text/event-stream",
+    "application/json-seq",
+    "application/vnd.apache.arrow.stream",
+];
+
+/// The first byte chooses the format, or the chunked coding; the second says how the rest is cut.
+pub fn count(data: &[u8]) {
+    let [kind, cut, body @ ..] = data else { return };
+    let pieces = pieces(body, *cut);
+    let Some(content_type) = TYPES.get(usize::from(*kind) % (TYPES.len() + 1)) else {
+        return assert_unchunked(body, &pieces);
+    };
+    let (whole, parts) = (counted(content_type, &[body]), counted(content_type, &pieces));
+    assert_eq!((whole.rows, whole.can_end, whole.proven), (parts.rows, parts.can_end, parts.proven));
+    assert!(parts.known.is_sorted(), "a row is never taken back: {:?}", parts.known);
+    assert!(!whole.proven || whole.can_end);
+    match *content_type {
+        "application/json" => {
+            if let Ok(json) = serde_json::from_slice::<&RawValue>(body) {
+                assert!(whole.can_end);
+                assert_eq!(whole.rows, elements(json).unwrap_or(1));
+            }
+        }
+        "application/x-ndjson" => {
+            let lines = body.split(|byte| *byte == b'\n').rev().skip(1);
+            let filled = lines.filter(|line| !line.is_empty() && *line != b"\r");
+            assert_eq!(whole.rows, filled.count() as u64);
+        }
+        _ => {}
+    }
+}
+
+/// Pieces of `step` bytes and of one byte, by turns; all at once for none.
+fn pieces(body: &[u8], step: u8) -> Vec<&[u8]> {
+    let (mut pieces, mut rest) = (Vec::new(), body);
+    while !rest.is_empty() {
+        let length = match (step, pieces.len() % 2) {
+            (0, _) => rest.len(),
+            (step, 0) => usize::from(step),
+            _ => 1,
+        };
+        let piece;
+        (piece, rest) = rest.split_at(length.min(rest.len()));
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// Elements of the outermost arrays; `None` if there is no array.
+fn elements(json: &RawValue) -> Option<u64> {
+    let text = json.get();
+    match text.as_bytes().first() {
+        Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text).ok().map(|elements| elements.len() as u64),
+        Some(b'{') => {
+            let members: Members<'_> = serde_json::from_str(text).ok()?;
+            members.0.iter().filter_map(|(_, member)| elements(member)).reduce(|a, b| a + b)
+        }
+        _ => None,
+    }
+}
+
+fn assert_unchunked(body: &[u8], pieces: &[&[u8]]) {
+    let whole = unchunk(&[body]);
+    assert_eq!(whole, unchunk(pieces));
+    if let Some((data, ended, left)) = whole {
+        assert!(data.len() + left.len() <= body.len());
+        assert!(ended || left.is_empty());
+    }
+}

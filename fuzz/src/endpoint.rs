@@ -1,0 +1,83 @@
+//! The reader of endpoint files: a text is an endpoint that holds together, or has faults with places in it.
+
+use std::path::Path;
+
+use rowstream::endpoint::{Endpoint, Piece};
+use rowstream::fault::Fault;
+use rowstream::fuzzing::{read_endpoint, read_statement};
+use rowstream::params::ParamValue;
+use rowstream::route::Router;
+use rowstream::sql::Dialect;
+
+/// A text as an endpoint file of either kind and for either database, and as a statement alone.
+pub fn endpoint(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for (path, dialect) in
+        [("a/{id}.sql", Dialect::Postgres), ("a.sql", Dialect::Sqlite), ("a.toml", Dialect::Postgres)]
+    {
+        assert_read(text, read_endpoint(Path::new(path), text, dialect));
+    }
+    assert_read(text, read_statement(text, Dialect::Postgres));
+}
+
+fn assert_read(text: &str, (endpoint, faults): (Option<Endpoint>, Vec<Fault>)) {
+    for fault in &faults {
+        let line = text.split('\n').nth(fault.line - 1).expect("the line of a fault is one of the text's");
+        assert!((1..=line.chars().count() + 1).contains(&fault.column), "{fault:?}");
+        assert!(!fault.message.is_empty());
+    }
+    match endpoint {
+        Some(endpoint) if faults.is_empty() => assert_endpoint(text, &endpoint),
+        Some(_) => {}
+        None => assert!(!faults.is_empty(), "what is not read has left a fault"),
+    }
+}
+
+fn assert_endpoint(text: &str, endpoint: &Endpoint) {
+    assert_body(endpoint);
+    assert!(!endpoint.formats.is_empty());
+    for statement in &endpoint.statements {
+        assert_eq!(statement.args.len(), statement.query.types.len());
+        assert!(statement.args.iter().all(|arg| *arg < endpoint.params.len()));
+        for (position, _) in statement.query.sql.char_indices() {
+            assert!(statement.origin.file_offset(position) <= text.len());
+        }
+    }
+    for param in &endpoint.params {
+        let given = param.allowed.iter().chain(&param.default).filter_map(ParamValue::postgres_text);
+        assert!(param.list || given.map(|text| param.parse(&text)).all(|value| value.is_ok()), "{param:?}");
+    }
+    assert_route(endpoint);
+}
+
+/// With something in the places of its rows the body is JSON.
+fn assert_body(endpoint: &Endpoint) {
+    let mut body = Vec::new();
+    let mut placed = vec![0; endpoint.statements.len()];
+    for piece in &endpoint.body {
+        match piece {
+            Piece::Literal(json) => body.extend_from_slice(json),
+            Piece::Count(_) => body.push(b'0'),
+            Piece::Next | Piece::Digest => body.extend_from_slice(b"null"),
+            Piece::Rows(statement) => {
+                placed[*statement] += 1;
+                body.extend_from_slice(b"[]");
+            }
+        }
+    }
+    serde_json::from_slice::<serde_json::Value>(&body).expect("the body is JSON");
+    for (index, count) in placed.into_iter().enumerate() {
+        assert_eq!(count, i32::from(endpoint.parent(index).is_none()), "each statement has one place");
+    }
+}
+
+/// A request for the endpoint's path finds it, with its parameters.
+fn assert_route(endpoint: &Endpoint) {
+    let router = Router::new(std::slice::from_ref(endpoint)).expect("one endpoint meets no other");
+    let encoded = |segment: &str| segment.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let segment = |segment: &str| encoded(if segment.starts_with('{') { "x/ é" } else { segment });
+    let path = endpoint.path.split('/').map(segment).collect::<Vec<_>>().join("/");
+    let found = router.find(&path).expect("the encoding is valid").expect("the path is the endpoint's");
+    assert_eq!(found.endpoint, 0);
+    assert!(found.args.iter().all(|(_, value)| value == "x/ é"));
+}

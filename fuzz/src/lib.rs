@@ -1,0 +1,105 @@
+//! What must hold for any input.
+//!
+//! Each property takes bytes, makes its input of them, and panics where something does not hold. libFuzzer looks for such bytes
+//! (`cargo xtask fuzz`, one program for each property in `fuzz_targets/`); the kept ones, in `corpus/`, are tried in each test run by
+//! the stable compiler. Oracles are other libraries, or plain readers that share no code with what is tested.
+
+mod arrow;
+mod count;
+mod csv;
+mod endpoint;
+mod json;
+mod request;
+mod row;
+mod sql;
+mod template;
+mod value;
+mod wire;
+
+pub use arrow::arrow;
+pub use count::count;
+pub use csv::csv;
+pub use endpoint::endpoint;
+pub use json::json;
+pub use request::request;
+pub use row::{postgres_row, postgres_values};
+pub use sql::{sql, sql_tokens};
+pub use template::template;
+pub use wire::postgres_wire;
+
+/// A property.
+pub type Property = fn(&[u8]);
+
+/// Every property by its name, which is that of its program and of its corpus.
+pub const PROPERTIES: &[(&str, Property)] = &[
+    ("arrow", arrow),
+    ("count", count),
+    ("csv", csv),
+    ("endpoint", endpoint),
+    ("json", json),
+    ("postgres_row", postgres_row),
+    ("postgres_values", postgres_values),
+    ("postgres_wire", postgres_wire),
+    ("request", request),
+    ("sql", sql),
+    ("sql_tokens", sql_tokens),
+    ("template", template),
+];
+
+/// The program of a property: libFuzzer's, or without it one that tries the files that are named to it, for a debugger.
+#[macro_export]
+macro_rules! program {
+    ($property:path) => {
+        #[cfg(fuzzing)]
+        $crate::libfuzzer_sys::fuzz_target!(|data: &[u8]| $property(data));
+
+        #[cfg(not(fuzzing))]
+        fn main() -> std::io::Result<()> {
+            std::env::args_os().skip(1).try_for_each(|file| std::fs::read(file).map(|data| $property(&data)))
+        }
+    };
+}
+
+#[cfg(fuzzing)]
+pub use libfuzzer_sys;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    }
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|fault| panic!("{}: {fault}", folder.display()));
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    #[test]
+    fn the_kept_inputs_hold() {
+        for (name, property) in PROPERTIES {
+            let inputs = files(&folder("corpus").join(name));
+            assert!(!inputs.is_empty(), "{name} has a corpus");
+            for input in inputs {
+                // Shown where the property panics.
+                println!("{}", input.display());
+                property(&fs::read(&input).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn each_property_has_a_program_and_a_corpus() {
+        let names: BTreeSet<_> = PROPERTIES.iter().map(|(name, _)| PathBuf::from(name)).collect();
+        let stems = |folder: &Path| -> BTreeSet<PathBuf> {
+            files(folder).iter().map(|path| PathBuf::from(path.file_stem().unwrap())).collect()
+        };
+        assert_eq!(stems(&folder("fuzz_targets")), names);
+        assert_eq!(stems(&folder("corpus")), names);
+    }
+}

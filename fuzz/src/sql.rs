@@ -1,0 +1,234 @@
+//! The lexer of parameters: any text, and texts that are made of tokens whose parameters are known.
+
+use std::fmt::Write as _;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use rowstream::sql::{Cardinality, Dialect, Limit, Sql, sections};
+
+const DIALECTS: [Dialect; 2] = [Dialect::Postgres, Dialect::Sqlite];
+
+/// Any text: what is read of it is the text again once the names are back in their places.
+pub fn sql(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for dialect in DIALECTS {
+        match Sql::parse(text, dialect) {
+            Ok(sql) => assert_statement(text, dialect, &sql),
+            Err(error) => {
+                assert!(text.is_char_boundary(error.offset), "{error:?} is within the text");
+                assert!(!error.message.is_empty());
+            }
+        }
+        assert_sections(text, dialect);
+    }
+}
+
+fn assert_statement(text: &str, dialect: Dialect, sql: &Sql) {
+    let (restored, places) = restore(dialect, sql);
+    assert_eq!(places, sql.pieces.iter().map(|(_, old)| *old).collect::<Vec<_>>());
+    let rest = text.strip_prefix(&restored).expect("the statement is the text from its start");
+    if let Some(behind) = rest.strip_prefix(';') {
+        assert!(Sql::parse(behind, dialect).is_err_and(|error| error.offset == 0), "{behind:?} is cut off");
+    } else {
+        assert_eq!(rest, "");
+    }
+    if let Some(limit) = Limit::find(&sql.text, dialect) {
+        assert!(sql.text[limit.start..].to_ascii_lowercase().starts_with("limit"));
+        let numbers = limit.only.iter().chain(&limit.placeholder);
+        assert!(numbers.into_iter().all(|number| (1..=sql.names.len()).contains(number)), "{limit:?}");
+    }
+    assert!(!sql.text.contains('\0'), "the database would take what stands before a NUL");
+    assert_eq!(sql.names.len(), sql.places.len());
+    for (index, (name, place)) in sql.names.iter().zip(&sql.places).enumerate() {
+        assert!(text[*place..].starts_with(&format!(":{name}")));
+        assert!(!sql.names[..index].contains(name), "each name has one number");
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+    }
+}
+
+/// The statement with the names in the places of the numbers, and where each piece of it begins.
+fn restore(dialect: Dialect, sql: &Sql) -> (String, Vec<usize>) {
+    let (mut restored, mut places) = (String::new(), vec![0]);
+    let ends = sql.pieces.iter().skip(1).map(|(new, _)| *new);
+    for ((start, _), end) in sql.pieces.iter().zip(ends) {
+        let piece = &sql.text[*start..end];
+        let (before, number) =
+            piece.rsplit_once(sigil(dialect)).expect("a placeholder stands before each further piece");
+        let number: usize = number.parse().expect("a placeholder has a number");
+        let _ = write!(restored, "{before}:{}", sql.names[number - 1]);
+        places.push(restored.len());
+    }
+    let last = sql.pieces.last().map_or(0, |(new, _)| *new);
+    (restored + &sql.text[last..], places)
+}
+
+fn sigil(dialect: Dialect) -> char {
+    match dialect {
+        Dialect::Postgres => '$',
+        Dialect::Sqlite => '?',
+    }
+}
+
+/// Sections follow one another, and each but the first begins with its line.
+fn assert_sections(text: &str, dialect: Dialect) {
+    let sections = match sections(text, dialect) {
+        Ok(sections) => sections,
+        Err(error) => return assert!(text.is_char_boundary(error.offset)),
+    };
+    for section in &sections {
+        assert!(text.is_char_boundary(section.range.start) && text.is_char_boundary(section.range.end));
+        let line = &text[section.offset..section.range.start];
+        assert_eq!(line.starts_with("--"), section.name.is_some());
+    }
+    for pair in sections.windows(2) {
+        assert_eq!(pair[0].range.end, pair[1].offset);
+    }
+    assert_eq!(sections.last().map(|section| section.range.end), Some(text.len()));
+}
+
+/// Texts that are made of tokens: their parameters are found, and nothing else is taken for one.
+pub fn sql_tokens(data: &[u8]) {
+    let _ = tokens(&mut Unstructured::new(data));
+}
+
+/// A token that may have in it what looks like another.
+#[derive(Debug, Arbitrary)]
+enum Token {
+    Parameter(Name),
+    String(String),
+    Identifier(String),
+    /// `E'…'`, or SQLite's backticks.
+    Escaped(String),
+    /// `$tag$…$tag$`, or SQLite's brackets.
+    Dollar(Name, String),
+    BlockComment(String),
+    LineComment(String),
+    Plain(Plain),
+}
+
+/// Names of parameters, and words that are none.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Name {
+    A,
+    B,
+    Underscore,
+    Long,
+}
+
+impl Name {
+    fn text(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+            Self::Underscore => "_1",
+            Self::Long => "lastEventNo",
+        }
+    }
+}
+
+/// What stands for itself.
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Plain {
+    Word,
+    Number,
+    Cast,
+    Assignment,
+    Operators,
+    Brackets,
+    DollarInWord,
+}
+
+impl Plain {
+    fn text(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Self::Word, _) => "größe",
+            (Self::Number, _) => "1.5e3",
+            (Self::Cast, _) => "x::int",
+            (Self::Assignment, _) => "x := 1",
+            (Self::Operators, _) => "-1 / 2 * (3 - 4) <> 5",
+            (Self::Brackets, Dialect::Postgres) => "x[1:n]",
+            (Self::Brackets, Dialect::Sqlite) => "[x :a]",
+            (Self::DollarInWord, _) => "a$b$c",
+        }
+    }
+}
+
+impl Token {
+    /// As it stands in a statement.
+    fn text(&self, dialect: Dialect) -> String {
+        let without = |text: &str, dropped: &[char]| text.replace(dropped, "").replace('\0', "");
+        match (self, dialect) {
+            (Self::Parameter(name), _) => format!(":{}", name.text()),
+            (Self::String(text), _) => format!("'{}'", without(text, &[]).replace('\'', "''")),
+            (Self::Identifier(text), _) => format!("\"{}\"", without(text, &[]).replace('"', "\"\"")),
+            (Self::Escaped(text), Dialect::Postgres) => {
+                format!("E'{}'", without(text, &[]).replace('\\', "\\\\").replace('\'', "\\'"))
+            }
+            (Self::Escaped(text), Dialect::Sqlite) => format!("`{}`", without(text, &[]).replace('`', "``")),
+            (Self::Dollar(tag, text), Dialect::Postgres) => {
+                let tag = tag.text();
+                // What is left of the closing tag's first dollar must not be one of its own.
+                format!("${tag}${}${tag}$", without(text, &['$']))
+            }
+            (Self::Dollar(_, text), Dialect::Sqlite) => format!("[{}]", without(text, &[']'])),
+            (Self::BlockComment(text), Dialect::Postgres) => {
+                let text = without(text, &['*', '/']);
+                format!("/*{text}/*{text}*/ :a */")
+            }
+            (Self::BlockComment(text), Dialect::Sqlite) => format!("/*{}/* :a */", without(text, &['*'])),
+            // A line that begins with `-- name:` would be a statement's.
+            (Self::LineComment(text), _) => format!("--x{}\n", without(text, &['\r', '\n'])),
+            (Self::Plain(plain), dialect) => plain.text(dialect).to_owned(),
+        }
+    }
+}
+
+fn tokens(u: &mut Unstructured<'_>) -> Result<()> {
+    let dialect = *u.choose(&DIALECTS)?;
+    let statements: Vec<Vec<Token>> = u.arbitrary()?;
+    let ended: bool = u.arbitrary()?;
+    let (mut text, mut expected) = (String::new(), Vec::new());
+    for (index, tokens) in statements.iter().enumerate() {
+        let _ = writeln!(text, "-- name: s{index} :many");
+        let (statement, sql, names) = written(dialect, tokens);
+        expected.push((sql, names));
+        text.push_str(&statement);
+        text.push_str(if ended { "; -- :a\n" } else { "\n" });
+    }
+    if statements.is_empty() {
+        return Ok(());
+    }
+    let sections = sections(&text, dialect).expect("every token has its end");
+    assert_eq!(sections.len(), expected.len());
+    for (index, (section, (sql, names))) in sections.iter().zip(expected).enumerate() {
+        assert_eq!(section.name, Some((format!("s{index}"), Cardinality::Many)));
+        let parsed = Sql::parse(&text[section.range.clone()], dialect).expect("every token has its end");
+        assert_eq!(parsed.text.trim(), sql.trim());
+        assert_eq!(parsed.names, names);
+        assert_statement(&text[section.range.clone()], dialect, &parsed);
+    }
+    Ok(())
+}
+
+/// A statement of these tokens, the same with numbers for the names, and the names.
+fn written(dialect: Dialect, tokens: &[Token]) -> (String, String, Vec<&'static str>) {
+    let (mut text, mut sql, mut names) = ("select".to_owned(), "select".to_owned(), Vec::new());
+    for token in tokens {
+        // Strings with nothing but a line end between them are one.
+        text.push_str(" , ");
+        sql.push_str(" , ");
+        let token_text = token.text(dialect);
+        text.push_str(&token_text);
+        match token {
+            Token::Parameter(name) => {
+                let known = names.iter().position(|known| *known == name.text());
+                let index = known.unwrap_or_else(|| {
+                    names.push(name.text());
+                    names.len() - 1
+                });
+                let _ = write!(sql, "{}{}", sigil(dialect), index + 1);
+            }
+            _ => sql.push_str(&token_text),
+        }
+    }
+    (text, sql, names)
+}

@@ -1,0 +1,43 @@
+//! Ways in to what is private, for the properties in `fuzz/`. They stand behind a feature: a release has none of them.
+
+use std::path::Path;
+
+use rowstream_encode::{CsvDialect, ValueOptions};
+
+pub use crate::bench::fuzzing::{Counted, count, unchunk};
+use crate::endpoint::read::{self, HEARTBEAT, Known};
+use crate::endpoint::{Authorization, Compression, Endpoint, Timeout};
+use crate::fault::{Collector, Fault, File, Variables};
+pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
+use crate::sql::Dialect;
+
+/// Reads an endpoint file of this path and text, beside a configuration of one source and one token; gives its faults, too.
+pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
+    let known = Known {
+        sources: &[("main".to_owned(), Some(dialect))],
+        tokens: &["token".to_owned()],
+        authorization: Some(Authorization::Public),
+        csv: CsvDialect::default(),
+        options: ValueOptions::DEFAULT,
+        compression: Compression::default(),
+        heartbeat: HEARTBEAT,
+        cursor_secret: "",
+        timeout: Timeout::default(),
+    };
+    collected(path, text, |file| read::read(file, path, &known))
+}
+
+/// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream query` do.
+pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
+    collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect))
+}
+
+fn collected(
+    path: &Path,
+    text: &str,
+    read: impl FnOnce(File<'_>) -> Option<Endpoint>,
+) -> (Option<Endpoint>, Vec<Fault>) {
+    let faults = Collector::default();
+    let endpoint = read(File { path, text, variables: Variables::Keep, faults: &faults });
+    (endpoint, faults.into_faults().iter().cloned().collect())
+}

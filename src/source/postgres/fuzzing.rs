@@ -1,0 +1,108 @@
+//! See [`crate::fuzzing`].
+
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::Message as Parsed;
+use rowstream_encode::{Column, RowWriter};
+use tokio::net::UnixStream;
+
+use super::error::DatabaseError;
+use super::socket::Socket;
+use super::statement::Field;
+use super::types::Types;
+use super::value::{Decoder, Row};
+use super::wire::{Frame, Wire};
+use crate::Error;
+
+/// What reads the rows of one statement.
+pub struct Rows {
+    columns: Vec<Column>,
+    decoders: Vec<Decoder>,
+    scratch: Vec<u8>,
+}
+
+impl Rows {
+    /// Of columns by their types and modifiers. `catalog` holds DataRows as the catalog answers about types that are not built in;
+    /// `None` if one of them cannot be read.
+    pub fn new(catalog: &[Vec<u8>], columns: &[(u32, i32)]) -> Option<Self> {
+        let types = Types::default();
+        catalog.iter().try_for_each(|row| types.learn(row))?;
+        let kinds = types.of_columns(columns.iter().map(|(oid, _)| *oid));
+        let column = |(index, kind): (usize, &super::types::ColumnType)| Column {
+            name: format!("c{index}"),
+            type_name: kind.name.clone(),
+            kind: kind.decoder.kind(columns[index].1),
+        };
+        let columns = kinds.iter().enumerate().map(column).collect();
+        let decoders = kinds.into_iter().map(|kind| kind.decoder).collect();
+        Some(Self { columns, decoders, scratch: Vec::new() })
+    }
+
+    /// The columns, named `c0`, `c1` and so on.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether the values of a column come in the binary format.
+    pub fn is_binary(&self, column: usize) -> bool {
+        self.decoders[column].wire_format() == 1
+    }
+
+    /// Encodes a DataRow.
+    ///
+    /// # Errors
+    /// See [`Row::encode`].
+    pub fn encode(
+        &mut self,
+        data: &[u8],
+        encoder: &mut impl RowWriter,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let Self { columns, decoders, scratch } = self;
+        Row { data, decoders, columns, scratch }.encode(encoder, out)
+    }
+}
+
+/// A message that came whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its tag.
+    pub tag: u8,
+    /// What stands behind its length.
+    pub body: Vec<u8>,
+}
+
+/// The messages that come from a server until the connection ends, each read as far as its kind is read by us; and why it ended.
+pub async fn messages(server: UnixStream, limit: usize) -> (Vec<Message>, Error) {
+    let mut wire = Wire::new(Socket::Unix(server), limit);
+    let mut messages = Vec::new();
+    loop {
+        match wire.frame().await {
+            Ok(frame) => {
+                let _ = read(&wire, &frame);
+                messages.push(Message { tag: frame.tag, body: wire.body(&frame).to_vec() });
+            }
+            Err(error) => return (messages, error),
+        }
+    }
+}
+
+fn read(wire: &Wire, frame: &Frame) -> Result<(), Error> {
+    match wire.parse(frame)? {
+        Parsed::ErrorResponse(body) => {
+            let error = DatabaseError::new(&body);
+            let _ = error.is_stale_statement();
+            drop(error.into_error(Some("select 'é' from x")));
+        }
+        Parsed::RowDescription(body) => {
+            let fields = body.fields().map(|field| Ok(Field::new(&field))).collect::<Vec<_>>();
+            drop(fields);
+        }
+        Parsed::ParameterDescription(body) => drop(body.parameters().collect::<Vec<_>>()),
+        Parsed::AuthenticationSasl(body) => {
+            drop(body.mechanisms().map(|name| Ok(name.to_owned())).collect::<Vec<_>>());
+        }
+        Parsed::CommandComplete(body) => drop(body.tag().map(str::to_owned)),
+        _ => {}
+    }
+    Ok(())
+}
