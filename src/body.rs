@@ -163,6 +163,8 @@ struct Rows {
     required: bool,
     /// The column that names the cursor whose rows they are, if they are one's.
     refcursor: Option<usize>,
+    /// Whether they are what must not be there: rows whose key has a NULL.
+    refused: bool,
     encoder: Encoder,
     cursors: Option<Box<Cursors>>,
 }
@@ -200,9 +202,14 @@ impl RowStream {
             Format::Json => &endpoint.body[..],
             Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => &rows[..],
         };
-        let (mut session, mut clock) = begin(endpoint, source, pieces, &values).await?;
+        let resumed = reading.after.is_some();
+        let (mut session, mut clock) = begin(endpoint, source, (pieces, resumed), &values).await?;
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls(piece)) {
+                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
+                steps.push(Step::Rows(probe));
+            }
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
@@ -269,13 +276,14 @@ impl RowStream {
         }
         let polled = match self.poll_fill(cx) {
             Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
-            Poll::Ready(Ok(())) => Poll::Ready(Some(Ok(self.take_chunk()))),
+            Poll::Ready(Ok(())) => {
+                self.mark_if_late();
+                Poll::Ready(Some(Ok(self.take_chunk())))
+            }
             Poll::Ready(Err(error)) => Poll::Ready(Some(self.fail(error))),
             Poll::Pending => self.poll_flush(cx).map(|()| {
                 self.flush_waiting();
-                if self.current.is_some() {
-                    self.mark(Frames::is_late);
-                }
+                self.mark_if_late();
                 Some(Ok(self.take_chunk()))
             }),
         };
@@ -337,6 +345,13 @@ impl RowStream {
     pub(crate) fn cursor(&self) -> Option<String> {
         let cursors = self.current.as_ref().and_then(|rows| rows.cursors.as_ref());
         cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
+    }
+
+    /// Writes a mark where rows have waited for one for too long, and more are to come.
+    fn mark_if_late(&mut self) {
+        if self.frames.is_some() && self.current.is_some() {
+            self.mark(Frames::is_late);
+        }
     }
 
     /// Writes a mark where one is due behind the rows so far.
@@ -577,8 +592,32 @@ impl Rows {
             cardinality: statement.cardinality,
             required: endpoint.not_found,
             refcursor,
+            refused: false,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
+        })
+    }
+
+    /// What finds rows that a cursor leads to in no way.
+    async fn probe(
+        endpoint: &Endpoint,
+        tail: &Tail<'_>,
+        session: &mut Session,
+        before: usize,
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[tail.key.statement];
+        session.prepare(&tail.key.nulls).await?;
+        Ok(Self {
+            index: before,
+            statement: tail.key.statement,
+            name: statement.name.clone(),
+            args: statement.args.clone(),
+            cardinality: Cardinality::One,
+            required: false,
+            refcursor: None,
+            refused: true,
+            encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
+            cursors: None,
         })
     }
 
@@ -594,6 +633,7 @@ impl Rows {
     #[inline]
     fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
+            _ if self.refused => Err(Cursors::null_key(&self.name)),
             Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
                 Err(Error::several_rows(&self.name))
             }
@@ -613,6 +653,11 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
+    /// Whether `piece` is the list that begins behind a cursor, in which rows whose key has a NULL would be left out.
+    fn refuses_nulls(&self, piece: &Piece) -> bool {
+        *piece == Piece::Rows(self.key.statement) && !self.behind.is_empty()
+    }
+
     /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
     fn read(
         endpoint: &'a Endpoint,
@@ -625,7 +670,7 @@ impl<'a> Tail<'a> {
         let first = values.len();
         let query = match &reading.after {
             Some(cursor) => {
-                values.extend(signer.open(cursor)?);
+                values.extend(signer.open(cursor, key.columns.len())?);
                 &key.rest
             }
             None if reading.gives_cursors(endpoint, page) => &key.ordered,
@@ -689,7 +734,7 @@ fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
 async fn begin(
     endpoint: &Endpoint,
     source: &Source,
-    pieces: &[Piece],
+    (pieces, resumed): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Session, Clock), Error> {
     let mut statements = pieces.iter().filter_map(Piece::statement);
@@ -705,7 +750,8 @@ async fn begin(
         }
     }
     let started = Instant::now();
-    let session = source.acquire(if more { Snapshot::Transaction } else { Snapshot::Statement }).await?;
+    let snapshot = if more || resumed { Snapshot::Transaction } else { Snapshot::Statement };
+    let session = source.acquire(snapshot).await?;
     Ok((session, Clock::new(started.elapsed())))
 }
 

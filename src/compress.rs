@@ -350,8 +350,19 @@ mod tests {
         statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }
 
+    /// In a process of its own, because what other tests take and give back meanwhile would count.
     #[test]
     fn the_state_of_an_encoder_is_bounded() {
+        let alone = "compress::tests::the_state_of_an_encoder_is_bounded_alone";
+        let test = std::env::current_exe().unwrap();
+        let output = std::process::Command::new(test).args(["--ignored", "--exact", alone]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    }
+
+    #[test]
+    #[ignore = "measures its process, and is run by the test of its name"]
+    fn the_state_of_an_encoder_is_bounded_alone() {
         const ENCODERS: usize = 100;
         let text: String = (0..40_000).map(|n| format!("{{\"n\":{},\"t\":\"{n:x}\"}}\n", n * 7919)).collect();
         for coding in Coding::ALL {

@@ -65,12 +65,12 @@ impl Signer {
         out.extend_from_slice(BASE64_URL_SAFE_NO_PAD.encode(cursor).as_bytes());
     }
 
-    /// The values of a cursor's key.
+    /// The values of a cursor's key, which has so many `columns`.
     ///
     /// # Errors
     /// 400: it is no cursor of this endpoint with these parameters.
-    pub fn open(&self, cursor: &str) -> Result<Vec<ParamValue>, Error> {
-        self.values(cursor).ok_or_else(|| {
+    pub fn open(&self, cursor: &str, columns: usize) -> Result<Vec<ParamValue>, Error> {
+        self.values(cursor).filter(|values| values.len() == columns).ok_or_else(|| {
             let message = "the cursor is not one of this endpoint with these parameters";
             Error::new("invalid_cursor", StatusCode::BAD_REQUEST, message)
                 .hint("repeat the request that it came from, or begin anew without a cursor")
@@ -121,7 +121,7 @@ mod tests {
         assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
         let text = |text: &str| ParamValue::Text(text.to_owned());
         let number = ParamValue::Number("12345678901234567890.5".to_owned());
-        assert_eq!(signer().open(&cursor).unwrap(), [number, text("a\"\né"), text("2024-01-01 00:00:00")]);
+        assert_eq!(signer().open(&cursor, 3).unwrap(), [number, text("a\"\né"), text("2024-01-01 00:00:00")]);
     }
 
     #[test]
@@ -129,7 +129,8 @@ mod tests {
         let of = |signer: &Signer, values: &[ParamValue]| signer.bind(values.iter());
         let one = [ParamValue::Integer(1), ParamValue::Null];
         let cursor = sealed(&of(&signer(), &one), "[7]");
-        assert!(of(&signer(), &one).open(&cursor).is_ok());
+        assert!(of(&signer(), &one).open(&cursor, 1).is_ok());
+        assert!(of(&signer(), &one).open(&cursor, 2).is_err(), "a key has its number of columns");
         let other_secret = Signer::new("", &["/events", "select 1"]);
         let other_statement = Signer::new("secret", &["/events", "select 2"]);
         let moved = Signer::new("secret", &["/eventss", "elect 1"]);
@@ -141,7 +142,7 @@ mod tests {
             (&signer(), &[ParamValue::Integer(2), ParamValue::Null]),
             (&signer(), &[ParamValue::Integer(1), ParamValue::Text(String::new())]),
         ] {
-            let error = of(other, values).open(&cursor).unwrap_err();
+            let error = of(other, values).open(&cursor, 1).unwrap_err();
             assert_eq!((error.code(), error.status()), ("invalid_cursor", StatusCode::BAD_REQUEST));
         }
     }
@@ -152,11 +153,11 @@ mod tests {
         for i in 0..cursor.len() {
             let mut altered = cursor.clone().into_bytes();
             altered[i] = if altered[i] == b'A' { b'B' } else { b'A' };
-            assert!(signer().open(std::str::from_utf8(&altered).unwrap()).is_err(), "{i}");
-            assert!(signer().open(&cursor[..i]).is_err(), "{i}");
+            assert!(signer().open(std::str::from_utf8(&altered).unwrap(), 1).is_err(), "{i}");
+            assert!(signer().open(&cursor[..i], 1).is_err(), "{i}");
         }
         for text in ["", "=", "ä", &format!("{cursor}="), &format!("{cursor}A")] {
-            assert!(signer().open(text).is_err(), "{text}");
+            assert!(signer().open(text, 1).is_err(), "{text}");
         }
     }
 }

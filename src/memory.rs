@@ -12,6 +12,7 @@ use crate::body::CHUNK;
 use crate::compress::{self, Coding};
 use crate::config::Config;
 use crate::endpoint::{Compression, Endpoint};
+use crate::proof::spool::IN_MEMORY;
 use crate::server::{CONNECTION, HTTP_STREAM};
 use crate::source::SourceConfig;
 
@@ -53,10 +54,11 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     parts.into_iter().fold(0, usize::saturating_add)
 }
 
-/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for.
+/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
 pub fn largest_window(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);
-    endpoint.formats.iter().map(|&format| window(endpoint, source, format, coding)).max().unwrap_or(0)
+    let windows = endpoint.formats.iter().map(|&format| window(endpoint, source, format, coding));
+    windows.max().map_or(0, |window| window.saturating_add(IN_MEMORY))
 }
 
 /// What the server may take without any stream: itself, idle connections of clients, and those of the pools.

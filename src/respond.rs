@@ -27,7 +27,7 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint, Timeout};
+use crate::endpoint::{Compression, Endpoint};
 use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
@@ -90,10 +90,8 @@ struct Query<'a> {
     endpoint: &'a Endpoint,
     /// What is read; its options as far as they change anything in the format.
     reading: Reading,
-    /// Whether an `EventSource` has connected anew.
-    reconnects: bool,
-    /// The request's path and query.
-    target: &'a str,
+    /// The request's query.
+    asked_for: Option<&'a str>,
     vary_accept: bool,
     /// How the client lets the body be compressed; `None` where it is not asked.
     encoding: Option<Encoding>,
@@ -213,9 +211,7 @@ impl App {
         let (begun, timeout) = (Instant::now(), endpoint.timeout);
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
-        // Whoever waits for the end waits for more than the first row.
-        let until_head = if query.asked.wait { Timeout { first_row: None, ..timeout } } else { timeout };
-        let answer = until_head.until_head(self.run(query, record)).await?;
+        let answer = self.run(query, record, begun).await?;
         if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), timeout.total) {
             record.watchdog.limit(begun.into(), total);
         }
@@ -241,19 +237,16 @@ impl App {
         Ok(window + if query.asked.wait { spool::IN_MEMORY } else { 0 })
     }
 
-    /// Runs the statements up to the first chunk.
-    async fn run(&self, mut query: Query<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
-        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
-        let values = std::mem::take(&mut query.values);
-        let reading = query.reading.clone();
-        let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
-        if let Some((framing, tag)) = query.asked.framed {
-            stream.frame(Frames::new(framing, tag), query.asked.digest);
-        }
-        let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
-        record.note(&stream);
-        let first = first.transpose()?.unwrap_or_default();
-        if query.reconnects && stream.is_done() && stream.rows() == 0 {
+    /// Runs the statements up to the first chunk, or to the end if that is waited for.
+    async fn run(
+        &self,
+        mut query: Query<'_>,
+        record: &mut Record,
+        begun: Instant,
+    ) -> Result<Response<Answer>, Error> {
+        let timeout = query.endpoint.timeout;
+        let (mut stream, first) = timeout.until_row(begun, self.open(&mut query, record)).await?;
+        if stream.is_done() && stream.rows() == 0 && query.ends_events() {
             return Ok(no_more_events());
         }
         if stream.is_done() {
@@ -267,9 +260,23 @@ impl App {
         let digest = query.asked.digest.then(Box::default);
         let streaming = Streaming { first, stream, compressor, failed: None, digest, trailers: false };
         if query.asked.wait {
-            return self.spool(&query, coding, streaming, record).await;
+            return timeout.until_end(begun, self.spool(&query, coding, streaming, record)).await;
         }
         self.begin_stream(&query, coding, streaming, record)
+    }
+
+    /// Begins the statements, and waits for the first chunk.
+    async fn open(&self, query: &mut Query<'_>, record: &mut Record) -> Result<(RowStream, Bytes), Error> {
+        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
+        let values = std::mem::take(&mut query.values);
+        let reading = query.reading.clone();
+        let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
+        if let Some((framing, tag)) = query.asked.framed {
+            stream.frame(Frames::new(framing, tag), query.asked.digest);
+        }
+        let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
+        record.note(&stream);
+        Ok((stream, first.transpose()?.unwrap_or_default()))
     }
 
     /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
@@ -363,6 +370,12 @@ impl App {
 }
 
 impl Query<'_> {
+    /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end record gets one.
+    fn ends_events(&self) -> bool {
+        let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();
+        has_ids && self.asked.framed.is_none()
+    }
+
     /// How a body of so many bytes is compressed.
     fn coding(&self, bytes: usize) -> Option<Coding> {
         self.encoding.and_then(|encoding| encoding.coding(bytes))
@@ -397,14 +410,18 @@ fn no_more_events() -> Response<Answer> {
     response
 }
 
-/// Tells the page behind a full one (`Link`, RFC 8288).
+/// Tells the page behind a full one (`Link`, RFC 8288), relative to this one: a proxy may have its own idea of the path.
 fn tell_next(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
     let Some(cursor) = stream.next_page() else { return };
-    let (path, asked) = query.target.split_once('?').unwrap_or((query.target, ""));
-    let others = asked.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("_after="));
+    let asked = query.asked_for.unwrap_or_default();
+    let is_after = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        params::percent_decode(name).is_some_and(|name| name == "_after")
+    };
+    let others = asked.split('&').filter(|pair| !pair.is_empty() && !is_after(pair));
     let after = format!("_after={cursor}");
     let query: Vec<_> = others.chain([after.as_str()]).collect();
-    if let Ok(link) = format!("<{path}?{}>; rel=\"next\"", query.join("&")).parse() {
+    if let Ok(link) = format!("<?{}>; rel=\"next\"", query.join("&")).parse() {
         headers.insert(header::LINK, link);
     }
 }
@@ -412,18 +429,17 @@ fn tell_next(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
 /// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its URL, so its header counts.
 fn after<B>(
     endpoint: &Endpoint,
+    format: Format,
     given: Option<String>,
     request: &Request<B>,
-) -> Result<(Option<String>, bool), Error> {
+) -> Result<Option<String>, Error> {
     if given.is_some() && endpoint.key.is_none() {
         let message = "this endpoint has no `key`, and so no cursors".to_owned();
         return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
     }
-    let last = request.headers().get(LAST_EVENT_ID).filter(|_| endpoint.key.is_some());
-    match last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()) {
-        Some(last) if !last.is_empty() => Ok((Some(last), true)),
-        _ => Ok((given, false)),
-    }
+    let has_ids = format == Format::Sse && endpoint.key.is_some();
+    let last = request.headers().get(LAST_EVENT_ID).filter(|last| has_ids && !last.is_empty());
+    Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
 }
 
 /// Tells the digest of what is sent in the head, where it is known by then.
@@ -449,12 +465,12 @@ fn read_query<'a, B>(
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
-    let (after, reconnects) = after(endpoint, bound.after, request)?;
+    let after = after(endpoint, format, bound.after, request)?;
     let cursors = asked.framed.is_some() || asked.trailers || asked.wait;
     let reading = Reading { format, options, after, cursors };
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let (download, values) = (bound.download, bound.values);
-    Ok(Query { endpoint, reading, reconnects, target, vary_accept, encoding, asked, download, values })
+    let asked_for = request.uri().query();
+    Ok(Query { endpoint, reading, asked_for, vary_accept, encoding, asked, download, values })
 }
 
 /// Whether the client is asked how the body may be compressed.
@@ -803,6 +819,7 @@ impl ResponseBody {
     /// It cannot be completed. Gives the permit back.
     fn fail(&mut self, error: Error) {
         self.record.end(Outcome::Failed(error), None);
+        self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
         self.answer = Answer::Breaking(Box::new(Break::new(&self.delivery)));
     }
 

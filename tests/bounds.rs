@@ -184,9 +184,12 @@ async fn no_row_in_time_is_a_504_and_cancels_the_statement() {
         ),
     ];
     let server = server(&db, "timeout = { first_row = \"300ms\" }", &endpoints).await;
-    for (path, code) in
-        [("/slow", "first_row_timeout"), ("/total", "total_timeout"), ("/inherits", "first_row_timeout")]
-    {
+    for (path, code) in [
+        ("/slow", "first_row_timeout"),
+        ("/slow?_wait=end", "first_row_timeout"),
+        ("/total", "total_timeout"),
+        ("/inherits", "first_row_timeout"),
+    ] {
         let reply = get(&server.url(path)).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (504, &code.into()), "{path}");
         until_none_active(&db).await;

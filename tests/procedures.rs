@@ -317,8 +317,7 @@ async fn check_calls_nothing_and_says_so() {
     let several = format!(
         "/*\nbody = [\"$items\", \"$total\", \"$first\"]\n*/\n-- name: opened :refcursors\nselect * from open_items(1){READERS}"
     );
-    let (well, told, faults) =
-        check(&db, &[("never", "/*\nkey = [\"n\"]\n*/ select never()"), ("several", &several)]).await;
+    let (well, told, faults) = check(&db, &[("never", "select never()"), ("several", &several)]).await;
     assert!(well, "{faults}");
     for line in [
         "rows :many -> a refcursor, whose columns are known once it is open",
@@ -328,6 +327,8 @@ async fn check_calls_nothing_and_says_so() {
     ] {
         assert!(told.contains(line), "{told}");
     }
+    let (well, _, faults) = check(&db, &[("keyed", "/* key = [\"n\"] */ select never()")]).await;
+    assert!(!well && faults.contains("rows of a refcursor cannot be continued by a `key`"), "{faults}");
 }
 
 /// Faults that show only with what the database says of a statement: at `check`, and as an error of each request.

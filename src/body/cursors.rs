@@ -8,6 +8,9 @@ use crate::cursor::Signer;
 use crate::encoder::Encoder;
 use crate::source::Row;
 
+/// What to do about rows whose key has a NULL.
+const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";
+
 /// Gathers the key of each row, from which a stream can be resumed behind it. The key's values stand behind the columns of the result,
 /// and are not written.
 pub(super) struct Cursors {
@@ -69,9 +72,17 @@ impl Cursors {
         Ok(())
     }
 
+    /// There is a row that stands behind no other.
+    #[cold]
+    pub(super) fn null_key(statement: &str) -> Error {
+        let message =
+            format!("statement `{statement}` has a row with NULL in its key, which no cursor leads to");
+        Error::endpoint(message).hint(LEAVE_OUT)
+    }
+
     /// Whether so many rows are as many as there may be: others may stand behind them.
     pub(super) fn is_full(&self, rows: u64) -> bool {
-        self.page.is_some_and(|page| rows >= page)
+        self.page.is_some_and(|page| (1..=rows).contains(&page))
     }
 
     /// The cursor of the row that came last; `None` before the first one.
@@ -98,7 +109,7 @@ impl Misfit {
         match self {
             Self::Null => {
                 Error::endpoint(format!("a row has NULL in `{column}`, which is a column of the key"))
-                    .hint("leave such rows out (`where … is not null`), or take another key")
+                    .hint(LEAVE_OUT)
             }
             Self::Kind => {
                 Error::endpoint(format!("a row has bytes in `{column}`, which is a column of the key"))

@@ -160,7 +160,7 @@ async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> R
     let fault = |error: &Error| fault_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
     let columns = columns.own().ok_or_else(|| fault(&Key::of_refcursor()))?;
     key.check(columns).map_err(|error| fault(&error))?;
-    for query in [&key.ordered, &key.rest] {
+    for query in [&key.ordered, &key.rest, &key.nulls] {
         let prepared = async { source.acquire(Snapshot::Statement).await?.prepare(query).await };
         prepared.await.map_err(|error| fault(&error))?;
     }

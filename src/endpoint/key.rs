@@ -38,6 +38,8 @@ pub struct Key {
     pub ordered: source::Statement,
     /// The same from behind a row, whose key is bound behind the statement's own arguments.
     pub rest: source::Statement,
+    /// Finds a row whose key has a NULL, which would stand behind no row, and so would be left out.
+    pub nulls: source::Statement,
     /// The limit at the statement's end.
     limit: Option<Limit>,
     /// The parameters that cursors are bound to: all but those that say nothing but how many rows come at a time.
@@ -120,6 +122,7 @@ impl Key {
             statement,
             ordered: wrapped.statement(false),
             rest: wrapped.statement(true),
+            nulls: wrapped.nulls(),
             bound: bound(endpoint, statement, limit.as_ref()),
             limit,
             signer: Signer::new(secret, &parts),
@@ -189,10 +192,7 @@ struct Wrapped<'a> {
 
 impl Wrapped<'_> {
     fn statement(&self, rest: bool) -> source::Statement {
-        let (text, limit) = match self.limit {
-            Some(limit) => self.query.sql.split_at(limit.start),
-            None => (&*self.query.sql, ""),
-        };
+        let (text, limit) = self.parts();
         let mut sql = String::from("select *");
         for (number, column) in (1..).zip(self.columns) {
             // As the database compares it, and of no type that the source would write otherwise.
@@ -205,13 +205,34 @@ impl Wrapped<'_> {
         let _ = write!(sql, " from (\n{text}\n) as rowstream");
         let mut types = self.query.types.clone();
         if rest {
-            let first = types.len() + 1;
-            let _ = write!(sql, " where {}", self.behind(first));
-            types.extend(self.columns.iter().map(|_| ParamType::Text));
+            let _ = write!(sql, " where {}", self.behind(types.len() + 1));
+            // PostgreSQL takes the key's own types, also where it has to be told those of the parameters.
+            if self.dialect == Dialect::Sqlite {
+                types.extend(self.columns.iter().map(|_| ParamType::Text));
+            }
         }
         let order: Vec<_> = self.columns.iter().map(|c| c.quoted() + direction(c)).collect();
         let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
         source::Statement { sql: Arc::from(sql), types }
+    }
+
+    /// The statement and its limit.
+    fn parts(&self) -> (&str, &str) {
+        match self.limit {
+            Some(limit) => self.query.sql.split_at(limit.start),
+            None => (&*self.query.sql, ""),
+        }
+    }
+
+    fn nulls(&self) -> source::Statement {
+        let nulls: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
+        // The parameters of the limit stay, because each has to be used somewhere.
+        let (text, limit) = self.parts();
+        let sql = format!(
+            "select 1 as found from (\nselect * from (\n{text}\n) as rowstream where {}\n{limit}\n) as nulls limit 1",
+            nulls.join(" or ")
+        );
+        source::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
     /// The condition for rows behind the one whose key is bound from the placeholder `first` on.
@@ -269,7 +290,8 @@ mod tests {
         let wrapped = Wrapped { query: &query, limit: limit.as_ref(), columns: &columns, dialect };
         [false, true].map(|rest| {
             let statement = wrapped.statement(rest);
-            assert_eq!(statement.types.len(), query.types.len() + if rest { key.len() } else { 0 });
+            let bound = if rest && dialect == Dialect::Sqlite { key.len() } else { 0 };
+            assert_eq!(statement.types.len(), query.types.len() + bound);
             statement.sql.replace('\n', " ")
         })
     }

@@ -1,6 +1,6 @@
 //! `timeout`: how long an answer may take, of an endpoint, and of the configuration for those that do not say.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::fault::reader::{Value, set};
@@ -18,20 +18,41 @@ pub struct Timeout {
 type Late = fn(Duration) -> Error;
 
 impl Timeout {
-    /// Runs what comes before the head of an answer.
+    /// Runs what comes before the first row of the answer to a request that has `begun` then.
     ///
     /// # Errors
     /// 504 when it takes too long; `answer` is dropped then.
-    pub(crate) async fn until_head<T>(
+    pub(crate) async fn until_row<T>(
         self,
+        begun: Instant,
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as Late));
         let total = self.total.map(|bound| (bound, Error::total_timeout as Late));
         let least = first_row.into_iter().chain(total).min_by_key(|(bound, _)| *bound);
-        let Some((bound, late)) = least else { return answer.await };
-        tokio::time::timeout(bound, answer).await.unwrap_or_else(|_| Err(late(bound)))
+        bounded(least, begun, answer).await
     }
+
+    /// Runs what comes before the last row.
+    ///
+    /// # Errors
+    /// 504 when it takes too long; `answer` is dropped then.
+    pub(crate) async fn until_end<T>(
+        self,
+        begun: Instant,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        bounded(self.total.map(|bound| (bound, Error::total_timeout as Late)), begun, answer).await
+    }
+}
+
+async fn bounded<T>(
+    bound: Option<(Duration, Late)>,
+    begun: Instant,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some((bound, late)) = bound else { return answer.await };
+    tokio::time::timeout_at((begun + bound).into(), answer).await.unwrap_or_else(|_| Err(late(bound)))
 }
 
 /// What a table makes of `timeout`.

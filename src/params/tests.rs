@@ -201,7 +201,7 @@ fn wrong_requests_name_every_parameter() {
         ("name=a%", "parameter `name`: its percent-encoding is not valid"),
         ("na%=a", "parameter `na%`: its percent-encoding is not valid"),
         ("_formt=json", "parameter `_formt`: there is no such parameter; did you mean `_format`?"),
-        ("_after=1", "parameter `_after`: there is no such parameter"),
+        ("_behind=1", "parameter `_behind`: there is no such parameter"),
         ("_format=json&_format=json", "parameter `_format`: it is given more than once"),
         ("_numbers=text", "parameter `_numbers`: `text` is not one of `number`, `string`"),
         ("_bytes=", "parameter `_bytes`: `` is not one of `hex`, `base64`"),

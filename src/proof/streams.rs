@@ -29,7 +29,7 @@ const KEPT: usize = 10_000;
 /// For how long they are.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 /// How much is kept of what a database says of an error, in characters.
-const LONGEST_DETAIL: usize = 1000;
+const LONGEST_DETAIL: usize = 200;
 
 /// The streams of a server.
 #[derive(Default)]

@@ -91,8 +91,8 @@ impl Reloader {
         // Before they are read: what changes meanwhile is seen by the next look.
         self.files = Files::of(&self.reload.path, before.config());
         match self.load(&before) {
-            Ok(app) => {
-                for change in unchangeable(before.config(), app.config()) {
+            Ok((app, pending)) => {
+                for change in pending {
                     eprintln!("{change} changes at the next start");
                 }
                 let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
@@ -110,7 +110,8 @@ impl Reloader {
         }
     }
 
-    fn load(&self, before: &App) -> Result<App, String> {
+    /// The app of the files as they are now, and what of them has to wait for the next start.
+    fn load(&self, before: &App) -> Result<(App, Vec<&'static str>), String> {
         let mut config = Config::load(&self.reload.path).map_err(|faults| faults.to_string())?;
         if let Some(listen) = &self.reload.listen {
             config.listen.clone_from(listen);
@@ -118,7 +119,12 @@ impl Reloader {
         for source in &config.sources {
             sqlite::create_missing(source).map_err(|error| format!("source {}: {error}", source.name))?;
         }
-        before.reloaded(config).map_err(|error| error.to_string())
+        let pending = unchangeable(before.config(), &config);
+        // It stays what it is, also in what is reckoned with it.
+        config.listen.clone_from(&before.config().listen);
+        config.limits.max_connections = before.config().limits.max_connections;
+        let app = before.reloaded(config).map_err(|error| error.to_string())?;
+        Ok((app, pending))
     }
 }
 

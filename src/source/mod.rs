@@ -222,7 +222,7 @@ impl Session {
 pub struct Statement {
     /// The text with the source's own placeholders (`$1`, `?1`).
     pub sql: Arc<str>,
-    /// The declared type of each placeholder, for sources that cannot infer it.
+    /// The declared type of each placeholder, for sources that cannot infer it; PostgreSQL infers those that are not here.
     pub types: Vec<ParamType>,
 }
 

@@ -28,7 +28,7 @@ impl Limit {
             match word.to_ascii_lowercase().as_str() {
                 "(" => depth += 1,
                 ")" => depth = depth.saturating_sub(1),
-                "limit" if depth == 0 => at = Some(index),
+                "limit" if depth == 0 && !is_name(text, &tokens[..index]) => at = Some(index),
                 "offset" | "fetch" | "for" if depth == 0 => return None,
                 // `limit 10, 20` has an offset, and a union begins anew.
                 "," | "union" | "except" | "intersect" if depth == 0 && at.is_some() => return None,
@@ -45,6 +45,12 @@ impl Limit {
         let (placeholder, rows) = rows(text, &limit[1..]);
         Some(Self { start: limit[0].start, only, placeholder, rows })
     }
+}
+
+/// Whether a word behind these tokens is the name of something, in PostgreSQL: `t.limit`, `1 as limit`.
+fn is_name(text: &str, before: &[Token]) -> bool {
+    let last = before.last().map(|token| &text[token.start..token.end]);
+    last.is_some_and(|last| last == "." || last.eq_ignore_ascii_case("as"))
 }
 
 /// The tokens that are more than blanks and comments.
@@ -120,6 +126,7 @@ mod tests {
             "select 1 limit 10, 20",
             "select 1 fetch first 3 rows only",
             "select 'limit 5' as \"limit\"",
+            "select t.limit, 1 as limit from t",
             "select 1 limit '",
         ] {
             assert_eq!(Limit::find(text, Dialect::Sqlite), None, "{text}");
