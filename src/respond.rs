@@ -773,6 +773,10 @@ impl Drop for Record {
 /// The body of a response, polled by hyper.
 pub struct ResponseBody {
     answer: Answer,
+    /// Of a chunk, what has not been given yet.
+    rest: Bytes,
+    /// The most that is given at a time.
+    piece: usize,
     record: Record,
     delivery: Delivery,
 }
@@ -791,12 +795,31 @@ impl std::error::Error for BrokenOff {}
 
 impl ResponseBody {
     fn new(answer: Answer, record: Record) -> Self {
-        let mut this = Self { answer, record, delivery: Delivery::Unknown };
+        let mut this =
+            Self { answer, rest: Bytes::new(), piece: usize::MAX, record, delivery: Delivery::Unknown };
         // hyper does not poll a body that has ended before it began.
         if this.is_end_stream() {
             this.complete();
         }
         this
+    }
+
+    /// Gives at most so many bytes at a time.
+    pub(crate) fn in_pieces(&mut self, bytes: usize) {
+        self.piece = bytes;
+    }
+
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
+        let piece = match self.rest.len() <= self.piece {
+            true => std::mem::take(&mut self.rest),
+            false => self.rest.split_to(self.piece),
+        };
+        self.record.note_bytes(piece.len());
+        if self.is_end_stream() {
+            self.complete();
+        }
+        Frame::data(piece)
     }
 
     /// Has a failure wait for what was handed over before it.
@@ -854,13 +877,13 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
         match ready!(self.poll_chunk(cx)) {
             Some(Ok(chunk)) => {
-                self.record.note_bytes(chunk.len());
-                if self.is_end_stream() {
-                    self.complete();
-                }
-                Poll::Ready(Some(Ok(Frame::data(chunk))))
+                self.rest = chunk;
+                Poll::Ready(Some(Ok(self.next_piece())))
             }
             Some(Err(error)) => {
                 self.fail(error);
@@ -880,6 +903,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.answer {
+            _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::Stream(streaming) => streaming.is_done(),

@@ -41,7 +41,7 @@ use tokio::time::Instant;
 pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
 use self::socket::{ClientSocket, Ends};
-use self::watched::{Streams, WatchedBody};
+use self::watched::{PIECE, Streams, WatchedBody};
 use crate::proof::delivery::Delivery;
 use crate::respond::{App, Peer, Remote};
 use crate::watchdog::Watchdog;
@@ -305,7 +305,10 @@ async fn serve_http(
                 });
             }
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
-            let watch = |body| WatchedBody::new(body, version, Watchdog::current());
+            if version == Version::HTTP_2 {
+                response.body_mut().in_pieces(PIECE);
+            }
+            let watch = |body| WatchedBody::new(body, Watchdog::current());
             Ok::<_, Infallible>(response.map(watch))
         }
     });

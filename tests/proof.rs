@@ -22,10 +22,14 @@ const ROWS: usize = 5000;
 const BEFORE: [usize; 2] = [29_999, 49_999];
 
 /// The endpoints of PostgreSQL.
-const PG: [(&str, &str); 5] = [
+const PG: &[(&str, &str)] = &[
     ("rows", "select i as n, repeat('x', 100) as t from generate_series(1, 5000) i"),
     ("late", "select n, 1 / (30000 - n) as q from (select generate_series(1, 40000) as n) s"),
     ("long", "select generate_series(1, 100000000) as n, repeat('x', 100) as t"),
+    (
+        "large",
+        "select n, repeat('x', case n when 2 then 8000000 else 10000 end) as t from generate_series(1, 2) as n",
+    ),
     ("few", "select generate_series(1, 3) as n"),
     (
         "forged",
@@ -34,7 +38,7 @@ const PG: [(&str, &str); 5] = [
 ];
 
 /// The same of SQLite. The fault depends on the row, or it would be found before the first one.
-const LITE: [(&str, &str); 5] = [
+const LITE: &[(&str, &str)] = &[
     (
         "rows",
         "with recursive c(i) as (select 1 union all select i + 1 from c where i < 5000) select i as n, printf('%100d', i) as t from c",
@@ -449,6 +453,13 @@ async fn streams_are_told_of_by_their_id() {
         let aborted = told(&server, &id, "aborted").await;
         assert!(aborted["rows"].as_u64().unwrap() > 0 && aborted.get("error").is_none(), "{aborted}");
     }
+    // Its last row is in hand as a whole, and has not been handed over when the client goes away.
+    let stream = Client::H2C.stream(&server.url("/pg/large.csv")).await;
+    let id = stream.headers["rowstream-stream"].to_str().unwrap().to_owned();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop(stream);
+    let aborted = told(&server, &id, "aborted").await;
+    assert!(aborted["bytes"].as_u64().unwrap() < 8_000_000, "{aborted}");
     for id in ["", "0", "00000000000000000000000000000000", "../live"] {
         let reply = get(&server.url(&format!("/_rowstream/streams/{id}"))).await;
         assert_eq!(reply.status, 404, "{id}");

@@ -1,14 +1,12 @@
 //! HTTP's side of the watchdog: bodies that tell it what their client takes, and tasks that end when it says so.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Version;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::respond::{BrokenOff, ResponseBody};
@@ -16,48 +14,19 @@ use crate::watchdog::Watchdog;
 
 /// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it lets a whole piece go, and a chunk
 /// may hold a row of megabytes.
-const PIECE: usize = 16 * 1024;
+pub(super) const PIECE: usize = 16 * 1024;
 
 /// A body that tells its watchdog when the client is given something, and when it wants more.
 pub(super) struct WatchedBody {
     body: ResponseBody,
-    /// Of a chunk, what has not been given yet.
-    rest: Bytes,
-    /// The most that is given at a time.
-    piece: usize,
     watchdog: Arc<Watchdog>,
 }
 
 impl WatchedBody {
-    pub(super) fn new(body: ResponseBody, version: Version, watchdog: Arc<Watchdog>) -> Self {
-        let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
+    pub(super) fn new(body: ResponseBody, watchdog: Arc<Watchdog>) -> Self {
         // The head is something to take.
         watchdog.given();
-        Self { body, rest: Bytes::new(), piece, watchdog }
-    }
-
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if !self.rest.is_empty() {
-            return Poll::Ready(Some(Ok(self.next_piece())));
-        }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        Poll::Ready(frame.map(|frame| {
-            frame.map(|frame| match frame.into_data() {
-                Ok(chunk) => {
-                    self.rest = chunk;
-                    self.next_piece()
-                }
-                Err(other) => other,
-            })
-        }))
-    }
-
-    fn next_piece(&mut self) -> Frame<Bytes> {
-        // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
-        match self.rest.len() <= self.piece {
-            true => Frame::data(mem::take(&mut self.rest)),
-            false => Frame::data(self.rest.split_to(self.piece)),
-        }
+        Self { body, watchdog }
     }
 }
 
@@ -70,7 +39,7 @@ impl Body for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         self.watchdog.taken();
-        let polled = self.poll_chunk(cx);
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
         if polled.is_ready() {
             self.watchdog.given();
         }
@@ -78,7 +47,7 @@ impl Body for WatchedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
