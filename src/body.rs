@@ -16,6 +16,7 @@
 //! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
 
 mod cursors;
+mod follow;
 mod key;
 mod nest;
 mod refcursor;
@@ -35,6 +36,8 @@ use rowstream_encode::{
 use tokio::time::Sleep;
 
 use self::cursors::Cursors;
+pub(crate) use self::follow::{Follower, Reopen};
+use self::follow::{Following, heartbeat};
 use self::nest::Nest;
 use crate::Error;
 use crate::cursor::Signer;
@@ -65,8 +68,6 @@ const HELD: usize = usize::MAX;
 /// The most rows of a page that may fit the first chunk, and have the next page in its head. Longer pages do not pay for cursors that
 /// nothing holds.
 const SHORT_PAGE: u64 = 1000;
-/// A comment of server-sent events, which says nothing.
-const HEARTBEAT: &[u8] = b":\n\n";
 /// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
@@ -86,12 +87,15 @@ pub struct RowStream {
     flowing: usize,
     flush: Option<Pin<Box<Sleep>>>,
     armed: Armed,
-    /// How long the source may have nothing before a stream of events says that it is still there.
-    heartbeat: Option<Duration>,
+    /// How long the source may have nothing before the stream says that it is still there, and how it does.
+    heartbeat: Option<(Duration, &'static [u8])>,
+    following: Following,
     /// Behind which row the stream can be resumed, once the statement with the key has ended.
     next: Option<String>,
     /// Whether that statement had as many rows as its limit lets through.
     is_full_page: bool,
+    /// Whether it had rows, and may have others that its limit has kept back.
+    may_have_more: bool,
     rows: u64,
     /// Whether there is something to do behind a row: until the first of a list, and on streams with marks.
     watches_rows: bool,
@@ -192,46 +196,16 @@ impl RowStream {
         endpoint: &Endpoint,
         source: &Source,
         reading: impl Into<Reading>,
-        mut values: Vec<ParamValue>,
+        values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
         let reading = reading.into();
-        let written = (reading.format, reading.options);
-        let tail = Tail::read(endpoint, &reading, &mut values)?;
-        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
-        let pieces = match written.0 {
-            Format::Json => &endpoint.body[..],
-            Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => &rows[..],
-        };
-        let resumed = reading.after.is_some();
-        let (mut session, mut clock) = begin(endpoint, source, (pieces, resumed), &values).await?;
-        let mut steps = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls(piece)) {
-                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
-                steps.push(Step::Rows(probe));
-            }
-            steps.push(match piece {
-                Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
-                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
-                    Step::Nest(Box::new(nest.await?))
-                }
-                Piece::Rows(statement) => {
-                    let reading = (endpoint, *statement, written);
-                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
-                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
-                    Step::Rows(rows.await?)
-                }
-                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
-                Piece::Next => Step::Next,
-                Piece::Digest => Step::Digest,
-            });
-        }
-        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
+        let Opened { session, steps, values, mut clock } =
+            Opened::open(endpoint, source, &reading, values).await?;
         clock.enter();
         clock.leave(Phase::Database);
-        let digest = pieces.contains(&Piece::Digest).then(Box::default);
+        let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
+        let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         Ok(Self {
             session: Some(session),
             steps: steps.into_iter(),
@@ -243,9 +217,11 @@ impl RowStream {
             flowing: 0,
             flush: None,
             armed: Armed::Nothing,
-            heartbeat: (reading.format == Format::Sse).then_some(endpoint.heartbeat),
+            heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
+            following: Following::Over,
             next: reading.after,
             is_full_page: false,
+            may_have_more: false,
             rows: 0,
             watches_rows: true,
             frames: None,
@@ -254,6 +230,12 @@ impl RowStream {
             failed: None,
             clock,
         })
+    }
+
+    /// Stays open behind the last row for those that `follower` brings. From now on it says that it is there after each `pause`.
+    pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
+        self.following = Following::Reading(Box::new(follower));
+        self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
     }
 
     /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands before that if `digest`.
@@ -307,6 +289,8 @@ impl RowStream {
             let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
                 if self.nest.is_some() {
                     ready!(self.poll_nest(cx))?;
+                } else if self.steps.len() == 0 && !self.following.is_over() {
+                    ready!(self.poll_follow(cx))?;
                 } else if !self.next_step() {
                     break;
                 }
@@ -387,6 +371,31 @@ impl RowStream {
         }
     }
 
+    /// Waits for rows behind the last one.
+    fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.full == HELD {
+            self.full = FIRST_CHUNK;
+            // The head need not wait for a row: there may be none for hours.
+            self.beat();
+        }
+        let behind = || (self.next.clone(), self.may_have_more);
+        if let Some(opened) = ready!(self.following.poll_next(behind, cx))? {
+            self.clock.times.pool += opened.clock.times.pool;
+            self.session = Some(opened.session);
+            self.steps = opened.steps.into_iter();
+            self.values = opened.values;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says that the stream is still there: by a mark where there are some, which tells more.
+    fn beat(&mut self) {
+        self.mark(|frames, _| frames.has_marks());
+        if let (true, Some((_, beat))) = (self.chunk.is_empty(), self.heartbeat) {
+            self.chunk.extend_from_slice(beat);
+        }
+    }
+
     /// Goes on to the next piece of the body; false when there is none.
     fn next_step(&mut self) -> bool {
         match self.steps.next() {
@@ -421,6 +430,7 @@ impl RowStream {
     /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
+        self.following = Following::Over;
         let Some(last) = self.taken else { return Err(error) };
         if let Some(frames) = self.frames.take() {
             let last = self.chunk.last().copied().unwrap_or(last);
@@ -457,6 +467,7 @@ impl RowStream {
         rows.encoder.finish(&mut self.chunk);
         if let Some(cursors) = rows.cursors.take() {
             self.is_full_page = cursors.is_full(rows.encoder.rows());
+            self.may_have_more = cursors.has_limit() && rows.encoder.rows() > 0;
             self.next = cursors.last().or(self.next.take());
         }
         self.note_count(rows.statement, rows.encoder.rows());
@@ -498,7 +509,7 @@ impl RowStream {
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
             _ if self.full == HELD => return Poll::Pending,
             (true, _) => (Armed::Flush, FLUSH_AFTER),
-            (false, Some(heartbeat)) => (Armed::Heartbeat, heartbeat),
+            (false, Some((pause, _))) => (Armed::Heartbeat, pause),
             (false, None) => return Poll::Pending,
         };
         let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
@@ -508,13 +519,13 @@ impl RowStream {
         flush.as_mut().poll(cx)
     }
 
-    /// Writes the rows that the encoder holds back, or a comment where there is nothing to write.
+    /// Writes the rows that the encoder holds back, or a heartbeat where there is nothing to write.
     fn flush_waiting(&mut self) {
         if let Some(rows) = &mut self.current {
             rows.encoder.flush(&mut self.chunk);
         }
         if self.chunk.is_empty() {
-            self.chunk.extend_from_slice(HEARTBEAT);
+            self.beat();
         }
     }
 
@@ -533,6 +544,7 @@ impl RowStream {
         self.current.is_none()
             && self.nest.is_none()
             && self.steps.len() == 0
+            && self.following.is_over()
             && self.frames.is_none()
             && self.failed.is_none()
     }
@@ -557,6 +569,68 @@ impl RowStream {
     /// Where the time went so far.
     pub fn times(&self) -> Times {
         self.clock.times
+    }
+}
+
+/// Statements that are ready to be run.
+pub(crate) struct Opened {
+    session: Session,
+    steps: Vec<Step>,
+    /// Those of the request, and behind them those of a cursor.
+    values: Vec<ParamValue>,
+    clock: Clock,
+}
+
+impl Opened {
+    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open refcursors.
+    ///
+    /// # Errors
+    /// Those of [`RowStream::open_with`].
+    pub(crate) async fn open(
+        endpoint: &Endpoint,
+        source: &Source,
+        reading: &Reading,
+        mut values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        let written = (reading.format, reading.options);
+        let tail = Tail::read(endpoint, reading, &mut values)?;
+        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let pieces = pieces(endpoint, reading.format, &rows);
+        let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
+        let (mut session, clock) = begin(endpoint, source, (pieces, probes), &values).await?;
+        let mut steps = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
+                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
+                steps.push(Step::Rows(probe));
+            }
+            steps.push(match piece {
+                Piece::Literal(text) => Step::Literal(text.clone()),
+                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
+                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
+                    Step::Nest(Box::new(nest.await?))
+                }
+                Piece::Rows(statement) => {
+                    let reading = (endpoint, *statement, written);
+                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
+                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
+                    Step::Rows(rows.await?)
+                }
+                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Next => Step::Next,
+                Piece::Digest => Step::Digest,
+            });
+        }
+        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
+        Ok(Self { session, steps, values, clock })
+    }
+}
+
+/// What a body of `format` is made of; `rows` where it holds rows and nothing else.
+fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
+    match format {
+        Format::Json => &endpoint.body,
+        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
     }
 }
 
@@ -653,9 +727,14 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// Whether `piece` is the list that begins behind a cursor, in which rows whose key has a NULL would be left out.
-    fn refuses_nulls(&self, piece: &Piece) -> bool {
-        *piece == Piece::Rows(self.key.statement) && !self.behind.is_empty()
+    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
+    fn refuses_nulls(&self) -> bool {
+        !self.behind.is_empty() || self.key.settles
+    }
+
+    /// The same, where `piece` is that list.
+    fn refuses_nulls_of(&self, piece: &Piece) -> bool {
+        *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
     }
 
     /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
@@ -673,7 +752,7 @@ impl<'a> Tail<'a> {
                 values.extend(signer.open(cursor, key.columns.len())?);
                 &key.rest
             }
-            None if reading.gives_cursors(endpoint, page) => &key.ordered,
+            None if key.settles || reading.gives_cursors(endpoint, page) => &key.ordered,
             None => return Ok(None),
         };
         Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
@@ -734,7 +813,7 @@ fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
 async fn begin(
     endpoint: &Endpoint,
     source: &Source,
-    (pieces, resumed): (&[Piece], bool),
+    (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Session, Clock), Error> {
     let mut statements = pieces.iter().filter_map(Piece::statement);
@@ -750,7 +829,7 @@ async fn begin(
         }
     }
     let started = Instant::now();
-    let snapshot = if more || resumed { Snapshot::Transaction } else { Snapshot::Statement };
+    let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let session = source.acquire(snapshot).await?;
     Ok((session, Clock::new(started.elapsed())))
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod compression;
 pub(crate) mod csv;
+mod follow;
 mod key;
 mod nesting;
 mod params;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
+pub use self::follow::{CouchFeed, Follow, Followed};
 pub use self::key::{Key, KeyColumn};
 pub use self::timeout::Timeout;
 use crate::Error;
@@ -58,6 +60,8 @@ pub struct Endpoint {
     pub not_found: bool,
     /// What orders and identifies the rows, for cursors.
     pub key: Option<Key>,
+    /// How its rows are followed; `None`: not at all.
+    pub follow: Option<Follow>,
     /// How long a stream of server-sent events says nothing, before it says that it is still there.
     pub heartbeat: Duration,
     /// Who may call it.

@@ -25,6 +25,7 @@ mod encoder;
 pub mod endpoint;
 pub mod error;
 pub mod fault;
+mod feed;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -3,6 +3,8 @@
 //! An error on this way is a problem document with its real status. After the head it can only be told by breaking off,
 //! which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last chunk) or resets the stream (HTTP/2).
 
+mod follow;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
@@ -19,6 +21,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
+use tokio::sync::watch;
 
 use crate::Error;
 use crate::access_log::{Entry, LogFormat, Outcome};
@@ -27,7 +30,8 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint};
+use crate::endpoint::{Compression, Endpoint, Followed};
+use crate::feed::Feeds;
 use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
@@ -66,6 +70,7 @@ pub struct App {
     router: Router,
     sources: HashMap<String, Source>,
     admission: Admission,
+    feeds: Feeds,
     log: LogFormat,
     kept: Arc<Kept>,
 }
@@ -75,6 +80,8 @@ pub struct App {
 struct Kept {
     streams: Streams,
     ending: AtomicBool,
+    /// Whether followers are to end.
+    closing: watch::Sender<bool>,
 }
 
 /// In a request's extensions: its client is on another machine, as the server has seen.
@@ -88,8 +95,12 @@ pub struct Peer(pub IpAddr);
 /// What a request asks for, once it is known to be well-formed and allowed.
 struct Query<'a> {
     endpoint: &'a Endpoint,
+    /// The endpoint's index.
+    index: usize,
     /// What is read; its options as far as they change anything in the format.
     reading: Reading,
+    /// Whether rows are waited for.
+    followed: Followed,
     /// The request's query.
     asked_for: Option<&'a str>,
     vary_accept: bool,
@@ -140,7 +151,8 @@ impl App {
         }
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        Ok(Self { config, router, sources, admission, log, kept })
+        let feeds = Feeds::new(config.endpoints.len());
+        Ok(Self { config, router, sources, admission, feeds, log, kept })
     }
 
     /// What was configured.
@@ -208,11 +220,13 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let (begun, timeout) = (Instant::now(), endpoint.timeout);
+        let begun = Instant::now();
+        // Who follows is to stay.
+        let total = endpoint.timeout.total.filter(|_| query.followed != Followed::Continuously);
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
         let answer = self.run(query, record, begun).await?;
-        if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), timeout.total) {
+        if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), total) {
             record.watchdog.limit(begun.into(), total);
         }
         Ok(answer)
@@ -245,7 +259,13 @@ impl App {
         begun: Instant,
     ) -> Result<Response<Answer>, Error> {
         let timeout = query.endpoint.timeout;
-        let (mut stream, first) = timeout.until_row(begun, self.open(&mut query, record)).await?;
+        let values = std::mem::take(&mut query.values);
+        let (mut stream, first) = match query.followed {
+            Followed::ByLongPoll => self.long_poll(&query, &values, record).await?,
+            Followed::No | Followed::Continuously => {
+                timeout.until_row(begun, self.open(&query, values, record)).await?
+            }
+        };
         if stream.is_done() && stream.rows() == 0 && query.ends_events() {
             return Ok(no_more_events());
         }
@@ -266,11 +286,22 @@ impl App {
     }
 
     /// Begins the statements, and waits for the first chunk.
-    async fn open(&self, query: &mut Query<'_>, record: &mut Record) -> Result<(RowStream, Bytes), Error> {
+    async fn open(
+        &self,
+        query: &Query<'_>,
+        values: Vec<ParamValue>,
+        record: &mut Record,
+    ) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
-        let values = std::mem::take(&mut query.values);
+        let follower = match query.followed {
+            Followed::Continuously => Some(self.follower(query, &values, record).await?),
+            Followed::No | Followed::ByLongPoll => None,
+        };
         let reading = query.reading.clone();
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
+        if let Some(follower) = follower {
+            stream.follow(follower, (query.reading.format, query.endpoint.heartbeat));
+        }
         if let Some((framing, tag)) = query.asked.framed {
             stream.frame(Frames::new(framing, tag), query.asked.digest);
         }
@@ -373,7 +404,7 @@ impl Query<'_> {
     /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end record gets one.
     fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();
-        has_ids && self.asked.framed.is_none()
+        has_ids && self.asked.framed.is_none() && self.followed == Followed::No
     }
 
     /// How a body of so many bytes is compressed.
@@ -455,22 +486,41 @@ fn read_query<'a, B>(
     found: &Match,
     request: &'a Request<B>,
 ) -> Result<Query<'a>, Error> {
-    let bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let mut bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
-    let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, &endpoint.formats)?;
+    let formats = match (followed, found.format, &bound.format) {
+        (Followed::Continuously, None, None) => &follow::formats(endpoint)[..],
+        _ => &endpoint.formats,
+    };
+    let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, formats)?;
     let negotiate::Choice { format, framed, vary_accept } = choice;
     let asked = Asked::read(request, bound.proof, format, framed)?;
+    follow::check(followed, format, &asked)?;
     let options = bound.options.over(endpoint.options).in_format(format);
     let encoding = match negotiates_encoding(endpoint, format, request) {
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
     let after = after(endpoint, format, bound.after, request)?;
-    let cursors = asked.framed.is_some() || asked.trailers || asked.wait;
+    let cursors =
+        asked.framed.is_some() || asked.trailers || asked.wait || followed == Followed::Continuously;
     let reading = Reading { format, options, after, cursors };
     let (download, values) = (bound.download, bound.values);
     let asked_for = request.uri().query();
-    Ok(Query { endpoint, reading, asked_for, vary_accept, encoding, asked, download, values })
+    let index = found.endpoint;
+    Ok(Query {
+        endpoint,
+        index,
+        reading,
+        followed,
+        asked_for,
+        vary_accept,
+        encoding,
+        asked,
+        download,
+        values,
+    })
 }
 
 /// Whether the client is asked how the body may be compressed.

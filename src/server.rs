@@ -141,6 +141,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
     }
     drop(listener);
     let app = current.get();
+    app.stop_following();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {

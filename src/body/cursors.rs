@@ -25,6 +25,7 @@ pub(super) struct Cursors {
     ids: bool,
     /// How many rows there are at most, if that is known.
     page: Option<u64>,
+    has_limit: bool,
 }
 
 impl Cursors {
@@ -41,8 +42,8 @@ impl Cursors {
         let names: Vec<_> = key.columns.iter().map(|column| column.name.clone()).collect();
         let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
         key.check(columns)?;
-        let signer = tail.signer.clone();
-        Ok((Self { signer, names, columns: columns.len(), key: Vec::new(), ids, page }, columns))
+        let (signer, has_limit) = (tail.signer.clone(), key.has_limit());
+        Ok((Self { signer, names, columns: columns.len(), key: Vec::new(), ids, page, has_limit }, columns))
     }
 
     /// Encodes a row.
@@ -78,6 +79,11 @@ impl Cursors {
         let message =
             format!("statement `{statement}` has a row with NULL in its key, which no cursor leads to");
         Error::endpoint(message).hint(LEAVE_OUT)
+    }
+
+    /// Whether the statement lets only so many rows through at a time.
+    pub(super) fn has_limit(&self) -> bool {
+        self.has_limit
     }
 
     /// Whether so many rows are as many as there may be: others may stand behind them.

@@ -27,6 +27,10 @@ use crate::params::{ParamType, ParamValue};
 use crate::source;
 use crate::sql::{Dialect, Limit};
 
+/// The oldest transaction that is still running, or the next one: each before it has ended, and what it wrote is seen by the statement
+/// (PostgreSQL manual, "Transaction ID and Snapshot Information Functions").
+const HORIZON: &str = "pg_snapshot_xmin(pg_current_snapshot())";
+
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
 pub struct Key {
@@ -40,6 +44,8 @@ pub struct Key {
     pub rest: source::Statement,
     /// Finds a row whose key has a NULL, which would stand behind no row, and so would be left out.
     pub nulls: source::Statement,
+    /// Whether rows of transactions that may not be the next are left out until they are.
+    pub settles: bool,
     /// The limit at the statement's end.
     limit: Option<Limit>,
     /// The parameters that cursors are bound to: all but those that say nothing but how many rows come at a time.
@@ -110,9 +116,13 @@ impl Key {
         if endpoint.statements[statement].opener.is_some() {
             return Err(("rows of a refcursor cannot be continued by a `key`", "remove it"));
         }
+        if let Some(follow) = &endpoint.follow {
+            follow.check(&columns)?;
+        }
+        let settles = endpoint.follow.as_ref().is_some_and(|follow| follow.transaction.is_some());
         let query = &endpoint.statements[statement].query;
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, dialect };
+        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, settles, dialect };
         let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
         let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
             .into_iter()
@@ -123,12 +133,18 @@ impl Key {
             ordered: wrapped.statement(false),
             rest: wrapped.statement(true),
             nulls: wrapped.nulls(),
+            settles,
             bound: bound(endpoint, statement, limit.as_ref()),
             limit,
             signer: Signer::new(secret, &parts),
             columns,
             offset,
         })
+    }
+
+    /// Whether the statement lets only so many rows through at a time.
+    pub fn has_limit(&self) -> bool {
+        self.limit.is_some()
     }
 
     /// Signs the cursors of a request with these values of its parameters.
@@ -187,6 +203,7 @@ struct Wrapped<'a> {
     query: &'a source::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
+    settles: bool,
     dialect: Dialect,
 }
 
@@ -204,12 +221,19 @@ impl Wrapped<'_> {
         // Line ends, because a comment may stand at the end of a text.
         let _ = write!(sql, " from (\n{text}\n) as rowstream");
         let mut types = self.query.types.clone();
+        let mut conditions = Vec::new();
+        if self.settles {
+            conditions.push(format!("{} < {HORIZON}", self.columns[0].quoted()));
+        }
         if rest {
-            let _ = write!(sql, " where {}", self.behind(types.len() + 1));
+            conditions.push(self.behind(types.len() + 1));
             // PostgreSQL takes the key's own types, also where it has to be told those of the parameters.
             if self.dialect == Dialect::Sqlite {
                 types.extend(self.columns.iter().map(|_| ParamType::Text));
             }
+        }
+        if !conditions.is_empty() {
+            let _ = write!(sql, " where {}", conditions.join(" and "));
         }
         let order: Vec<_> = self.columns.iter().map(|c| c.quoted() + direction(c)).collect();
         let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
@@ -287,7 +311,8 @@ mod tests {
         let query = source::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped = Wrapped { query: &query, limit: limit.as_ref(), columns: &columns, dialect };
+        let limit = limit.as_ref();
+        let wrapped = Wrapped { query: &query, limit, columns: &columns, settles: false, dialect };
         [false, true].map(|rest| {
             let statement = wrapped.statement(rest);
             let bound = if rest && dialect == Dialect::Sqlite { key.len() } else { 0 };

@@ -15,7 +15,7 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 use super::params::{self, Declared};
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, Statement,
-    Timeout, compression, csv, key, path, timeout, values,
+    Timeout, compression, csv, follow, key, path, timeout, values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
@@ -62,6 +62,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let declared = params::read(file, &mut table, &path);
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
+    let follow = table.take("follow");
     let authorization = endpoint_authorization(file, table.take("authorization"), known);
     let source = choose_source(file, table.take("source"), known);
     let result = table.take("result").map(|value| (cardinality(&value), value));
@@ -101,12 +102,17 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         max_streams,
         timeout,
         key: None,
+        follow: follow.as_ref().and_then(|value| follow::read(value, dialect)),
         heartbeat: heartbeat.unwrap_or(known.heartbeat),
         authorization,
         file: file.path.to_owned(),
     };
     if let Some(columns) = columns {
         endpoint.key = read_key(file, &endpoint, columns, (dialect, known.cursor_secret));
+    } else if let Some(value) = &follow
+        && endpoint.follow.is_some()
+    {
+        value.fault_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
     }
     check_next(file, &endpoint, next);
     endpoint.formats = match formats {
@@ -144,6 +150,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         timeout: Timeout::default(),
         not_found: false,
         key: None,
+        follow: None,
         heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
         file: file.path.to_owned(),

@@ -239,6 +239,11 @@ impl<'a> Value<'a> {
         Some(items.into_iter().filter_map(|item| item.string().map(|text| (text, item))).collect())
     }
 
+    /// Whether the value is `true` or `false`.
+    pub(crate) fn is_boolean(&self) -> bool {
+        self.raw.as_bool().is_some()
+    }
+
     /// Whether the value is a string.
     pub(crate) fn is_string(&self) -> bool {
         self.raw.is_str()

@@ -5,13 +5,15 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 
 use super::{Param, ParamPlace, ParamValue, percent_decode};
 use crate::Error;
+use crate::endpoint::{CouchFeed, Followed};
 use crate::fault::{did_you_mean, list, shown};
 use crate::proof::Controls;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 10] = [
+const CONTROLS: [&str; 11] = [
     "_format",
     "_after",
+    "_follow",
     "_download",
     "_numbers",
     "_bytes",
@@ -22,6 +24,9 @@ const CONTROLS: [&str; 10] = [
     "_wait",
 ];
 
+/// `_follow` in the words of CouchDB: a control parameter where the endpoint has none of this name.
+const FEED: &str = "feed";
+
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
@@ -31,6 +36,10 @@ pub struct Bound {
     pub format: Option<String>,
     /// `_after`: the cursor behind which the rows are to begin.
     pub after: Option<String>,
+    /// `_follow`: whether rows are waited for.
+    pub follow: Option<Followed>,
+    /// `feed`: the same, and a format.
+    pub feed: Option<CouchFeed>,
     /// `_download`: the name of the file that the answer is to be saved as.
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
@@ -93,6 +102,8 @@ struct Given<'a> {
     texts: Vec<Vec<Result<String, Unreadable>>>,
     format: Option<String>,
     after: Option<String>,
+    follow: Option<Followed>,
+    feed: Option<CouchFeed>,
     download: Option<String>,
     options: Chosen,
     proof: Controls,
@@ -103,8 +114,9 @@ impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
         let (options, proof) = (Chosen::default(), Controls::default());
-        let (format, after, download, wrong) = (None, None, None, Vec::new());
-        Self { params, texts, format, after, download, options, proof, wrong }
+        let (format, after, follow, feed) = (None, None, None, None);
+        let (download, wrong) = (None, Vec::new());
+        Self { params, texts, format, after, follow, feed, download, options, proof, wrong }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -122,6 +134,7 @@ impl<'a> Given<'a> {
         }
         match self.index(&name, |place| *place == ParamPlace::Query) {
             Some(index) => self.texts[index].push(value),
+            None if name == FEED => self.control(FEED, value),
             None => self.unknown(&name),
         }
     }
@@ -130,6 +143,8 @@ impl<'a> Given<'a> {
         let taken = match name {
             "_format" => take(&mut self.format, value, |text| Ok(text.to_owned())),
             "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
+            "_follow" => take(&mut self.follow, value, choice),
+            FEED => take(&mut self.feed, value, choice),
             "_download" => take(&mut self.download, value, file_name),
             "_numbers" => take(&mut self.options.numbers, value, choice),
             "_bytes" => take(&mut self.options.bytes, value, choice),
@@ -197,8 +212,8 @@ impl<'a> Given<'a> {
         if !self.wrong.is_empty() {
             return Err(Error::invalid_parameters(self.wrong));
         }
-        let Self { format, after, download, options, proof, .. } = self;
-        Ok(Bound { values, format, after, download, options, proof })
+        let Self { format, after, follow, feed, download, options, proof, .. } = self;
+        Ok(Bound { values, format, after, follow, feed, download, options, proof })
     }
 }
 

@@ -27,6 +27,7 @@ pub use settings::SourceConfig;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rowstream_encode::{Column, RowWriter};
 
@@ -89,6 +90,18 @@ impl Source {
         }
     }
 
+    /// What tells that rows may have been committed: by a notification on `channel`, or when it is asked, `every` so often. It has a
+    /// connection of its own, beside the pool.
+    ///
+    /// # Errors
+    /// 503: the database cannot be reached, or does not let its channel be listened to.
+    pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+        match self {
+            Self::Postgres(source) => source.changes(channel, every).await.map(Changes::Postgres),
+            Self::Sqlite(source) => source.changes(every).await.map(Changes::Sqlite),
+        }
+    }
+
     /// Waits for a connection and makes it ready.
     ///
     /// # Errors
@@ -97,6 +110,29 @@ impl Source {
         match self {
             Self::Postgres(source) => source.acquire(snapshot).await.map(Session::Postgres),
             Self::Sqlite(source) => source.acquire(snapshot).await.map(Session::Sqlite),
+        }
+    }
+}
+
+/// What tells that rows may have been committed.
+#[allow(clippy::large_enum_variant, reason = "one per endpoint that is followed")]
+pub enum Changes {
+    /// In a PostgreSQL database.
+    Postgres(postgres::Changes),
+    /// In a SQLite file.
+    Sqlite(sqlite::Changes),
+}
+
+impl Changes {
+    /// Waits until rows may have been committed since the call before; the first one returns at once. A call that is dropped is to be
+    /// the last.
+    ///
+    /// # Errors
+    /// The database cannot be asked any more.
+    pub async fn next(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Postgres(changes) => changes.next().await,
+            Self::Sqlite(changes) => changes.next().await,
         }
     }
 }

@@ -18,6 +18,7 @@ const LISTENING: &str = "listening on http://";
 pub struct Launch {
     folder: Folder,
     program: PathBuf,
+    listen: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -54,7 +55,13 @@ impl Launch {
 
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
-        Self { folder, program, arguments: Vec::new(), environment: Vec::new() }
+        let listen = "127.0.0.1:0".to_owned();
+        Self { folder, program, listen, arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    /// On the address of a server that has ended, in the place of a free port.
+    pub fn listen(self, address: &str) -> Self {
+        Self { listen: address.to_owned(), ..self }
     }
 
     /// The release build, for claims about memory and speed.
@@ -98,7 +105,7 @@ impl Launch {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", "127.0.0.1:0"]);
+        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.listen]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command

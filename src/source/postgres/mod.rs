@@ -14,11 +14,13 @@
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; rows by turns, and of refcursors |
 //! | [`pipeline`] | look-ups of many requests on one connection |
+//! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
 mod array;
+mod changes;
 mod composite;
 mod connect;
 mod error;
@@ -38,6 +40,7 @@ mod value;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowstream_encode::Column;
 
@@ -51,6 +54,7 @@ use pipeline::Pipelines;
 use statement::{Described, Descriptions};
 use types::Types;
 
+pub use changes::Changes;
 pub use session::Session;
 pub use value::Row;
 
@@ -130,6 +134,15 @@ impl Source {
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    /// See [`super::Source::changes`].
+    ///
+    /// # Errors
+    /// 503: the database cannot be reached, or does not let its channel be listened to.
+    pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
+        Changes::new(connection, channel, every).await
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.

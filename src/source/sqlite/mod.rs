@@ -10,6 +10,7 @@
 
 mod batch;
 mod bind;
+mod changes;
 mod create;
 mod fault;
 mod filling;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use rowstream_encode::{Column, RowWriter};
 
+pub use self::changes::Changes;
 pub use self::create::create_missing;
 pub use self::handover::Connection;
 
@@ -135,6 +137,14 @@ impl Source {
             at: 0,
             turns: Turns::default(),
         }
+    }
+
+    /// See [`super::Source::changes`].
+    ///
+    /// # Errors
+    /// 503: the file cannot be opened.
+    pub async fn changes(&self, every: Duration) -> Result<Changes, Error> {
+        Changes::new(Arc::clone(&self.settings), every).await
     }
 
     /// Closes connections that have been idle for long; ends with the pool.

@@ -1,0 +1,112 @@
+//! A stream that stays open for new rows: when its rows have ended, it waits without a connection until there may be others, and reads on
+//! from behind the last one.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rowstream_encode::Format;
+
+use super::Opened;
+use crate::Error;
+use crate::feed::{Subscription, Woken};
+
+/// How long a follower waits that got no connection, before it asks again.
+const BUSY: Duration = Duration::from_secs(1);
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Opens what stands behind a cursor, or all of it.
+pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send>;
+
+/// Where the rows of a stream come from once they have ended.
+pub(crate) struct Follower {
+    subscription: Subscription,
+    reopen: Reopen,
+}
+
+impl Follower {
+    /// One that was subscribed before the first rows were read.
+    pub(crate) fn new(subscription: Subscription, reopen: Reopen) -> Self {
+        Self { subscription, reopen }
+    }
+
+    /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`: the server is about to end.
+    async fn next(
+        mut self,
+        after: Option<String>,
+        at_once: bool,
+    ) -> Result<Option<(Box<Self>, Opened)>, Error> {
+        if !at_once && self.subscription.woken().await? == Woken::Closing {
+            return Ok(None);
+        }
+        loop {
+            self.subscription.begin_reading();
+            let turn = self.subscription.turn().await;
+            let opened = (self.reopen)(after.clone()).await;
+            drop(turn);
+            match opened {
+                // The pool is busy with other streams: this one has time.
+                Err(error) if matches!(error.code(), "pool_full" | "pool_timeout") => {
+                    tokio::time::sleep(BUSY).await;
+                }
+                opened => return Ok(Some((Box::new(self), opened?))),
+            }
+        }
+    }
+}
+
+/// The rest of a stream that follows.
+pub(super) enum Following {
+    /// Its rows are read.
+    Reading(Box<Follower>),
+    /// It waits for others.
+    Waiting(Boxed<Result<Option<(Box<Follower>, Opened)>, Error>>),
+    /// It has ended.
+    Over,
+}
+
+impl Following {
+    /// Whether no rows are to come.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Over)
+    }
+
+    /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says behind which cursor they begin, and
+    /// whether there may be some already.
+    pub(super) fn poll_next(
+        &mut self,
+        behind: impl FnOnce() -> (Option<String>, bool),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Opened>, Error>> {
+        if let Self::Reading(_) = self
+            && let Self::Reading(follower) = mem::replace(self, Self::Over)
+        {
+            let (after, at_once) = behind();
+            *self = Self::Waiting(Box::pin(follower.next(after, at_once)));
+        }
+        let Self::Waiting(next) = self else { return Poll::Ready(Ok(None)) };
+        let next = ready!(next.as_mut().poll(cx));
+        *self = Self::Over;
+        Poll::Ready(next.map(|next| {
+            let (follower, opened) = next?;
+            *self = Self::Reading(follower);
+            Some(opened)
+        }))
+    }
+}
+
+/// What says, in a format, that a stream is still there; no reader takes it for a row. `None`: the format cannot say it.
+pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
+    match format {
+        // A comment.
+        Format::Sse => Some(b":\n\n"),
+        // An empty line, as CouchDB's feeds have it.
+        Format::Ndjson => Some(b"\n"),
+        // Several separators in a row are as one (RFC 7464, section 2.1).
+        Format::JsonSeq => Some(b"\x1e"),
+        Format::Json | Format::Csv | Format::Arrow => None,
+    }
+}

@@ -1,0 +1,185 @@
+//! `follow`: whether streams of an endpoint's rows can stay open for new ones, and how these are noticed.
+//!
+//! Rows are followed by their key, so none may become visible behind a key that was given out already. Transactions of PostgreSQL commit in
+//! another order than they took their numbers in: a row with a lesser number may come later. There `transaction` names the column that holds
+//! the row's transaction, which then is the first of the key: rows are read once no transaction before theirs is still running.
+
+use std::time::Duration;
+
+use rowstream_encode::{Choice, Format};
+
+use super::KeyColumn;
+use crate::fault::reader::{Table, Value};
+use crate::sql::Dialect;
+
+/// How often it is looked whether there is something new.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The same where notifications tell it: a connection that has died silently is found by it.
+const POLL_BESIDE_CHANNEL: Duration = Duration::from_secs(30);
+
+/// How the rows of an endpoint are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Follow {
+    /// The column that holds the transaction of each row; `None`: rows become visible in the order of their keys anyway.
+    pub transaction: Option<String>,
+    /// The channel of PostgreSQL's `notify` that tells of new rows.
+    pub channel: Option<String>,
+    /// How often it is looked whether there is something new.
+    pub poll: Duration,
+}
+
+/// `_follow`: whether a request waits for rows that are not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// No.
+    No,
+    /// Yes, for all that come.
+    Continuously,
+    /// Yes, but only while there is none at all.
+    ByLongPoll,
+}
+
+impl Choice for Followed {
+    const ALL: &'static [Self] = &[Self::No, Self::Continuously, Self::ByLongPoll];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::No => "0",
+            Self::Continuously => "1",
+            Self::ByLongPoll => "longpoll",
+        }
+    }
+}
+
+/// `feed`: the same in the words of CouchDB, with the format that its readers expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CouchFeed {
+    /// What is there.
+    Normal,
+    /// `_follow=longpoll`.
+    LongPoll,
+    /// `_follow=1`, a line for each row.
+    Continuous,
+    /// `_follow=1`, an event for each row.
+    EventSource,
+}
+
+impl Choice for CouchFeed {
+    const ALL: &'static [Self] = &[Self::Normal, Self::LongPoll, Self::Continuous, Self::EventSource];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::LongPoll => "longpoll",
+            Self::Continuous => "continuous",
+            Self::EventSource => "eventsource",
+        }
+    }
+}
+
+impl CouchFeed {
+    /// What it is in our words.
+    pub fn followed(self) -> Followed {
+        match self {
+            Self::Normal => Followed::No,
+            Self::LongPoll => Followed::ByLongPoll,
+            Self::Continuous | Self::EventSource => Followed::Continuously,
+        }
+    }
+
+    /// The format that comes with it.
+    pub fn format(self) -> Option<Format> {
+        match self {
+            Self::Normal | Self::LongPoll => None,
+            Self::Continuous => Some(Format::Ndjson),
+            Self::EventSource => Some(Format::Sse),
+        }
+    }
+}
+
+/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has a fault.
+pub(super) fn read(value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
+    if value.is_boolean() {
+        let on = value.boolean()?;
+        return if on { Settings::default().check(value, dialect) } else { None };
+    }
+    let mut table = value.table("`follow`")?;
+    let settings = Settings::read(&mut table);
+    table.finish();
+    settings?.check(value, dialect)
+}
+
+/// What the table says.
+#[derive(Default)]
+struct Settings {
+    transaction: Option<String>,
+    ordered: bool,
+    channel: Option<String>,
+    poll: Option<Duration>,
+}
+
+impl Settings {
+    fn read(table: &mut Table<'_>) -> Option<Self> {
+        let ordered = match table.take("commits") {
+            Some(value) => is_ordered(&value)?,
+            None => false,
+        };
+        let mut text = |key| table.take(key).map_or(Some(None), |value| value.string().map(Some));
+        let (transaction, channel) = (text("transaction")?, text("channel")?);
+        let poll = table.take("poll").map_or(Some(None), |value| value.duration().map(Some))?;
+        Some(Self { transaction, ordered, channel, poll })
+    }
+
+    fn check(self, value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
+        let Self { transaction, ordered, channel, poll } = self;
+        let fault = match (dialect, &transaction, &channel) {
+            (Dialect::Postgres, None, _) if !ordered => Some((
+                "PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent",
+                "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
+                 become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
+            )),
+            (Dialect::Sqlite, Some(_), _) => {
+                Some(("`transaction` is for PostgreSQL", "SQLite commits in order: write `follow = true`"))
+            }
+            (Dialect::Sqlite, _, Some(_)) => {
+                Some(("`channel` is for PostgreSQL", "SQLite notifies nobody: it is asked every `poll`"))
+            }
+            _ => None,
+        };
+        if let Some((message, hint)) = fault {
+            value.fault_with(message, hint);
+            return None;
+        }
+        let default = if channel.is_some() { POLL_BESIDE_CHANNEL } else { POLL };
+        Some(Follow { transaction, channel, poll: poll.unwrap_or(default) })
+    }
+}
+
+fn is_ordered(value: &Value<'_>) -> Option<bool> {
+    match value.string()?.as_str() {
+        "ordered" => Some(true),
+        text => {
+            let message = format!("`commits` cannot be {}", value.shown(text));
+            value.fault_with(message, "write \"ordered\", or leave it out");
+            None
+        }
+    }
+}
+
+impl Follow {
+    /// Checks that the key is in the order of the transactions.
+    ///
+    /// # Errors
+    /// Why it is not, and what to do.
+    pub(super) fn check(&self, key: &[KeyColumn]) -> Result<(), (&'static str, &'static str)> {
+        let Some(transaction) = &self.transaction else { return Ok(()) };
+        match key.first() {
+            Some(first) if first.name == *transaction && !first.descending => Ok(()),
+            _ => Err((
+                "the column of `follow.transaction` is not the first of the `key`",
+                "rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+            )),
+        }
+    }
+}

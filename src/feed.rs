@@ -1,0 +1,149 @@
+//! Feeds: what wakes those who follow the rows of an endpoint.
+//!
+//! A feed is one poller for all followers of an endpoint, with one connection beside the pool; it begins with the first of them and ends with
+//! the last. It tells that there may be new rows, and each follower reads its own from behind its cursor: so none of them holds a
+//! connection while it waits, and what it gets hangs on nobody else.
+//!
+//! ```text
+//!                          ┌─ follower: wait ── take a turn ── read what is behind the cursor ──┐
+//!  poller ── something ────┤      ▲                                                             │
+//!            was committed │      └─────────────────────────────────────────────────────────────┘
+//!                          └─ follower …
+//! ```
+//!
+//! Invariants:
+//! 1. what is committed after a follower has read wakes it: its reading begins after it has noted which change it knows;
+//! 2. a poller that cannot ask any more ends all its followers with an error. None waits for what nobody looks for.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::Error;
+use crate::endpoint::Follow;
+use crate::source::{Changes, Source};
+
+/// The feeds of a configuration's endpoints, by their indices.
+pub(crate) struct Feeds(Vec<Mutex<Weak<Feed>>>);
+
+/// The followers of one endpoint, as long as there are any.
+struct Feed {
+    news: watch::Receiver<News>,
+    /// Followers that ask the pool for a connection at the same time.
+    turns: Arc<Semaphore>,
+}
+
+/// What a poller tells.
+enum News {
+    /// There may be new rows.
+    Changed,
+    /// It cannot look for them any more, for this reason.
+    Failed(String),
+}
+
+/// One follower's side of a feed.
+pub(crate) struct Subscription {
+    feed: Arc<Feed>,
+    news: watch::Receiver<News>,
+    closing: watch::Receiver<bool>,
+}
+
+/// Why a follower does not wait any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// There may be new rows.
+    Changed,
+    /// The server is about to end.
+    Closing,
+}
+
+impl Feeds {
+    /// Those of so many endpoints, none of them followed.
+    pub(crate) fn new(endpoints: usize) -> Self {
+        Self((0..endpoints).map(|_| Mutex::new(Weak::new())).collect())
+    }
+
+    /// Follows the endpoint of this index, until `closing` says otherwise. At most half of the connections that its `pool` may have are
+    /// asked for by followers at a time.
+    ///
+    /// # Errors
+    /// 503: the source cannot be reached.
+    pub(crate) async fn subscribe(
+        &self,
+        endpoint: usize,
+        (follow, source, pool): (&Follow, &Source, usize),
+        closing: watch::Receiver<bool>,
+    ) -> Result<Subscription, Error> {
+        let mut feed = self.0[endpoint].lock().await;
+        let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
+        let feed = match running {
+            Some(running) => running,
+            None => {
+                let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
+                let begun = Arc::new(Feed::begin(changes, pool));
+                *feed = Arc::downgrade(&begun);
+                begun
+            }
+        };
+        let news = feed.news.clone();
+        Ok(Subscription { feed, news, closing })
+    }
+}
+
+impl Feed {
+    fn begin(changes: Changes, pool: usize) -> Self {
+        let (teller, news) = watch::channel(News::Changed);
+        tokio::spawn(poll(changes, teller));
+        Self { news, turns: Arc::new(Semaphore::new((pool / 2).max(1))) }
+    }
+}
+
+/// Tells of changes as long as somebody listens.
+async fn poll(mut changes: Changes, teller: watch::Sender<News>) {
+    loop {
+        let changed = tokio::select! {
+            changed = changes.next() => changed,
+            () = teller.closed() => return,
+        };
+        match changed {
+            Ok(()) => drop(teller.send_replace(News::Changed)),
+            Err(error) => {
+                teller.send_replace(News::Failed(format!("{error:?}")));
+                return;
+            }
+        }
+    }
+}
+
+impl Subscription {
+    /// What follows is a reading: what changes from now on is news.
+    pub(crate) fn begin_reading(&mut self) {
+        self.news.mark_unchanged();
+    }
+
+    /// Waits until there may be rows that were not there when the last reading began.
+    ///
+    /// # Errors
+    /// The source cannot be asked any more.
+    pub(crate) async fn woken(&mut self) -> Result<Woken, Error> {
+        let told = tokio::select! {
+            _ = self.closing.wait_for(|closing| *closing) => return Ok(Woken::Closing),
+            told = self.news.changed() => told,
+        };
+        match &*self.news.borrow_and_update() {
+            News::Changed if told.is_ok() => Ok(Woken::Changed),
+            News::Changed => Err(gone("the poller has ended")),
+            News::Failed(cause) => Err(gone(cause.as_str())),
+        }
+    }
+
+    /// Waits for the turn to ask the pool for a connection. A thousand followers that are woken at once would fill its queue, to the harm
+    /// of all others.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.feed.turns).acquire_owned().await.ok()
+    }
+}
+
+fn gone(cause: &str) -> Error {
+    Error::source_unavailable("the source does not tell any more whether there are new rows").cause(cause)
+}

@@ -1,0 +1,141 @@
+//! Requests that wait for rows which are not there yet: streams that stay open, and long polls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rowstream_encode::Format;
+
+use super::{App, Query, Record, source_is_gone};
+use crate::Error;
+use crate::body::{Follower, Opened, Reading, Reopen, RowStream};
+use crate::endpoint::{Endpoint, Followed};
+use crate::feed::{Subscription, Woken};
+use crate::params::{Bound, ParamValue};
+use crate::proof::Asked;
+
+/// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute for most.
+const LONG_POLL: Duration = Duration::from_secs(30);
+
+/// Whether a request waits for rows; CouchDB's word for it also chooses a format, unless another is asked for.
+///
+/// # Errors
+/// 400: the endpoint cannot be followed, or both words are there.
+pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, Error> {
+    let (name, followed) = match (bound.follow, bound.feed) {
+        (None, None) => return Ok(Followed::No),
+        (Some(followed), None) => ("_follow", followed),
+        (None, Some(feed)) => ("feed", feed.followed()),
+        (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` says it already")),
+    };
+    if endpoint.follow.is_none() {
+        let error = wrong(name, "this endpoint cannot be followed");
+        return Err(error.hint("ask again behind the cursor of the last row, if it has a `key`"));
+    }
+    if let (None, Some(format)) = (&bound.format, bound.feed.and_then(|feed| feed.format())) {
+        bound.format = Some(format.name().to_owned());
+    }
+    Ok(followed)
+}
+
+/// Checks that what is asked for can be had of a stream that stays open.
+///
+/// # Errors
+/// 400: it has no end, which the format or a parameter needs.
+pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result<(), Error> {
+    if followed != Followed::Continuously {
+        return Ok(());
+    }
+    if asked.wait {
+        return Err(wrong("_wait", "a stream that is followed has no end to wait for"));
+    }
+    if stays_open(&format) {
+        return Ok(());
+    }
+    let message = format!("`{}` cannot stay open for rows to come", format.name());
+    Err(wrong("_follow", &message).hint("ask for `ndjson`, `sse` or `json-seq`, or for a `longpoll`"))
+}
+
+/// The formats among which `Accept` chooses for a stream that stays open: those that can, if there are any.
+pub(super) fn formats(endpoint: &Endpoint) -> Vec<Format> {
+    let open: Vec<_> = endpoint.formats.iter().copied().filter(stays_open).collect();
+    if open.is_empty() { endpoint.formats.clone() } else { open }
+}
+
+/// Whether rows of the format mean something before its end.
+fn stays_open(format: &Format) -> bool {
+    match format {
+        Format::Ndjson | Format::Sse | Format::JsonSeq => true,
+        Format::Json | Format::Csv | Format::Arrow => false,
+    }
+}
+
+fn wrong(name: &str, message: &str) -> Error {
+    Error::invalid_parameters(vec![(name.to_owned(), message.to_owned())])
+}
+
+impl App {
+    /// Has followers end: the server is about to.
+    pub fn stop_following(&self) {
+        self.kept.closing.send_replace(true);
+    }
+
+    /// Answers a long poll: with the rows that are there, or else with the first that come, or with none after [`LONG_POLL`].
+    pub(super) async fn long_poll(
+        &self,
+        query: &Query<'_>,
+        values: &[ParamValue],
+        record: &mut Record,
+    ) -> Result<(RowStream, Bytes), Error> {
+        let deadline = tokio::time::Instant::now() + LONG_POLL;
+        let mut subscription = self.subscribe(query).await?;
+        loop {
+            subscription.begin_reading();
+            let opened = self.open(query, values.to_vec(), record);
+            let (stream, first) = query.endpoint.timeout.until_row(Instant::now(), opened).await?;
+            if !stream.is_done() || stream.rows() > 0 {
+                return Ok((stream, first));
+            }
+            let woken = tokio::time::timeout_at(deadline, subscription.woken()).await;
+            if woken.unwrap_or(Ok(Woken::Closing))? == Woken::Closing {
+                return Ok((stream, first));
+            }
+        }
+    }
+
+    /// What brings the rows of a stream behind those that were there.
+    pub(super) async fn follower(
+        &self,
+        query: &Query<'_>,
+        values: &[ParamValue],
+        record: &Record,
+    ) -> Result<Follower, Error> {
+        let mut subscription = self.subscribe(query).await?;
+        subscription.begin_reading();
+        Ok(Follower::new(subscription, reopen(Arc::clone(&record.app), query, values)))
+    }
+
+    async fn subscribe(&self, query: &Query<'_>) -> Result<Subscription, Error> {
+        let endpoint = query.endpoint;
+        let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
+        let mut settings = self.config.sources.iter().filter(|source| source.name == endpoint.source);
+        let pool = settings.next().map_or(1, |settings| settings.pool.max);
+        self.feeds.subscribe(query.index, (follow, source, pool), self.kept.closing.subscribe()).await
+    }
+}
+
+/// Reads what a request reads from behind a cursor, again and again: it outlives the request, and keeps the configuration that it began
+/// with.
+fn reopen(app: Arc<App>, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
+    let (index, reading, values) = (query.index, query.reading.clone(), values.to_vec());
+    Box::new(move |after| {
+        let app = Arc::clone(&app);
+        let (reading, values) = (Reading { after, ..reading.clone() }, values.clone());
+        Box::pin(async move {
+            let endpoint = &app.config.endpoints[index];
+            let source = app.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
+            Opened::open(endpoint, source, &reading, values).await
+        })
+    })
+}

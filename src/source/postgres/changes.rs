@@ -1,0 +1,152 @@
+//! What tells that something may have been committed: a connection of its own that asks for the snapshot, and listens.
+//!
+//! A snapshot names the transactions that still run. It differs from the one before when one of them has ended, so none that wrote anything
+//! goes by unseen; that something else was written is told too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
+//!
+//! After a change it is asked more often for a while: what was written then may not be read before older transactions have ended, of
+//! which nobody tells.
+
+use std::time::Duration;
+
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::{DataRowBody, Message};
+use postgres_protocol::message::frontend;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::connect::Connection;
+use super::error::DatabaseError;
+use crate::Error;
+
+/// The transactions that still run: none before the first number, none from the second on. A replica tells all of them only by how far
+/// it has come.
+const SNAPSHOT: &str = "select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, \
+     concat(s, case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end) from pg_current_snapshot() as s";
+
+/// After a change, the first pause; each next one is twice as long.
+const SOON: Duration = Duration::from_millis(10);
+
+/// How long the database may take to tell its snapshot.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The changes of a database, as they come.
+pub struct Changes {
+    connection: Connection,
+    every: Duration,
+    /// How long it waits before it asks again.
+    pause: Duration,
+    seen: Option<Seen>,
+    /// Until all transactions before this one have ended, it asks more often.
+    unsettled: u64,
+}
+
+/// What the database said when it was asked.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    oldest: u64,
+    next: u64,
+    text: String,
+}
+
+impl Changes {
+    /// Those of a database to which `connection` leads; it is asked `every` so often.
+    ///
+    /// # Errors
+    /// The channel cannot be listened to.
+    pub(super) async fn new(
+        mut connection: Connection,
+        channel: Option<&str>,
+        every: Duration,
+    ) -> Result<Self, Error> {
+        if let Some(channel) = channel {
+            let listen = format!("listen \"{}\"", channel.replace('"', "\"\""));
+            frontend::query(&listen, &mut connection.wire.write).map_err(unsendable)?;
+            connection.until_ready().await?;
+        }
+        Ok(Self { connection, every, pause: Duration::ZERO, seen: None, unsettled: 0 })
+    }
+
+    /// Waits until something may have been committed since the call before; the first one returns at once. A call that is dropped is to
+    /// be the last.
+    ///
+    /// # Errors
+    /// The connection was lost, or the database does not answer.
+    pub async fn next(&mut self) -> Result<(), Error> {
+        loop {
+            let notified = self.wait().await?;
+            let asked = timeout(PATIENCE, self.ask()).await;
+            let (seen, also_notified) = asked.unwrap_or_else(|_| Err(silent()))?;
+            let notified = notified || also_notified;
+            let changed = notified || self.seen.as_ref() != Some(&seen);
+            self.pause_after(&seen, changed, notified);
+            self.seen = Some(seen);
+            if changed {
+                return Ok(());
+            }
+        }
+    }
+
+    fn pause_after(&mut self, seen: &Seen, changed: bool, notified: bool) {
+        let is_settling = self.pause < self.every && !notified;
+        if changed {
+            self.unsettled = seen.next;
+        }
+        self.pause = match seen.oldest < self.unsettled {
+            false => self.every,
+            true if is_settling => (self.pause * 2).clamp(SOON, self.every),
+            true => SOON.min(self.every),
+        };
+    }
+
+    /// Waits for a notification, but no longer than the pause; whether there was one.
+    async fn wait(&mut self) -> Result<bool, Error> {
+        let until = Instant::now() + self.pause;
+        loop {
+            match timeout_at(until, self.connection.wire.frame()).await {
+                Err(_) => return Ok(false),
+                Ok(frame) => match frame?.tag {
+                    b'A' => return Ok(true),
+                    b'N' | b'S' => {}
+                    _ => return Err(Error::source_unavailable("the database ended the connection")),
+                },
+            }
+        }
+    }
+
+    /// Asks for the snapshot; tells also whether there was a notification meanwhile.
+    async fn ask(&mut self) -> Result<(Seen, bool), Error> {
+        let wire = &mut self.connection.wire;
+        frontend::query(SNAPSHOT, &mut wire.write).map_err(unsendable)?;
+        let (mut seen, mut notified) = (None, false);
+        loop {
+            let frame = wire.frame().await?;
+            match wire.parse(&frame)? {
+                Message::DataRow(row) => seen = Seen::read(&row),
+                Message::NotificationResponse(_) => notified = true,
+                Message::ErrorResponse(body) => return Err(DatabaseError::new(&body).into_error(None)),
+                Message::ReadyForQuery(_) => break,
+                _ => {}
+            }
+        }
+        let seen = seen.ok_or_else(|| Error::protocol("the database told no snapshot"))?;
+        Ok((seen, notified))
+    }
+}
+
+impl Seen {
+    fn read(row: &DataRowBody) -> Option<Self> {
+        let ranges: Vec<_> = row.ranges().collect().ok()?;
+        let text = |index: usize| {
+            let range = ranges.get(index)?.clone()?;
+            std::str::from_utf8(&row.buffer()[range]).ok()
+        };
+        Some(Self { oldest: text(0)?.parse().ok()?, next: text(1)?.parse().ok()?, text: text(2)?.to_owned() })
+    }
+}
+
+fn unsendable(cause: std::io::Error) -> Error {
+    Error::endpoint("the name of the channel cannot be sent").cause(cause)
+}
+
+fn silent() -> Error {
+    Error::source_unavailable(format!("the database said nothing for {PATIENCE:?}"))
+}
