@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use rowstream::client::ClientHeader;
 use rowstream::config::{Config, Cors};
-use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Piece, Timeout};
+use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Follow, Piece, Timeout};
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
 use rowstream::sql::Dialect;
@@ -603,6 +603,76 @@ fn sqlite_has_no_refcursors() {
         Folder::new(SQLITE, &[("endpoints/a.sql", text)]).report(),
         "endpoints/a.sql:1:1: SQLite has no refcursors\n    hint: they are PostgreSQL's: write a statement for each list"
     );
+}
+
+#[test]
+fn following_is_read() {
+    let follow = |configuration: &str, text: &str| {
+        let text = format!("/*key=[\"t\", \"id\"]\n{text}*/ select 1 as t, 2 as id");
+        let mut config = Folder::new(configuration, &[("endpoints/a.sql", &text)]).loaded();
+        config.endpoints.remove(0).follow
+    };
+    let every = |poll| Some(Follow { transaction: None, channel: None, poll: Duration::from_millis(poll) });
+    assert_eq!(follow(SQLITE, "follow=true"), every(1000));
+    assert_eq!(follow(SQLITE, "follow=false"), None);
+    assert_eq!(follow(SQLITE, ""), None);
+    assert_eq!(follow(SQLITE, "follow={poll=\"5ms\", commits=\"ordered\"}"), every(5));
+    assert_eq!(follow(POSTGRES, "follow={commits=\"ordered\"}"), every(1000));
+    assert_eq!(
+        follow(POSTGRES, "follow={transaction=\"t\", channel=\"c\"}"),
+        Some(Follow {
+            transaction: Some("t".to_owned()),
+            channel: Some("c".to_owned()),
+            poll: Duration::from_secs(30)
+        })
+    );
+}
+
+#[test]
+fn faults_of_following() {
+    for (configuration, text, expected) in [
+        (
+            SQLITE,
+            "follow=true",
+            "1:10: rows are followed by their key, and there is none\n    hint: say which: `key = [\"…\"]`",
+        ),
+        (SQLITE, "follow=1\nkey=[\"id\"]", "1:10: `follow` must be a table, not an integer"),
+        (
+            POSTGRES,
+            "follow=true\nkey=[\"id\"]",
+            "1:10: PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent\n    hint: name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
+        ),
+        (
+            POSTGRES,
+            "key=[\"id\", \"t\"]\nfollow={transaction=\"t\"}",
+            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+        ),
+        (
+            POSTGRES,
+            "key=[\"t desc\"]\nfollow={transaction=\"t\"}",
+            "1:7: the column of `follow.transaction` is not the first of the `key`\n    hint: rows come in the order of their transactions: `key = [\"the transaction\", \"…\"]`",
+        ),
+        (
+            SQLITE,
+            "key=[\"t\"]\nfollow={transaction=\"t\"}",
+            "2:8: `transaction` is for PostgreSQL\n    hint: SQLite commits in order: write `follow = true`",
+        ),
+        (
+            SQLITE,
+            "key=[\"t\"]\nfollow={channel=\"c\"}",
+            "2:8: `channel` is for PostgreSQL\n    hint: SQLite notifies nobody: it is asked every `poll`",
+        ),
+        (
+            SQLITE,
+            "key=[\"t\"]\nfollow={commits=\"any\", every=\"1s\"}",
+            "2:17: `commits` cannot be `any`\n    hint: write \"ordered\", or leave it out\n2:24: unknown key `every` in `follow`\n    hint: the keys here are `commits`, `transaction`, `channel`, `poll`",
+        ),
+    ] {
+        let report =
+            Folder::new(configuration, &[("endpoints/a.sql", &format!("/*{text}*/ select 1 as id, 2 as t"))])
+                .report();
+        assert_eq!(report.replace("endpoints/a.sql:", ""), expected, "{text}");
+    }
 }
 
 #[test]

@@ -203,6 +203,12 @@ fn fault_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &E
 fn describe(endpoint: &Endpoint) -> String {
     let formats: Vec<_> = endpoint.formats.iter().copied().map(Format::name).collect();
     let mut text = format!("GET {}  [{}]", endpoint.path, formats.join(", "));
+    if let Some(follow) = &endpoint.follow {
+        let _ = write!(text, "  followed: every {:?}", follow.poll);
+        if let Some(channel) = &follow.channel {
+            let _ = write!(text, ", channel {channel}");
+        }
+    }
     if let Authorization::Tokens(tokens) = &endpoint.authorization {
         let _ = write!(text, "  tokens: {}", tokens.join(", "));
     }

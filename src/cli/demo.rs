@@ -99,6 +99,8 @@ fn banner(base_url: &str) -> String {
   curl {base_url}/authors/4711                         one of them
   curl '{base_url}/events?maxEvents=2'                 payment events, of which there are 1,000,000
   curl '{base_url}/events?lastEventNo=999998'          those after the last one that you have
+  curl -N '{base_url}/events.ndjson?lastEventNo=999998&_follow=1'
+                                             the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
   curl {base_url}/films/7                              a point look-up
   curl {base_url}/articles | tail -c 60                a document around the rows

@@ -121,14 +121,11 @@ struct Settings {
 
 impl Settings {
     fn read(table: &mut Table<'_>) -> Option<Self> {
-        let ordered = match table.take("commits") {
-            Some(value) => is_ordered(&value)?,
-            None => false,
-        };
+        let ordered = table.take("commits").map_or(Some(false), |value| is_ordered(&value));
         let mut text = |key| table.take(key).map_or(Some(None), |value| value.string().map(Some));
-        let (transaction, channel) = (text("transaction")?, text("channel")?);
-        let poll = table.take("poll").map_or(Some(None), |value| value.duration().map(Some))?;
-        Some(Self { transaction, ordered, channel, poll })
+        let (transaction, channel) = (text("transaction"), text("channel"));
+        let poll = table.take("poll").map_or(Some(None), |value| value.duration().map(Some));
+        Some(Self { transaction: transaction?, ordered: ordered?, channel: channel?, poll: poll? })
     }
 
     fn check(self, value: &Value<'_>, dialect: Dialect) -> Option<Follow> {

@@ -2,6 +2,8 @@
 summary = "Payment events after an event number"
 body    = { events = "$rows" }
 key     = ["eventNo"]
+# One writer books the events, in the order of their numbers.
+follow  = { commits = "ordered" }
 [params]
 lastEventNo = { type = "integer", default = 0, summary = "the last number you have" }
 maxEvents   = { type = "integer", optional = true, min = 1 }
