@@ -370,7 +370,8 @@ async fn a_client_that_does_not_read_holds_the_database() {
         read.extend_from_slice(&rest.body);
         assert_eq!(rest.ended, Ended::Complete);
         assert_eq!(read.iter().filter(|&&byte| byte == b'\n').count(), ROWS);
-        let grown = peak_memory_bytes(server.pid()) - memory;
+        // The kernel keeps its peak by a few pages inexactly.
+        let grown = peak_memory_bytes(server.pid()).saturating_sub(memory);
         assert!(grown < 10_000_000, "memory grew by {grown} bytes with the rows");
     }
 }
