@@ -328,7 +328,7 @@ const MEMORY: u64 = 36_000_000;
 
 /// The most that it had, minus what it had when it had answered nothing: a build for tests is larger than the program.
 fn grown(server: &Server, before: u64) -> u64 {
-    peak_memory_bytes(server.pid()) - before
+    peak_memory_bytes(server.pid()).saturating_sub(before)
 }
 
 async fn a_budget_of_memory_is_kept(client: Client, target: &str, coding: &str) {
