@@ -269,7 +269,11 @@ impl RowStream {
                 Some(Ok(self.take_chunk()))
             }),
         };
-        self.clock.leave(if polled.is_ready() { Phase::Client } else { Phase::Database });
+        self.clock.leave(match polled.is_ready() {
+            true => Phase::Client,
+            false if self.following.is_waiting() => Phase::News,
+            false => Phase::Database,
+        });
         polled
     }
 
@@ -852,6 +856,8 @@ pub struct Times {
 enum Phase {
     Database,
     Client,
+    /// Rows that nobody has written yet: nobody's time.
+    News,
 }
 
 /// Attributes time: between polls to what was waited for, inside of polls to encoding.
@@ -877,6 +883,7 @@ impl Clock {
         match self.waits_for {
             Phase::Database => self.times.database += lap,
             Phase::Client => self.times.client += lap,
+            Phase::News => {}
         }
         lap
     }

@@ -3,11 +3,12 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::time::Duration;
 
 use http::{Request, StatusCode};
 use serde_json::Value;
-use support::{Browser, Client, Ended, Launch, Server, Streaming, TestDb, get};
+use support::{Browser, CODINGS, Client, Ended, Launch, Server, Streaming, TestDb, decoder, get};
 use tokio::task::JoinSet;
 
 /// An endpoint that follows the transactions of `t`, asked often enough for a test.
@@ -148,6 +149,27 @@ async fn a_head_waits_for_no_row() {
         }
     };
     assert!(event.starts_with("data: {\"id\":1,\"note\":\"a\"}\nid: "), "{event}");
+}
+
+#[tokio::test]
+async fn compressed_rows_and_heartbeats_come_at_once() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, &ORDERED.replace("follow", "compression = \"on\"\n    follow")).await;
+    for coding in CODINGS {
+        let request = Request::get(server.url("/rows.ndjson?_follow=1")).header("accept-encoding", coding);
+        let mut stream = Client::HTTP1.open(request.body(String::new()).unwrap()).await.unwrap();
+        assert_eq!(stream.headers["content-encoding"], coding);
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+        let (mut came, mut text) = (Vec::new(), Vec::new());
+        while !text.ends_with(b"\n\n\n") {
+            came.extend_from_slice(&stream.chunk().await.unwrap());
+            text.clear();
+            let mut decoder = decoder(coding, &mut text);
+            decoder.write_all(&came).unwrap();
+            decoder.flush().unwrap();
+        }
+        assert!(text.windows(10).any(|part| part == b"\"note\":\"a\""), "{coding}");
+    }
 }
 
 #[tokio::test]

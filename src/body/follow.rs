@@ -74,6 +74,11 @@ impl Following {
         matches!(self, Self::Over)
     }
 
+    /// Whether it waits for rows that may not be there.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting(_))
+    }
+
     /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says behind which cursor they begin, and
     /// whether there may be some already.
     pub(super) fn poll_next(

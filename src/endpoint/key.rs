@@ -335,6 +335,24 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_read_once_they_are_settled() {
+        let query = source::Statement { sql: Arc::from("select 1"), types: Vec::new() };
+        let columns = [KeyColumn::read("tx"), KeyColumn::read("id")];
+        let wrapped = Wrapped {
+            query: &query,
+            limit: None,
+            columns: &columns,
+            settles: true,
+            dialect: Dialect::Postgres,
+        };
+        let [ordered, rest] = [false, true].map(|rest| wrapped.statement(rest).sql.replace('\n', " "));
+        let settled = r#") as rowstream where "tx" < pg_snapshot_xmin(pg_current_snapshot())"#;
+        assert!(ordered.ends_with(&format!("{settled} order by \"tx\", \"id\" ")), "{ordered}");
+        let behind = r#" and ("tx", "id") > ($1, $2) order by "tx", "id" "#;
+        assert!(rest.ends_with(&format!("{settled}{behind}")), "{rest}");
+    }
+
+    #[test]
     fn directions() {
         let [ordered, rest] = wrapped("select 1", &["a DESC", "b", "c desc"], Dialect::Sqlite);
         let order = r#" order by "a" desc, "b", "c" desc "#;
