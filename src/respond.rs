@@ -298,7 +298,12 @@ impl App {
             Followed::No | Followed::ByLongPoll => None,
         };
         let reading = query.reading.clone();
+        let turn = match &follower {
+            Some(follower) => follower.turn().await,
+            None => None,
+        };
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
+        drop(turn);
         if let Some(follower) = follower {
             stream.follow(follower, (query.reading.format, query.endpoint.heartbeat));
         }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rowstream_encode::Format;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Opened;
 use crate::Error;
@@ -19,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(1);
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Opens what stands behind a cursor, or all of it.
-pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send>;
+pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send + Sync>;
 
 /// Where the rows of a stream come from once they have ended.
 pub(crate) struct Follower {
@@ -31,6 +32,11 @@ impl Follower {
     /// One that was subscribed before the first rows were read.
     pub(crate) fn new(subscription: Subscription, reopen: Reopen) -> Self {
         Self { subscription, reopen }
+    }
+
+    /// See [`Subscription::turn`]; for the first rows, too: all followers of a server that has ended come at once to the next one.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.subscription.turn().await
     }
 
     /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`: the server is about to end.

@@ -91,8 +91,10 @@ impl App {
         let mut subscription = self.subscribe(query).await?;
         loop {
             subscription.begin_reading();
+            let turn = subscription.turn().await;
             let opened = self.open(query, values.to_vec(), record);
             let (stream, first) = query.endpoint.timeout.until_row(Instant::now(), opened).await?;
+            drop(turn);
             if !stream.is_done() || stream.rows() > 0 {
                 return Ok((stream, first));
             }
