@@ -33,6 +33,7 @@ pub mod negotiate;
 pub mod params;
 pub mod pool;
 pub mod proof;
+mod readiness;
 pub mod respond;
 pub mod route;
 pub mod server;

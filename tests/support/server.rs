@@ -18,6 +18,7 @@ const LISTENING: &str = "listening on http://";
 pub struct Launch {
     folder: Folder,
     program: PathBuf,
+    address: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -54,7 +55,8 @@ impl Launch {
 
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
-        Self { folder, program, arguments: Vec::new(), environment: Vec::new() }
+        let address = "127.0.0.1:0".to_owned();
+        Self { folder, program, address, arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// The release build, for claims about memory and speed.
@@ -66,6 +68,11 @@ impl Launch {
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
         self
+    }
+
+    /// Where it listens, instead of at any free port.
+    pub fn listen(self, address: &str) -> Self {
+        Self { address: address.into(), ..self }
     }
 
     /// One more argument, behind `serve CONFIG --listen ADDRESS`.
@@ -98,7 +105,7 @@ impl Launch {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", "127.0.0.1:0"]);
+        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.address]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
@@ -162,9 +169,18 @@ impl Server {
 
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Asks it to read its files again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
+    fn signal(&self, name: &str) {
         // The standard library has no signals but SIGKILL; every shell has.
-        let status =
-            Command::new("sh").args(["-c", r#"kill -s TERM "$0""#, &self.pid().to_string()]).status();
+        let command = format!("kill -s {name} \"$0\"");
+        let status = Command::new("sh").args(["-c", &command, &self.pid().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", self.stderr());
     }
 

@@ -15,6 +15,7 @@
 //! | [`session`] | the state machine of one response: execute, rows, recycling; rows by turns, and of refcursors |
 //! | [`pipeline`] | look-ups of many requests on one connection |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`probe`] | whether the database can be reached |
 //! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
@@ -28,6 +29,7 @@ mod hstore;
 mod interval;
 mod nested;
 mod pipeline;
+mod probe;
 mod session;
 mod socket;
 mod statement;
@@ -51,6 +53,7 @@ use pipeline::Pipelines;
 use statement::{Described, Descriptions};
 use types::Types;
 
+pub use probe::Probe;
 pub use session::Session;
 pub use value::Row;
 
@@ -101,6 +104,16 @@ impl Source {
             descriptions: Descriptions::default(),
             pipelines: Pipelines::new(&config.pool),
         })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// See [`super::Source::probe`].
+    pub fn probe(&self) -> Probe {
+        Probe::new(Arc::clone(&self.0))
     }
 
     /// See [`super::Source::acquire`].
