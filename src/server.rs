@@ -370,7 +370,10 @@ async fn serve_http(
     let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
     serve_until_end(builder.serve_connection(TokioIo::new(stream), service), &ends, &watchdog, &mut state)
         .await;
-    ends.linger().await;
+    tokio::select! {
+        () = ends.linger(write_timeout) => {}
+        _ = state.wait_for(|state| *state == State::Ended) => {}
+    }
 }
 
 /// Serves a connection until it ends, or has to.
@@ -388,10 +391,10 @@ async fn serve_until_end(
             biased;
             // What breaks a connection is told by the access log, request by request.
             ended = connection.as_mut() => {
-                match ended {
-                    Ok(()) => ends.reset.store(false, Ordering::Relaxed),
-                    Err(_) => ends.lingers.store(true, Ordering::Relaxed),
+                if ended.is_ok() {
+                    ends.reset.store(false, Ordering::Relaxed);
                 }
+                ends.lingers.store(true, Ordering::Relaxed);
                 return;
             }
             () = over.as_mut() => return,

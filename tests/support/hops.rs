@@ -58,13 +58,18 @@ impl Hop {
     }
 
     /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with which it speaks HTTP/1.1, or
-    /// HTTP/2 (`proto h2`).
+    /// HTTP/2 (`proto h2`). It asks over HTTP/1.1 in any case: HAProxy 2.6 gives a check over HTTP/2 no more time than there is between
+    /// two of them.
     pub async fn haproxy_of(replicas: &[SocketAddr], protocol: &str) -> Self {
-        let server = |(at, replica)| format!("  server replica{at} {replica} {protocol}\n");
-        let servers: String = replicas.iter().enumerate().map(server).collect();
+        let servers = |server: &dyn Fn(usize, &SocketAddr) -> String| -> String {
+            replicas.iter().enumerate().map(|(at, replica)| server(at, replica)).collect()
+        };
+        let used =
+            servers(&|at, replica| format!("  server s{at} {replica} {protocol} track checks/s{at}\n"));
+        let checked = servers(&|at, replica| format!("  server s{at} {replica}\n"));
         Self::haproxy_with(&format!(
-            "  option httpchk GET /_rowstream/ready\n  timeout check 10s\n\
-             \x20 default-server check inter 100ms fall 1 rise 1\n{servers}"
+            "{used}backend checks\n  option httpchk GET /_rowstream/ready\n  timeout check 10s\n\
+             \x20 default-server check inter 100ms fall 1 rise 1\n{checked}"
         ))
         .await
     }
