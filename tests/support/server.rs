@@ -161,6 +161,12 @@ impl Server {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }
 
+    /// In how many lines it has said these words.
+    pub fn count_stderr(&self, words: &str) -> usize {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().filter(|line| line.contains(words)).count()
+    }
+
     /// Waits until it has said something with these words. If it does not, the test fails with what it said.
     pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
         let said = poll(within, || self.stderr().contains(words).then_some(())).await;
