@@ -89,7 +89,9 @@ pub struct Limits {
     pub memory: Option<usize>,
     /// How long a client may take nothing while bytes wait for it.
     pub write_timeout: Duration,
-    /// How long streams may go on after SIGTERM.
+    /// How long connections are still accepted after SIGTERM, while `ready` says that it is over.
+    pub drain_delay: Duration,
+    /// How long streams may go on after that.
     pub drain_timeout: Duration,
     /// What results that wait for their end may take.
     pub spooling: Spooling,
@@ -105,6 +107,7 @@ impl Default for Limits {
             max_connections: 4096,
             memory: None,
             write_timeout: Duration::from_secs(60),
+            drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
             spooling: Spooling::default(),
             proxies: Proxies::default(),

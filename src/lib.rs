@@ -34,6 +34,7 @@ pub mod negotiate;
 pub mod params;
 pub mod pool;
 pub mod proof;
+mod readiness;
 pub mod respond;
 pub mod route;
 pub mod server;

@@ -63,7 +63,9 @@ pub fn largest_window(endpoint: &Endpoint, source: &SourceConfig) -> usize {
 
 /// What the server may take without any stream: itself, idle connections of clients, and those of the pools.
 pub fn without_streams(config: &Config) -> usize {
-    let pools = config.sources.iter().map(|source| source.pool.max.saturating_mul(source.idle()));
+    // One connection more tells whether the source can be reached.
+    let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
+    let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
     let clients = config.limits.max_connections.saturating_mul(CONNECTION);
     pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
 }

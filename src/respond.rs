@@ -42,6 +42,7 @@ use crate::proof::framing::{Frames, TAG};
 use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
 use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
+use crate::readiness::Readiness;
 use crate::route::{Match, Router};
 use crate::source::{Source, SourceConfig};
 use crate::watchdog::{Over, Watchdog};
@@ -52,6 +53,8 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
+/// Below [`OWN`]: whether requests should come here.
+const READY: &str = "ready";
 /// Where the values of a response are not those of the database: what was done to them.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// What pages of other origins may read of a head, besides what Fetch lets them.
@@ -72,6 +75,7 @@ pub struct App {
     admission: Admission,
     feeds: Feeds,
     log: LogFormat,
+    readiness: Readiness,
     kept: Arc<Kept>,
 }
 
@@ -79,6 +83,7 @@ pub struct App {
 #[derive(Default)]
 struct Kept {
     streams: Streams,
+    leaving: AtomicBool,
     ending: AtomicBool,
     /// Whether followers are to end.
     closing: watch::Sender<bool>,
@@ -152,7 +157,8 @@ impl App {
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let feeds = Feeds::new(config.endpoints.len());
-        Ok(Self { config, router, sources, admission, feeds, log, kept })
+        let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, kept })
     }
 
     /// What was configured.
@@ -171,6 +177,16 @@ impl App {
     /// Who may run a stream.
     pub fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    /// From now on the server is on its way out, though it still answers: [`ready`](crate::readiness) says so.
+    pub fn leave(&self) {
+        self.kept.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server is on its way out.
+    pub fn is_leaving(&self) -> bool {
+        self.kept.leaving.load(Ordering::Relaxed)
     }
 
     /// From now on, a response that is dropped was ended by the server and not by its client.
@@ -207,7 +223,13 @@ impl App {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
             let answer = self.own_path(own)?;
-            return Ok(self.without_query(request)?.unwrap_or(answer));
+            if let Some(answer) = self.without_query(request)? {
+                return Ok(answer);
+            }
+            if own == READY {
+                self.readiness.check(self.is_leaving()).await?;
+            }
+            return Ok(answer);
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
@@ -367,7 +389,7 @@ impl App {
     fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
         let told = path.strip_prefix("streams/").and_then(|id| self.kept.streams.told(id));
         match (path, told) {
-            ("live" | "ready", _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
+            ("live" | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
             (_, None) => Err(no_endpoint(&format!("{OWN}{path}"))),
         }

@@ -5,9 +5,12 @@
 //! The accept loop runs on a thread of its own and gives each connection to the worker that has fewest.
 //!
 //! ```text
-//! serving ──signal──► draining: nobody is accepted, responses go on ──all done──► ended
-//!                        └── drain_timeout, or a second signal ──► the rest is broken off ──► ended
+//! serving ──signal──► leaving ──drain_delay──► draining: nobody is accepted, responses go on ──all done──► ended
+//!                        └── a second signal ──►─┴── drain_timeout, or a second signal ──► the rest is broken off ──► ended
 //! ```
+//!
+//! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections, which end with their next response:
+//! so a proxy can turn to another replica before anything is refused.
 
 mod reload;
 mod socket;
@@ -23,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::header::{self, HeaderValue};
 use http::{Request, Version};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -34,7 +38,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -107,44 +111,20 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 /// The signal handlers cannot be installed.
 pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
-    let mut reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
-    let mut reapers = JoinSet::new();
-    spawn_reapers(&mut reapers, &app, None);
-    let (state, watcher) = watch::channel(State::Serving);
-    let workers = Workers::start()?;
-    let mut connections = JoinSet::new();
-    let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
-    let current = Arc::new(Current::new(app));
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
-            Some(_) = connections.join_next() => continue,
-            reloader = wanted(&mut reloader, &current) => {
-                if let Some(before) = reloader.reload(&current) {
-                    spawn_reapers(&mut reapers, &current.get(), Some(&before));
-                }
-                continue;
-            }
-            () = stop.next() => break,
-        };
-        let (stream, permit) = accepted;
-        let (worker, load) = workers.least_loaded();
-        let (current, state) = (Arc::clone(&current), watcher.clone());
-        let connection = async move {
-            // It fails only without descriptors; the client then sees its connection closed.
-            if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, current, state).await;
-            }
-            drop((permit, load));
-        };
-        connections.spawn_on(connection, worker);
-    }
+    let mut serving = Serving::new(listener, app, reload)?;
+    serving.accept_until(stop.next()).await;
+    let app = serving.current.get();
+    app.leave();
+    let told_twice = serving.accept_while_leaving(app.config().limits.drain_delay, &mut stop).await;
+    // What was reloaded meanwhile counts.
+    let app = serving.current.get();
+    let Serving { listener, mut connections, state, workers, mut reapers, current, .. } = serving;
     drop(listener);
-    let app = current.get();
     app.stop_following();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
+        () = std::future::ready(()), if told_twice => eprintln!("told twice: breaking off what still runs"),
         () = all_done(&mut connections) => {}
         () = tokio::time::sleep(app.config().limits.drain_timeout) => eprintln!("the drain time is over: breaking off what still runs"),
         () = stop.next() => eprintln!("told twice: breaking off what still runs"),
@@ -156,6 +136,78 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
     drop((app, current));
     workers.finish().await;
     Ok(())
+}
+
+/// A server that takes connections.
+struct Serving {
+    listener: TcpListener,
+    current: Arc<Current>,
+    reloader: Option<Reloader>,
+    reapers: JoinSet<()>,
+    connections: JoinSet<()>,
+    room: Arc<Semaphore>,
+    state: watch::Sender<State>,
+    workers: Workers,
+}
+
+impl Serving {
+    fn new(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<Self> {
+        let reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
+        let mut reapers = JoinSet::new();
+        spawn_reapers(&mut reapers, &app, None);
+        let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
+        let (state, workers) = (watch::Sender::new(State::Serving), Workers::start()?);
+        let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
+        Ok(Self { listener, current, reloader, reapers, connections, room, state, workers })
+    }
+
+    /// Accepts connections, and reloads, until `end` is there.
+    async fn accept_until(&mut self, end: impl Future<Output = ()>) {
+        let mut end = pin!(end);
+        loop {
+            tokio::select! {
+                (stream, permit) = accept(&self.listener, &self.room) => self.begin(stream, permit),
+                Some(_) = self.connections.join_next() => {}
+                reloader = wanted(&mut self.reloader, &self.current) => {
+                    if let Some(before) = reloader.reload(&self.current) {
+                        spawn_reapers(&mut self.reapers, &self.current.get(), Some(&before));
+                    }
+                }
+                () = end.as_mut() => return,
+            }
+        }
+    }
+
+    /// Goes on accepting for `delay`, so that those who ask `ready` turn elsewhere first. Whether a second signal cut it short.
+    async fn accept_while_leaving(&mut self, delay: Duration, stop: &mut Signals) -> bool {
+        if delay.is_zero() {
+            return false;
+        }
+        eprintln!("leaving: `ready` says so, and connections are accepted for {delay:?} more");
+        let mut told_twice = false;
+        let end = async {
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = stop.next() => told_twice = true,
+            }
+        };
+        self.accept_until(end).await;
+        told_twice
+    }
+
+    /// Has a worker serve a connection.
+    fn begin(&mut self, stream: std::net::TcpStream, permit: OwnedSemaphorePermit) {
+        let (worker, load) = self.workers.least_loaded();
+        let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
+        let connection = async move {
+            // It fails only without descriptors; the client then sees its connection closed.
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                serve_connection(stream, current, state).await;
+            }
+            drop((permit, load));
+        };
+        self.connections.spawn_on(connection, worker);
+    }
 }
 
 /// Has the idle connections closed of sources that the app before did not have. A reaper ends with its source.
@@ -185,7 +237,7 @@ async fn all_done(connections: &mut JoinSet<()>) {
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> (std::net::TcpStream, tokio::sync::OwnedSemaphorePermit) {
+) -> (std::net::TcpStream, OwnedSemaphorePermit) {
     let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
@@ -297,13 +349,16 @@ async fn serve_http(
         }
         async move {
             let version = request.version();
-            let mut response = app.respond(request).await;
+            let mut response = Arc::clone(&app).respond(request).await;
             let streamed = response.body().size_hint().exact().is_none();
             if streamed {
                 response.body_mut().deliver(match version {
                     Version::HTTP_2 => Delivery::Http2,
                     _ => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
+            }
+            if app.is_leaving() && version != Version::HTTP_2 {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
             if version == Version::HTTP_2 {
@@ -316,7 +371,10 @@ async fn serve_http(
     let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
     serve_until_end(builder.serve_connection(TokioIo::new(stream), service), &ends, &watchdog, &mut state)
         .await;
-    ends.linger().await;
+    tokio::select! {
+        () = ends.linger(write_timeout) => {}
+        _ = state.wait_for(|state| *state == State::Ended) => {}
+    }
 }
 
 /// Serves a connection until it ends, or has to.
@@ -334,10 +392,10 @@ async fn serve_until_end(
             biased;
             // What breaks a connection is told by the access log, request by request.
             ended = connection.as_mut() => {
-                match ended {
-                    Ok(()) => ends.reset.store(false, Ordering::Relaxed),
-                    Err(_) => ends.lingers.store(true, Ordering::Relaxed),
+                if ended.is_ok() {
+                    ends.reset.store(false, Ordering::Relaxed);
                 }
+                ends.lingers.store(true, Ordering::Relaxed);
                 return;
             }
             () = over.as_mut() => return,

@@ -24,6 +24,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::admission::Permit;
 
+/// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has failed ([`Watchdog::is_late`]): one that
+/// is dropped is reset as one that is no longer needed.
+const LAST_WORD: Duration = Duration::from_millis(500);
+
 tokio::task_local! {
     static CURRENT: Arc<Watchdog>;
 }
@@ -129,6 +133,16 @@ impl Watchdog {
         self.stalled.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the response has lasted for longer than it may; then that is why it is over.
+    pub(crate) fn is_late(&self) -> bool {
+        let mut state = self.lock();
+        let late = state.total.filter(|(at, _)| *at <= Instant::now());
+        if let Some((_, total)) = late {
+            state.over = Some(Over::Total(total));
+        }
+        late.is_some()
+    }
+
     /// Why it is over, if it is.
     pub(crate) fn why(&self) -> Option<Over> {
         let stalled = || self.stalled.load(Ordering::Relaxed).then_some(Over::Stalled);
@@ -144,16 +158,26 @@ impl Watchdog {
     fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Some((at, over)) = self.next() else { return Poll::Pending };
-            if at <= Instant::now() {
+            let (now, last) = (Instant::now(), at + self.last_word(over));
+            if last <= now {
                 self.lock().over = Some(over);
                 return Poll::Ready(());
             }
-            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+            let next = if at <= now { last } else { at };
+            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
             // One that fires too early is set again then: the time moves with every chunk.
-            if timer.deadline() > at || timer.is_elapsed() {
-                timer.as_mut().reset(at);
+            if timer.deadline() > next || timer.is_elapsed() {
+                timer.as_mut().reset(next);
             }
             ready!(timer.as_mut().poll(cx));
+        }
+    }
+
+    /// How long it goes on behind its time, so that the body can say that it has failed when the client next takes something.
+    fn last_word(&self, over: Over) -> Duration {
+        match over {
+            Over::Total(_) if self.patience.is_some() => LAST_WORD,
+            _ => Duration::ZERO,
         }
     }
 

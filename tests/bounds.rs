@@ -248,6 +248,28 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
     }
 }
 
+/// It was reset with CANCEL, which Node's http2 takes for an end.
+#[tokio::test]
+async fn an_http2_answer_that_takes_too_long_is_told_to_have_failed() {
+    let db = TestDb::new().await;
+    let slow = "select n, repeat('x', 10000) as t, pg_sleep(0.05) from generate_series(1, 10000) n";
+    let server = server(&db, "timeout = { total = \"2s\" }", &[("slow", slow), ("long", LONG)]).await;
+    let client = Windows::connect(&server).await;
+    for target in ["/slow", "/long"] {
+        let mut stream = client.stream(&server, target).await;
+        let fault = loop {
+            match stream.data().await.expect("it does not end well") {
+                Ok(chunk) => stream.flow_control().release_capacity(chunk.len()).expect("it goes on"),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!(fault.reason(), Some(h2::Reason::INTERNAL_ERROR), "{target}: {fault}");
+        let line = line_of(&server, target).await;
+        assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
+        until_none_active(&db).await;
+    }
+}
+
 /// The HTTP library does not poll the body of a client that takes nothing.
 #[tokio::test]
 async fn an_answer_that_takes_too_long_is_broken_off_while_its_client_takes_nothing() {

@@ -77,6 +77,7 @@ fn everything_that_can_be_said() {
             endpoints       = "feeds"
             max_streams     = 10
             max_connections = 20
+            drain_delay     = "5s"
             drain_timeout   = "1m30s"
             write_timeout   = "250ms"
             timeout         = { first_row = "10s", total = "10m" }
@@ -123,6 +124,7 @@ fn everything_that_can_be_said() {
     let config = folder.loaded();
     assert_eq!(config.listen, "[::]:0");
     assert_eq!((config.limits.max_streams, config.limits.max_connections), (10, 20));
+    assert_eq!(config.limits.drain_delay, Duration::from_secs(5));
     assert_eq!(config.limits.drain_timeout, Duration::from_secs(90));
     assert_eq!(config.limits.write_timeout, Duration::from_millis(250));
     assert_eq!(config.limits.max_streams_per_client, Some(3));

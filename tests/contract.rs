@@ -42,16 +42,18 @@ enum Fault {
     Nothing,
     DatabaseCloses,
     DatabaseResets,
+    DatabaseStalls,
     StatementFails,
     BackendTerminated,
     ServerKilled,
 }
 
 impl Fault {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Nothing,
         Self::DatabaseCloses,
         Self::DatabaseResets,
+        Self::DatabaseStalls,
         Self::StatementFails,
         Self::BackendTerminated,
         Self::ServerKilled,
@@ -62,6 +64,7 @@ impl Fault {
             Self::Nothing => "nothing",
             Self::DatabaseCloses => "the database closes the connection",
             Self::DatabaseResets => "it is reset",
+            Self::DatabaseStalls => "it stalls, for longer than `timeout`",
             Self::StatementFails => "the statement fails",
             Self::BackendTerminated => "its backend is terminated",
             Self::ServerKilled => "the server is killed",
@@ -74,11 +77,20 @@ impl Fault {
             Self::Nothing => ("whole", "0"),
             Self::DatabaseCloses => ("closes", "0"),
             Self::DatabaseResets => ("resets", "0"),
+            Self::DatabaseStalls => ("stalls", "0"),
             Self::StatementFails => ("whole", "1 / (i - 30000)"),
             Self::BackendTerminated => {
                 ("whole", "case when i = 30000 then pg_terminate_backend(pg_backend_pid()) end::text")
             }
             Self::ServerKilled => ("whole", "pg_sleep(0.001)::text"),
+        }
+    }
+
+    /// How long an answer may take; without it, one that stalls would stall for ever.
+    fn timeout(self) -> &'static str {
+        match self {
+            Self::DatabaseStalls => "timeout = { total = \"3s\" }",
+            _ => "",
         }
     }
 
@@ -158,18 +170,20 @@ impl Seen {
 struct Setting {
     server: Server,
     hops: Vec<(&'static str, SocketAddr, SocketAddr)>,
-    _proxies: (TcpProxy, TcpProxy, Hop, Hop),
+    _proxies: ([TcpProxy; 3], Hop, Hop),
 }
 
 impl Setting {
     async fn new(db: &TestDb) -> Self {
         let postgres = SocketAddr::from(([127, 0, 0, 1], pg_port()));
-        let cut = |how| Faults { cut: Some((CUT_AFTER, how)), ..Faults::default() };
-        let closes = TcpProxy::to_client(postgres, cut(Cut::Close)).await;
-        let resets = TcpProxy::to_client(postgres, cut(Cut::Reset)).await;
+        let cut =
+            |how| TcpProxy::to_client(postgres, Faults { cut: Some((CUT_AFTER, how)), ..Faults::default() });
+        let cuts = [cut(Cut::Close).await, cut(Cut::Reset).await, cut(Cut::Stall).await];
+        let [closes, resets, stalls] = cuts.each_ref().map(TcpProxy::port);
         let url = |port: u16| db.url().replace(&format!(":{}/", pg_port()), &format!(":{port}/"));
         let mut config = "[cors]\norigins = [\"*\"]\n".to_owned();
-        for (name, port) in [("whole", pg_port()), ("closes", closes.port()), ("resets", resets.port())] {
+        for (name, port) in [("whole", pg_port()), ("closes", closes), ("resets", resets), ("stalls", stalls)]
+        {
             let _ = writeln!(
                 config,
                 "[source.{name}]\nurl = \"{}\"\npool = {{ max = 30, waiting = 500, acquire_timeout = \"60s\" }}",
@@ -185,7 +199,8 @@ impl Setting {
             for (name, body) in
                 [("rows", ""), ("template", "body = { rows = \"$rows\", count = \"$count\" }")]
             {
-                let text = format!("/*\nsource = \"{source}\"\n{body}\n*/ {select}");
+                let timeout = fault.timeout();
+                let text = format!("/*\nsource = \"{source}\"\n{timeout}\n{body}\n*/ {select}");
                 files.push((format!("endpoints/{}/{name}.sql", fault.folder()), text));
             }
         }
@@ -198,7 +213,7 @@ impl Setting {
             ("nginx", nginx.http1, nginx.http2),
             ("HAProxy", haproxy.http1, haproxy.http2),
         ];
-        Self { server, hops, _proxies: (closes, resets, nginx, haproxy) }
+        Self { server, hops, _proxies: (cuts, nginx, haproxy) }
     }
 
     /// What a client asks for: each format over each hop.

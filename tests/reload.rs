@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::{Client, Ended, Launch, Server, TestDb, get};
@@ -19,16 +18,11 @@ fn write(server: &Server, name: &str, text: &str) {
     std::fs::write(server.folder().join(name), text).expect("a file");
 }
 
-fn hang_up(server: &Server) {
-    let status = Command::new("sh").args(["-c", "kill -s HUP \"$0\"", &server.pid().to_string()]).status();
-    assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", server.stderr());
-}
-
 /// Has it reload, and waits until it says once more that it has, or has not.
 async fn reload(server: &Server, said: &str) {
     let count = || server.stderr().matches(said).count();
     let (before, deadline) = (count(), Instant::now() + SOON);
-    hang_up(server);
+    server.hang_up();
     while count() == before {
         assert!(Instant::now() < deadline, "the server did not say {said:?}, but:\n{}", server.stderr());
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -18,7 +18,7 @@ use rowstream::access_log::LogFormat;
 use rowstream::config::Config;
 use rowstream::respond::App;
 use support::{
-    Client, Ended, Launch, Server, Streaming, TcpProxy, TestDb, curl, get, open_descriptors,
+    Client, Ended, Faults, Launch, Pieces, Server, Streaming, TcpProxy, TestDb, curl, get, open_descriptors,
     peak_memory_bytes, pg_port,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -445,6 +445,36 @@ async fn a_drain_lets_streams_end() {
         lines.len() == 2 && lines.iter().all(|line| line.contains(" 200 complete rows=5 ")),
         "{lines:#?}"
     );
+}
+
+/// The tail of what a slow client of HTTP/2 was sent got lost: it says what it has taken, into a socket that had been closed behind
+/// the last byte, and the reset by which that is answered takes with it what lies unread.
+#[tokio::test]
+async fn a_drain_lets_a_slow_client_have_the_end() {
+    const ROWS: usize = 10_000;
+    let db = TestDb::new().await;
+    let some = format!("select generate_series(1, {ROWS}) as n, repeat('x', 100) as t");
+    let mut server = server(&db, "", &[("some", &some)]).await;
+    let pieces = Pieces { bytes: 4096, pause: Duration::from_millis(10) };
+    let slow = Faults { pieces: Some(pieces), ..Faults::default() };
+    let proxy = TcpProxy::to_client(server.address().parse().unwrap(), slow).await;
+    let socket = TcpStream::connect(proxy.address()).await.unwrap();
+    let (mut sender, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(async { drop(connection.await) });
+    let request = Request::get("http://a/some.ndjson").body(()).unwrap();
+    let (response, _) = sender.send_request(request, true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    server.terminate();
+    let mut rows = 0;
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk.unwrap_or_else(|fault| panic!("{fault} after {rows} rows"));
+        rows += chunk.iter().filter(|&&byte| byte == b'\n').count();
+        body.flow_control().release_capacity(chunk.len()).unwrap();
+    }
+    assert_eq!((rows, body.is_end_stream()), (ROWS, true));
+    drop((sender, body));
+    assert_eq!(server.wait_exit(SOON).await.and_then(|status| status.code()), Some(0));
+    assert!(log_of(&server, "/some.ndjson")[0].contains(" 200 complete "), "{}", server.stderr());
 }
 
 #[tokio::test]

@@ -210,6 +210,7 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     limits.max_streams_per_client = table.take("max_streams_per_client").and_then(|value| value.count(1));
     set(&mut limits.max_connections, table.take("max_connections").and_then(|value| value.count(1)));
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
+    set(&mut limits.drain_delay, table.take("drain_delay").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
     set(
         &mut limits.spooling.limit,

@@ -9,23 +9,26 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, Socket};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::proof::delivery::Flush;
 use crate::watchdog::Watchdog;
 
-/// How long a connection is still read that was broken off: closed with bytes that nobody read, or hit by more of them, it would be
-/// reset, and what the client has not taken yet would be lost.
+/// How long a connection is still read that we have ended, once the client has taken all: closed with bytes that nobody read, or hit by
+/// more of them, it would be reset, and what lies unread at the client would be lost (RFC 9112, section 9.6). A client of HTTP/2
+/// says what it has taken to the last, and one of HTTP/1 may have sent its next request.
 const LINGER: Duration = Duration::from_secs(1);
+/// What is read of it at a time, to no end.
+const DISCARDED: usize = 1024;
 
 /// How a connection ends: what its socket and those who serve it tell each other.
 #[derive(Default)]
 pub(super) struct Ends {
     /// It is reset when it is dropped.
     pub(super) reset: AtomicBool,
-    /// It was broken off, and is still read when it is dropped.
+    /// It was served to its end, and is still read when it is dropped, unless the client has ended its side.
     pub(super) lingers: AtomicBool,
     /// Tells when all that was handed over has been written.
     pub(super) flush: Arc<Flush>,
@@ -39,16 +42,30 @@ impl Ends {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
-    /// Ends our side of a connection that was broken off, and reads what still comes until the client has ended its own. Nothing is
-    /// lost that could still be saved if that fails.
-    pub(super) async fn linger(&self) {
+    /// Ends our side of a connection, and reads what still comes until the client has ended its own: while it takes what it was sent,
+    /// as long as somebody who takes nothing may, and then for [`LINGER`]. Nothing is lost that could still be saved if that fails.
+    pub(super) async fn linger(&self, write_timeout: Duration) {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Ok(mut stream)) = socket.map(|socket| TcpStream::from_std(socket.into())) else { return };
-        let mut nowhere = tokio::io::sink();
-        if stream.shutdown().await.is_ok() {
-            let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut stream, &mut nowhere)).await;
+        if stream.shutdown().await.is_err() {
+            return;
+        }
+        let (mut left, mut since) = (unacknowledged(&stream), Instant::now());
+        while timeout(LINGER, discard(&mut stream)).await.is_err() {
+            let now = unacknowledged(&stream);
+            if now < left {
+                (left, since) = (now, Instant::now());
+            } else if now == 0 || since.elapsed() >= write_timeout {
+                return;
+            }
         }
     }
+}
+
+/// Reads to the end.
+async fn discard(stream: &mut TcpStream) {
+    let mut nowhere = [0; DISCARDED];
+    while stream.read(&mut nowhere).await.is_ok_and(|bytes| bytes > 0) {}
 }
 
 /// A client's socket.
@@ -66,6 +83,8 @@ pub(super) struct ClientSocket {
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether bytes wait, and what the client had not acknowledged when the timer was set.
     waits: Option<usize>,
+    /// Whether the client has ended its side.
+    is_read: bool,
 }
 
 impl ClientSocket {
@@ -75,7 +94,7 @@ impl ClientSocket {
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
     ) -> Self {
-        Self { stream, ends, watchdog, write_timeout, timer: None, waits: None }
+        Self { stream, ends, watchdog, write_timeout, timer: None, waits: None, is_read: false }
     }
 
     /// What becomes of a write: pending ones are waited for no longer than the client may take.
@@ -127,7 +146,7 @@ impl Drop for ClientSocket {
         if self.ends.reset.load(Ordering::Relaxed) {
             // It can only fail where the socket is gone already.
             let _ = self.stream.set_zero_linger();
-        } else if self.ends.lingers.load(Ordering::Relaxed) {
+        } else if self.ends.lingers.load(Ordering::Relaxed) && !self.is_read {
             self.ends.keep(&self.stream);
         }
     }
@@ -139,7 +158,10 @@ impl AsyncRead for ClientSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let filled = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.is_read |= buf.filled().len() == filled && buf.remaining() > 0;
+        Poll::Ready(Ok(()))
     }
 }
 

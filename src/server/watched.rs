@@ -39,6 +39,11 @@ impl Body for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         self.watchdog.taken();
+        // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's http2); one whose body fails is
+        // reset with INTERNAL_ERROR. Where nobody polls, because the client takes nothing, it has to be dropped.
+        if self.watchdog.is_late() {
+            return Poll::Ready(Some(Err(BrokenOff)));
+        }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if polled.is_ready() {
             self.watchdog.given();

@@ -73,6 +73,22 @@ impl Source {
         }
     }
 
+    /// What asks whether it can be reached.
+    pub fn probe(&self) -> Probe {
+        match self {
+            Self::Postgres(source) => Probe::Postgres(Box::new(source.probe())),
+            Self::Sqlite(source) => Probe::Sqlite(source.probe()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Postgres(source) => source.name(),
+            Self::Sqlite(source) => source.name(),
+        }
+    }
+
     /// Asks `statement`, which answers with one row at most, on a connection that is shared with other look-ups; it then has its
     /// rows, and holds no connection. `None`: it has to be asked on a connection of its own, because it has not been prepared
     /// yet, or takes long, or types may have been altered, or the source does not share.
@@ -133,6 +149,28 @@ impl Changes {
         match self {
             Self::Postgres(changes) => changes.next().await,
             Self::Sqlite(changes) => changes.next().await,
+        }
+    }
+}
+
+/// Asks whether a source can be reached, on a connection beside those of its pool: that all of them are taken is no reason to say
+/// that it cannot.
+pub enum Probe {
+    /// A PostgreSQL connection that is kept.
+    Postgres(Box<postgres::Probe>),
+    /// A SQLite file that is opened.
+    Sqlite(sqlite::Probe),
+}
+
+impl Probe {
+    /// Asks. May be dropped at any point, and asked again.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, with the name of the source.
+    pub async fn ask(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Postgres(probe) => probe.ask().await,
+            Self::Sqlite(probe) => probe.ask().await,
         }
     }
 }

@@ -21,6 +21,18 @@ pub struct Hop {
 impl Hop {
     /// nginx as most run it: buffering as its defaults and the response's headers have it.
     pub async fn nginx(target: SocketAddr) -> Self {
+        Self::nginx_with(&format!("server {target};")).await
+    }
+
+    /// nginx before replicas, with connections that it keeps. It asks nobody whether they are ready: what a replica refuses, it
+    /// asks of another one.
+    pub async fn nginx_of(replicas: &[SocketAddr]) -> Self {
+        let replica = |replica| format!("server {replica} max_fails=0; ");
+        let replicas: String = replicas.iter().map(replica).collect();
+        Self::nginx_with(&format!("{replicas}keepalive 16;")).await
+    }
+
+    async fn nginx_with(upstream: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
             format!(
@@ -29,9 +41,10 @@ impl Hop {
                  http {{
                    access_log off; proxy_temp_path {folder}/proxy; client_body_temp_path {folder}/body;
                    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+                   upstream replicas {{ {upstream} }}
                    server {{
                      listen {http1}; listen {http2} http2;
-                     location / {{ proxy_pass http://{target}; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}
+                     location / {{ proxy_pass http://replicas; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}
                    }}
                  }}"
             )
@@ -41,11 +54,32 @@ impl Hop {
 
     /// HAProxy in the mode that knows HTTP.
     pub async fn haproxy(target: SocketAddr) -> Self {
+        Self::haproxy_with(&format!("  server one {target}\n")).await
+    }
+
+    /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with which it speaks HTTP/1.1, or
+    /// HTTP/2 (`proto h2`). It asks over HTTP/1.1 in any case: HAProxy 2.6 gives a check over HTTP/2 no more time than there is between
+    /// two of them.
+    pub async fn haproxy_of(replicas: &[SocketAddr], protocol: &str) -> Self {
+        let servers = |server: &dyn Fn(usize, &SocketAddr) -> String| -> String {
+            replicas.iter().enumerate().map(|(at, replica)| server(at, replica)).collect()
+        };
+        let used =
+            servers(&|at, replica| format!("  server s{at} {replica} {protocol} track checks/s{at}\n"));
+        let checked = servers(&|at, replica| format!("  server s{at} {replica}\n"));
+        Self::haproxy_with(&format!(
+            "{used}backend checks\n  option httpchk GET /_rowstream/ready\n  timeout check 10s\n\
+             \x20 default-server check inter 100ms fall 1 rise 1\n{checked}"
+        ))
+        .await
+    }
+
+    async fn haproxy_with(backend: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, _: &Path| {
             format!(
                 "global\n  maxconn 1024\ndefaults\n  mode http\n  timeout connect 10s\n  timeout client 60s\n  timeout server 60s\n\
                  frontend all\n  bind {http1}\n  bind {http2} proto h2\n  default_backend server\n\
-                 backend server\n  server one {target}\n"
+                 backend server\n{backend}"
             )
         };
         Self::start("haproxy", &["-db", "-f"], config).await

@@ -9,8 +9,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     pub pieces: Option<Pieces>,
-    /// Cuts both directions once so many bytes have passed in this one.
+    /// Cuts both directions once so many bytes have passed in this one, each connection for itself.
     pub cut: Option<(u64, Cut)>,
     /// Passes so many bytes, then nothing until [`TcpProxy::resume`].
     pub stall_after: Option<u64>,
@@ -42,6 +42,8 @@ pub enum Cut {
     Close,
     /// A reset (RST), as of a machine or a firewall that lost the connection. What the other end has not received yet is lost.
     Reset,
+    /// Nothing passes any more, without an end, as of a machine that lost its power. The target is reset once the client has left.
+    Stall,
 }
 
 /// A running proxy. Dropping it closes its port and its connections.
@@ -56,10 +58,13 @@ struct Shared {
     to_target: Direction,
     to_client: Direction,
     connections: AtomicU64,
+    /// Tells the connections that there are how they end.
+    cut: watch::Sender<Cut>,
 }
 
 struct Direction {
-    faults: Faults,
+    /// Of the connections to come.
+    faults: Mutex<Faults>,
     passed: AtomicU64,
     /// Whether bytes pass; a stall closes it.
     open: watch::Sender<bool>,
@@ -67,7 +72,11 @@ struct Direction {
 
 impl Direction {
     fn new(faults: Faults) -> Self {
-        Self { faults, passed: AtomicU64::new(0), open: watch::Sender::new(true) }
+        Self { faults: Mutex::new(faults), passed: AtomicU64::new(0), open: watch::Sender::new(true) }
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn wait_until_open(&self) {
@@ -91,7 +100,8 @@ impl TcpProxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let (to_target, to_client) = (Direction::new(to_target), Direction::new(to_client));
-        let shared = Arc::new(Shared { target, to_target, to_client, connections: AtomicU64::new(0) });
+        let (connections, cut) = (AtomicU64::new(0), watch::Sender::new(Cut::Close));
+        let shared = Arc::new(Shared { target, to_target, to_client, connections, cut });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, accepting }
     }
@@ -117,6 +127,16 @@ impl TcpProxy {
     fn set_open(&self, open: bool) {
         self.shared.to_target.open.send_replace(open);
         self.shared.to_client.open.send_replace(open);
+    }
+
+    /// What befalls the way to the client on connections that are made from now on.
+    pub fn set_to_client(&self, faults: Faults) {
+        *self.shared.to_client.faults() = faults;
+    }
+
+    /// Cuts all connections that there are.
+    pub fn cut_now(&self, how: Cut) {
+        self.shared.cut.send_replace(how);
     }
 
     /// How many connections were made, whatever became of them.
@@ -151,6 +171,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Carries one connection to its end: both directions have ended, or one cuts both.
 async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
+    let (mut cut, to_target_faults, to_client_faults) =
+        (shared.cut.subscribe(), *shared.to_target.faults(), *shared.to_client.faults());
     let Ok(mut target) = TcpStream::connect(shared.target).await else {
         return reset(client);
     };
@@ -158,14 +180,24 @@ async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     target.set_nodelay(true)?;
     let (from_client, to_client) = client.split();
     let (from_target, to_target) = target.split();
-    let ended = tokio::try_join!(
-        pump(from_client, to_target, &shared.to_target),
-        pump(from_target, to_client, &shared.to_client),
-    );
+    let both = async {
+        tokio::try_join!(
+            pump(from_client, to_target, &shared.to_target, to_target_faults),
+            pump(from_target, to_client, &shared.to_client, to_client_faults),
+        )
+    };
+    let ended = tokio::select! {
+        ended = both => ended.map(drop),
+        _ = cut.changed() => Err(*cut.borrow()),
+    };
     match ended {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(Cut::Reset) => reset(client).and(reset(target)),
         Err(Cut::Close) => tokio::try_join!(close(client), close(target)).map(drop),
+        Err(Cut::Stall) => {
+            drop(tokio::io::copy(&mut client, &mut tokio::io::sink()).await);
+            reset(target)
+        }
     }
 }
 
@@ -175,13 +207,14 @@ async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     direction: &Direction,
+    faults: Faults,
 ) -> Result<(), Cut> {
     let reset = |_| Cut::Reset;
     let mut buffer = vec![0; 16 * 1024];
     let mut passed = 0;
     loop {
-        hold(direction, passed).await?;
-        let most = may_pass(&direction.faults, passed).min(buffer.len());
+        hold(direction, &faults, passed).await?;
+        let most = may_pass(&faults, passed).min(buffer.len());
         let read = from.read(&mut buffer[..most]).await.map_err(reset)?;
         // A stall that began while we waited for these bytes holds them too.
         direction.wait_until_open().await;
@@ -191,19 +224,19 @@ async fn pump(
         to.write_all(&buffer[..read]).await.map_err(reset)?;
         passed += read as u64;
         direction.passed.fetch_add(read as u64, Ordering::Relaxed);
-        if let Some(pieces) = direction.faults.pieces {
+        if let Some(pieces) = faults.pieces {
             tokio::time::sleep(pieces.pause).await;
         }
     }
 }
 
 /// Stalls or cuts where the count says so. Reads never pass a mark, so each is met exactly.
-async fn hold(direction: &Direction, passed: u64) -> Result<(), Cut> {
-    if direction.faults.stall_after == Some(passed) {
+async fn hold(direction: &Direction, faults: &Faults, passed: u64) -> Result<(), Cut> {
+    if faults.stall_after == Some(passed) {
         direction.open.send_replace(false);
         direction.wait_until_open().await;
     }
-    match direction.faults.cut {
+    match faults.cut {
         Some((after, cut)) if after == passed => Err(cut),
         _ => Ok(()),
     }

@@ -18,7 +18,7 @@ const LISTENING: &str = "listening on http://";
 pub struct Launch {
     folder: Folder,
     program: PathBuf,
-    listen: String,
+    address: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -55,13 +55,8 @@ impl Launch {
 
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
-        let listen = "127.0.0.1:0".to_owned();
-        Self { folder, program, listen, arguments: Vec::new(), environment: Vec::new() }
-    }
-
-    /// On the address of a server that has ended, in the place of a free port.
-    pub fn listen(self, address: &str) -> Self {
-        Self { listen: address.to_owned(), ..self }
+        let address = "127.0.0.1:0".to_owned();
+        Self { folder, program, address, arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// The release build, for claims about memory and speed.
@@ -73,6 +68,11 @@ impl Launch {
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
         self
+    }
+
+    /// Where it listens, instead of at any free port.
+    pub fn listen(self, address: &str) -> Self {
+        Self { address: address.into(), ..self }
     }
 
     /// One more argument, behind `serve CONFIG --listen ADDRESS`.
@@ -105,7 +105,7 @@ impl Launch {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.listen]);
+        command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.address]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
@@ -161,6 +161,12 @@ impl Server {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }
 
+    /// In how many lines it has said these words.
+    pub fn count_stderr(&self, words: &str) -> usize {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().filter(|line| line.contains(words)).count()
+    }
+
     /// Waits until it has said something with these words. If it does not, the test fails with what it said.
     pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
         let said = poll(within, || self.stderr().contains(words).then_some(())).await;
@@ -169,9 +175,18 @@ impl Server {
 
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Asks it to read its files again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
+    fn signal(&self, name: &str) {
         // The standard library has no signals but SIGKILL; every shell has.
-        let status =
-            Command::new("sh").args(["-c", r#"kill -s TERM "$0""#, &self.pid().to_string()]).status();
+        let command = format!("kill -s {name} \"$0\"");
+        let status = Command::new("sh").args(["-c", &command, &self.pid().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "the server is gone:\n{}", self.stderr());
     }
 

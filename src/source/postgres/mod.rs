@@ -16,6 +16,7 @@
 //! | [`pipeline`] | look-ups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
+//! | [`probe`] | whether the database can be reached |
 //! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
@@ -30,6 +31,7 @@ mod hstore;
 mod interval;
 mod nested;
 mod pipeline;
+mod probe;
 mod session;
 mod socket;
 mod statement;
@@ -55,6 +57,7 @@ use statement::{Described, Descriptions};
 use types::Types;
 
 pub use changes::Changes;
+pub use probe::Probe;
 pub use session::Session;
 pub use value::Row;
 
@@ -105,6 +108,16 @@ impl Source {
             descriptions: Descriptions::default(),
             pipelines: Pipelines::new(&config.pool),
         })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// See [`super::Source::probe`].
+    pub fn probe(&self) -> Probe {
+        Probe::new(Arc::clone(&self.0))
     }
 
     /// See [`super::Source::acquire`].

@@ -17,6 +17,7 @@ mod filling;
 mod handover;
 mod known;
 mod plan;
+mod probe;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use rowstream_encode::{Column, RowWriter};
 pub use self::changes::Changes;
 pub use self::create::create_missing;
 pub use self::handover::Connection;
+pub use self::probe::Probe;
 
 use self::filling::Running;
 use self::handover::{Batch, Command, Leaving, Link, Reply};
@@ -67,6 +69,16 @@ struct Settings {
     running: Arc<Running>,
 }
 
+impl Settings {
+    /// Begins to open a connection, whose first reply tells what came of it.
+    fn open(self: &Arc<Self>) -> Result<Connection, Error> {
+        worker::spawn(self).map(Connection::new).map_err(|error| {
+            let source = &self.source;
+            Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
+        })
+    }
+}
+
 impl Source {
     /// The source of a configuration. Opens nothing: a file that is missing is an error of [`Source::acquire`], and may
     /// have come by then.
@@ -91,6 +103,16 @@ impl Source {
         Ok(Self { pool: Pool::new(&config.name, config.pool.clone()), settings: Arc::new(settings) })
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.settings.source
+    }
+
+    /// See [`super::Source::probe`].
+    pub fn probe(&self) -> Probe {
+        Probe::new(Arc::clone(&self.settings))
+    }
+
     /// See [`super::Source::acquire`].
     ///
     /// # Errors
@@ -104,12 +126,9 @@ impl Source {
     }
 
     async fn connect(&self, place: Place<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
-        let link = worker::spawn(&self.settings).map_err(|error| {
-            let source = &self.settings.source;
-            Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
-        })?;
+        let connection = self.settings.open()?;
         // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
-        let mut session = self.session(Connection::new(link), place, snapshot, Phase::Asking);
+        let mut session = self.session(connection, place, snapshot, Phase::Asking);
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
             Reply::Failed(error) => Err(error),
             _ => {

@@ -1,0 +1,52 @@
+//! Whether the database can be reached: an empty round trip on a connection that is kept for it.
+//!
+//! The connection is none of the pool's, all of which may be taken. Keeping it spares the database a login for each question, which
+//! with SCRAM costs both sides milliseconds of their processors.
+
+use std::sync::Arc;
+
+use postgres_protocol::message::frontend;
+
+use super::Shared;
+use super::connect::Connection;
+use crate::Error;
+
+/// Asks the database whether it is there.
+pub struct Probe {
+    shared: Arc<Shared>,
+    /// Away while it is asked: what is dropped before its answer came is closed, or the next question would get that answer.
+    connection: Option<Connection>,
+}
+
+impl Probe {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, connection: None }
+    }
+
+    /// See [`crate::source::Probe::ask`].
+    ///
+    /// # Errors
+    /// 503: the database cannot be reached.
+    pub async fn ask(&mut self) -> Result<(), Error> {
+        if let Some(connection) = self.connection.take()
+            && let Ok(connection) = round_trip(connection).await
+        {
+            self.connection = Some(connection);
+            return Ok(());
+        }
+        // What was kept may be of a database that has been started again since.
+        let connected = self.shared.connector.connect().await;
+        self.connection = Some(connected.map_err(|cause| cause.of_source(&self.shared.name))?);
+        Ok(())
+    }
+}
+
+/// A Sync, which is answered by ReadyForQuery and does nothing else (PostgreSQL manual, "Extended Query").
+async fn round_trip(connection: Connection) -> Result<Connection, Error> {
+    let moved = connection.move_here();
+    let mut connection = moved.map_err(|cause| Error::protocol("the connection is lost").cause(cause))?;
+    frontend::sync(&mut connection.wire.write);
+    connection.wire.flush().await?;
+    connection.until_ready().await?;
+    Ok(connection)
+}
