@@ -167,8 +167,8 @@ struct Rows {
     required: bool,
     /// The column that names the cursor whose rows they are, if they are one's.
     refcursor: Option<usize>,
-    /// Whether they are what must not be there: rows whose key has a NULL.
-    refused: bool,
+    /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
+    refused: Option<bool>,
     encoder: Encoder,
     cursors: Option<Box<Cursors>>,
 }
@@ -218,7 +218,7 @@ impl RowStream {
             flush: None,
             armed: Armed::Nothing,
             heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
-            following: Following::Over,
+            following: Following::not(),
             next: reading.after,
             is_full_page: false,
             may_have_more: false,
@@ -234,7 +234,7 @@ impl RowStream {
 
     /// Stays open behind the last row for those that `follower` brings. From now on it says that it is there after each `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
-        self.following = Following::Reading(Box::new(follower));
+        self.following = Following::by(follower);
         self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
     }
 
@@ -263,6 +263,9 @@ impl RowStream {
                 Poll::Ready(Some(Ok(self.take_chunk())))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Some(self.fail(error))),
+            Poll::Pending if let Poll::Ready(error) = self.following.poll_failed(cx) => {
+                Poll::Ready(Some(self.fail(error)))
+            }
             Poll::Pending => self.poll_flush(cx).map(|()| {
                 self.flush_waiting();
                 self.mark_if_late();
@@ -294,6 +297,11 @@ impl RowStream {
                 if self.nest.is_some() {
                     ready!(self.poll_nest(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
+                    self.send_head();
+                    // What there is goes first: a client that takes nothing must not wait for a connection.
+                    if !self.chunk.is_empty() {
+                        break;
+                    }
                     ready!(self.poll_follow(cx))?;
                 } else if !self.next_step() {
                     break;
@@ -337,7 +345,7 @@ impl RowStream {
 
     /// Writes a mark where rows have waited for one for too long, and more are to come.
     fn mark_if_late(&mut self) {
-        if self.frames.is_some() && self.current.is_some() {
+        if self.frames.is_some() && (self.current.is_some() || !self.following.is_over()) {
             self.mark(Frames::is_late);
         }
     }
@@ -375,13 +383,16 @@ impl RowStream {
         }
     }
 
-    /// Waits for rows behind the last one.
-    fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    /// Has the head wait for no row: there may be none for hours.
+    fn send_head(&mut self) {
         if self.full == HELD {
             self.full = FIRST_CHUNK;
-            // The head need not wait for a row: there may be none for hours.
             self.beat();
         }
+    }
+
+    /// Waits for rows behind the last one.
+    fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let behind = || (self.next.clone(), self.may_have_more);
         if let Some(opened) = ready!(self.following.poll_next(behind, cx))? {
             self.clock.times.pool += opened.clock.times.pool;
@@ -434,7 +445,7 @@ impl RowStream {
     /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
-        self.following = Following::Over;
+        self.following = Following::not();
         let Some(last) = self.taken else { return Err(error) };
         if let Some(frames) = self.frames.take() {
             let last = self.chunk.last().copied().unwrap_or(last);
@@ -471,7 +482,7 @@ impl RowStream {
         rows.encoder.finish(&mut self.chunk);
         if let Some(cursors) = rows.cursors.take() {
             self.is_full_page = cursors.is_full(rows.encoder.rows());
-            self.may_have_more = cursors.has_limit() && rows.encoder.rows() > 0;
+            self.may_have_more = cursors.may_have_more(rows.encoder.rows());
             self.next = cursors.last().or(self.next.take());
         }
         self.note_count(rows.statement, rows.encoder.rows());
@@ -670,7 +681,7 @@ impl Rows {
             cardinality: statement.cardinality,
             required: endpoint.not_found,
             refcursor,
-            refused: false,
+            refused: None,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
         })
@@ -693,7 +704,7 @@ impl Rows {
             cardinality: Cardinality::One,
             required: false,
             refcursor: None,
-            refused: true,
+            refused: Some(tail.key.settles),
             encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
             cursors: None,
         })
@@ -711,7 +722,9 @@ impl Rows {
     #[inline]
     fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
-            _ if self.refused => Err(Cursors::null_key(&self.name)),
+            Cardinality::One if let Some(settles) = self.refused => {
+                Err(Cursors::left_out(&self.name, settles))
+            }
             Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
                 Err(Error::several_rows(&self.name))
             }

@@ -13,11 +13,12 @@
 //!
 //! Invariants:
 //! 1. what is committed after a follower has read wakes it: its reading begins after it has noted which change it knows;
-//! 2. a poller that cannot ask any more ends all its followers with an error. None waits for what nobody looks for.
+//! 2. a poller that cannot ask any more ends all its followers with an error, those that read as well as those that wait. None waits for
+//!    what nobody looks for.
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 
 use crate::Error;
 use crate::endpoint::Follow;
@@ -29,8 +30,7 @@ pub(crate) struct Feeds(Vec<Mutex<Weak<Feed>>>);
 /// The followers of one endpoint, as long as there are any.
 struct Feed {
     news: watch::Receiver<News>,
-    /// Followers that ask the pool for a connection at the same time.
-    turns: Arc<Semaphore>,
+    source: Source,
 }
 
 /// What a poller tells.
@@ -63,38 +63,43 @@ impl Feeds {
         Self((0..endpoints).map(|_| Mutex::new(Weak::new())).collect())
     }
 
-    /// Follows the endpoint of this index, until `closing` says otherwise. At most half of the connections that its `pool` may have are
-    /// asked for by followers at a time.
+    /// Follows the endpoint of this index, until `closing` says otherwise.
     ///
     /// # Errors
-    /// 503: the source cannot be reached.
+    /// 503: the source cannot be reached, or not within its `acquire_timeout`.
     pub(crate) async fn subscribe(
         &self,
         endpoint: usize,
-        (follow, source, pool): (&Follow, &Source, usize),
+        (follow, source): (&Follow, &Source),
         closing: watch::Receiver<bool>,
     ) -> Result<Subscription, Error> {
-        let mut feed = self.0[endpoint].lock().await;
-        let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
-        let feed = match running {
-            Some(running) => running,
-            None => {
-                let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
-                let begun = Arc::new(Feed::begin(changes, pool));
-                *feed = Arc::downgrade(&begun);
-                begun
-            }
-        };
+        let bound = source.acquire_timeout();
+        let feed = tokio::time::timeout(bound, self.feed(endpoint, follow, source));
+        let feed =
+            feed.await.unwrap_or_else(|_| Err(Error::source_unavailable("the source does not answer")))?;
         let news = feed.news.clone();
         Ok(Subscription { feed, news, closing })
+    }
+
+    /// The feed of the endpoint. One follower at a time has it begun; the others wait for what comes of that.
+    async fn feed(&self, endpoint: usize, follow: &Follow, source: &Source) -> Result<Arc<Feed>, Error> {
+        let mut feed = self.0[endpoint].lock().await;
+        let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
+        if let Some(running) = running {
+            return Ok(running);
+        }
+        let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
+        let begun = Arc::new(Feed::begin(changes, source.clone()));
+        *feed = Arc::downgrade(&begun);
+        Ok(begun)
     }
 }
 
 impl Feed {
-    fn begin(changes: Changes, pool: usize) -> Self {
+    fn begin(changes: Changes, source: Source) -> Self {
         let (teller, news) = watch::channel(News::Changed);
         tokio::spawn(poll(changes, teller));
-        Self { news, turns: Arc::new(Semaphore::new((pool / 2).max(1))) }
+        Self { news, source }
     }
 }
 
@@ -137,10 +142,27 @@ impl Subscription {
         }
     }
 
+    /// Whether the server is about to end.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Waits until the source cannot be asked any more, and tells why.
+    pub(crate) fn failed(&self) -> impl Future<Output = Error> + use<> {
+        let mut news = self.news.clone();
+        async move {
+            let failed = news.wait_for(|news| matches!(news, News::Failed(_))).await;
+            match failed.as_deref() {
+                Ok(News::Failed(cause)) => gone(cause.as_str()),
+                _ => gone("the poller has ended"),
+            }
+        }
+    }
+
     /// Waits for the turn to ask the pool for a connection. A thousand followers that are woken at once would fill its queue, to the harm
-    /// of all others.
+    /// of all others; so they do if they come at once, as after a restart.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.feed.turns).acquire_owned().await.ok()
+        self.feed.source.turn().await
     }
 }
 

@@ -49,6 +49,8 @@ struct Shared<C> {
     config: PoolConfig,
     source: String,
     places: Arc<Semaphore>,
+    /// See [`Pool::turn`].
+    turns: Arc<Semaphore>,
     waiting: AtomicUsize,
     /// The most recently used connection is last: it is warm, and the cold ones reach their `idle_timeout`.
     idle: Mutex<Vec<Idle<C>>>,
@@ -76,6 +78,7 @@ impl<C: Send + 'static> Pool<C> {
     pub fn new(source: &str, config: PoolConfig) -> Self {
         Self(Arc::new(Shared {
             places: Arc::new(Semaphore::new(config.max)),
+            turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             waiting: AtomicUsize::new(0),
             idle: Mutex::new(Vec::new()),
             source: source.to_owned(),
@@ -93,6 +96,17 @@ impl<C: Send + 'static> Pool<C> {
             Err(_) => self.wait().await?,
         };
         Ok(Place { shared: Arc::clone(&self.0), _permit: permit })
+    }
+
+    /// Waits for the turn of one that has time, such as a follower: half as many as there are places may [`acquire`](Self::acquire) at
+    /// once, so that they leave room in the queue for those that have none.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.turns).acquire_owned().await.ok()
+    }
+
+    /// How long a request waits for a connection.
+    pub fn acquire_timeout(&self) -> Duration {
+        self.0.config.acquire_timeout
     }
 
     async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {

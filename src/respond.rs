@@ -30,7 +30,7 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint, Followed};
+use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::feed::Feeds;
 use crate::memory;
 use crate::negotiate::{self, Encoding};
@@ -242,12 +242,11 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let begun = Instant::now();
-        // Who follows is to stay.
-        let total = endpoint.timeout.total.filter(|_| query.followed != Followed::Continuously);
+        let mut begun = Instant::now();
+        let total = query.timeout().total;
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
-        let answer = self.run(query, record, begun).await?;
+        let answer = self.run(query, record, &mut begun).await?;
         if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), total) {
             record.watchdog.limit(begun.into(), total);
         }
@@ -278,14 +277,14 @@ impl App {
         &self,
         mut query: Query<'_>,
         record: &mut Record,
-        begun: Instant,
+        begun: &mut Instant,
     ) -> Result<Response<Answer>, Error> {
-        let timeout = query.endpoint.timeout;
+        let timeout = query.timeout();
         let values = std::mem::take(&mut query.values);
         let (mut stream, first) = match query.followed {
-            Followed::ByLongPoll => self.long_poll(&query, &values, record).await?,
+            Followed::ByLongPoll => self.long_poll(&query, &values, record, begun).await?,
             Followed::No | Followed::Continuously => {
-                timeout.until_row(begun, self.open(&query, values, record)).await?
+                timeout.until_row(*begun, self.open(&query, values, record)).await?
             }
         };
         if stream.is_done() && stream.rows() == 0 && query.ends_events() {
@@ -302,7 +301,7 @@ impl App {
         let digest = query.asked.digest.then(Box::default);
         let streaming = Streaming { first, stream, compressor, failed: None, digest, trailers: false };
         if query.asked.wait {
-            return timeout.until_end(begun, self.spool(&query, coding, streaming, record)).await;
+            return timeout.until_end(*begun, self.spool(&query, coding, streaming, record)).await;
         }
         self.begin_stream(&query, coding, streaming, record)
     }
@@ -320,10 +319,7 @@ impl App {
             Followed::No | Followed::ByLongPoll => None,
         };
         let reading = query.reading.clone();
-        let turn = match &follower {
-            Some(follower) => follower.turn().await,
-            None => None,
-        };
+        let turn = if query.followed == Followed::No { None } else { source.turn().await };
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
         drop(turn);
         if let Some(follower) = follower {
@@ -434,6 +430,12 @@ impl Query<'_> {
         has_ids && self.asked.framed.is_none() && self.followed == Followed::No
     }
 
+    /// How long the answer may take: as long as they like for those who follow.
+    fn timeout(&self) -> Timeout {
+        let total = self.endpoint.timeout.total.filter(|_| self.followed != Followed::Continuously);
+        Timeout { total, ..self.endpoint.timeout }
+    }
+
     /// How a body of so many bytes is compressed.
     fn coding(&self, bytes: usize) -> Option<Coding> {
         self.encoding.and_then(|encoding| encoding.coding(bytes))
@@ -530,8 +532,7 @@ fn read_query<'a, B>(
         false => None,
     };
     let after = after(endpoint, format, bound.after, request)?;
-    let cursors =
-        asked.framed.is_some() || asked.trailers || asked.wait || followed == Followed::Continuously;
+    let cursors = asked.framed.is_some() || asked.trailers || asked.wait || followed != Followed::No;
     let reading = Reading { format, options, after, cursors };
     let (download, values) = (bound.download, bound.values);
     let asked_for = request.uri().query();

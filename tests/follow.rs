@@ -368,21 +368,20 @@ async fn followers_of_a_source_that_went_away_are_broken_off_and_go_on() {
     let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
     assert_eq!(lines.ids(1).await, [1]);
     let kill = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like '%pg_current_snapshot() as s'";
-    db.client().await.query("select pg_sleep(0.2)", &[]).await.unwrap();
-    assert!(!db.client().await.query(kill, &[]).await.unwrap().is_empty());
-    let (mut next, mut failed) = (None, false);
+    let mark = lines.row().await.unwrap();
+    let after = mark["mark"]["next"].as_str().expect("a mark is the heartbeat of the framed profile");
+    while db.client().await.query(kill, &[]).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut failed = false;
     let ended = loop {
         match lines.row().await {
-            Ok(record) if record["mark"].is_object() => {
-                next = record["mark"]["next"].as_str().map(str::to_owned)
-            }
             Ok(record) => failed |= record["error"]["code"] == "source_unavailable",
             Err(ended) => break ended,
         }
     };
     assert!(matches!(ended, Ended::Broken(_)) && failed, "{ended:?}");
     db.execute("insert into t default values").await;
-    let after = next.expect("a mark is the heartbeat of the framed profile");
     let mut lines = Lines::open(&server.url(&format!("/rows.ndjson?_follow=1&_after={after}"))).await;
     assert_eq!(lines.ids(1).await, [2]);
 }
@@ -409,6 +408,101 @@ async fn a_long_poll_waits_for_the_first_row() {
             writer.execute_batch("insert into t (note) values ('b')").unwrap();
         });
     assert_eq!(reply.text(), "id,note\r\n2,b\r\n");
+}
+
+/// A total beside the list was taken for a row, and every long poll was answered at once.
+#[tokio::test]
+async fn a_long_poll_waits_for_a_row_of_the_list() {
+    let (_folder, url, writer) = sqlite();
+    let rows = "/* key = [\"id\"]
+        follow = { poll = \"20ms\" }
+        timeout = { first_row = \"20s\", total = \"20s\" }
+        body = { rows = \"$rows\", total = \"$total\" } */
+        -- name: rows :many
+        select id from t order by id;
+        -- name: total :value
+        select count(*) as n from t";
+    let server = server(&url, rows).await;
+    let (reply, ()) = tokio::join!(get_owned(server.url("/rows?_follow=longpoll")), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    });
+    assert_eq!(reply.text(), r#"{"rows":[{"id":1}],"total":1}"#);
+}
+
+/// Marks were written while rows were read alone, and the reading of a follower is over when its row is sent.
+#[tokio::test]
+async fn framed_followers_have_marks() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, &ORDERED.replace("100ms", "1h")).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    let mut marks = 0;
+    for id in 1..=3 {
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+        while lines.row().await.unwrap()["id"] != id {
+            marks += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+    }
+    assert!(marks > 0, "a row a second has marks");
+}
+
+/// While there was always another row, a follower with a limit never looked whether the server was about to end.
+#[tokio::test]
+async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
+    let (_folder, url, writer) = sqlite();
+    let rows = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) insert into t (note) select i from n";
+    writer.execute_batch(rows).unwrap();
+    let rows = "/* key = [\"id\"]
+        follow = true */
+        select id from t order by id limit 10";
+    let mut server = server(&url, rows).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    lines.row().await.unwrap();
+    server.terminate();
+    let (mut last, mut end) = (Value::Null, Value::Null);
+    let ended = loop {
+        match lines.row().await {
+            Ok(record) if record["end"].is_object() => end = record,
+            Ok(record) if record["id"].is_u64() => last = record["id"].clone(),
+            Ok(_) => {}
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!((ended, &end["end"]["rows"]), (Ended::Complete, &last));
+    assert!(last.as_u64() < Some(200_000), "it ended before the last row");
+    assert!(server.wait_exit(Duration::from_secs(20)).await.expect("it ends").success());
+}
+
+/// New settings are for new requests; who follows goes on by the old ones.
+#[tokio::test]
+async fn followers_go_on_over_a_reload() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, ORDERED).await;
+    let mut old = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    let renamed = ORDERED.replace("id, note", "id, note as text");
+    std::fs::write(server.folder().join("endpoints/rows.sql"), renamed).unwrap();
+    server.hang_up();
+    server.wait_for_stderr("reloaded", Duration::from_secs(20)).await;
+    let mut new = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    assert_eq!(old.row().await.unwrap(), serde_json::json!({"id": 1, "note": "a"}));
+    assert_eq!(new.row().await.unwrap(), serde_json::json!({"id": 1, "text": "a"}));
+}
+
+#[tokio::test]
+async fn followers_of_a_file_that_is_replaced_are_broken_off() {
+    let (folder, url, writer) = sqlite();
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    let server = server(&url, ORDERED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(1).await, [1]);
+    let file = folder.path().join("test.db");
+    std::fs::copy(&file, folder.path().join("new.db")).unwrap();
+    std::fs::rename(folder.path().join("new.db"), &file).unwrap();
+    while let Ok(line) = lines.line().await {
+        assert_eq!(line, "");
+    }
 }
 
 async fn get_owned(url: String) -> support::Reply {
@@ -500,6 +594,26 @@ async fn a_transaction_that_is_null_is_refused() {
     let reply = get(&server.url("/rows.json")).await;
     assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in its key"), "{}", reply.text());
+}
+
+/// Rows of a restored dump have the transactions of another server. They were left out until this one had come so far, and an answer
+/// without them looked whole.
+#[tokio::test]
+async fn rows_of_another_server_are_refused() {
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "{TABLE}; insert into t (note) values ('a'); insert into t (tx) values ('9000000000')"
+    ))
+    .await;
+    let server = server(&db.url(), SETTLED).await;
+    for path in ["/rows.json", "/rows.ndjson?_follow=1", "/rows?_follow=longpoll"] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+        assert!(reply.json()["detail"].as_str().unwrap().contains("yet to begin"), "{}", reply.text());
+    }
+    db.execute("update t set tx = pg_current_xact_id() where tx = '9000000000'").await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(2).await, [1, 2]);
 }
 
 /// What a page needs to follow a list: nothing of it knows of cursors.

@@ -11,6 +11,10 @@ use crate::source::Row;
 /// What to do about rows whose key has a NULL.
 const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";
 
+/// The same where it may also be of a transaction that was not this server's.
+const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
+     server's, `update … set tx = pg_current_xact_id()`";
+
 /// Gathers the key of each row, from which a stream can be resumed behind it. The key's values stand behind the columns of the result,
 /// and are not written.
 pub(super) struct Cursors {
@@ -73,17 +77,23 @@ impl Cursors {
         Ok(())
     }
 
-    /// There is a row that stands behind no other.
+    /// There is a row that would be left out; of the rows of a statement that `settles`, one may also be from another server.
     #[cold]
-    pub(super) fn null_key(statement: &str) -> Error {
-        let message =
-            format!("statement `{statement}` has a row with NULL in its key, which no cursor leads to");
-        Error::endpoint(message).hint(LEAVE_OUT)
+    pub(super) fn left_out(statement: &str, settles: bool) -> Error {
+        let (which, hint) = match settles {
+            false => ("NULL in its key", LEAVE_OUT),
+            true => ("NULL in its key, or with a transaction that this server has yet to begin", FOREIGN),
+        };
+        Error::endpoint(format!("statement `{statement}` has a row with {which}: no cursor leads to it"))
+            .hint(hint)
     }
 
-    /// Whether the statement lets only so many rows through at a time.
-    pub(super) fn has_limit(&self) -> bool {
-        self.has_limit
+    /// Whether the statement's limit may have kept others back behind so many rows.
+    pub(super) fn may_have_more(&self, rows: u64) -> bool {
+        match self.page {
+            Some(_) => self.is_full(rows),
+            None => self.has_limit && rows > 0,
+        }
     }
 
     /// Whether so many rows are as many as there may be: others may stand behind them.

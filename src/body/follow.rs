@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rowstream_encode::Format;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Opened;
 use crate::Error;
@@ -34,11 +33,6 @@ impl Follower {
         Self { subscription, reopen }
     }
 
-    /// See [`Subscription::turn`]; for the first rows, too: all followers of a server that has ended come at once to the next one.
-    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.subscription.turn().await
-    }
-
     /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`: the server is about to end.
     async fn next(
         mut self,
@@ -48,7 +42,7 @@ impl Follower {
         if !at_once && self.subscription.woken().await? == Woken::Closing {
             return Ok(None);
         }
-        loop {
+        while !self.subscription.is_closing() {
             self.subscription.begin_reading();
             let turn = self.subscription.turn().await;
             let opened = (self.reopen)(after.clone()).await;
@@ -61,11 +55,18 @@ impl Follower {
                 opened => return Ok(Some((Box::new(self), opened?))),
             }
         }
+        Ok(None)
     }
 }
 
 /// The rest of a stream that follows.
-pub(super) enum Following {
+pub(super) struct Following {
+    state: State,
+    /// Ready when nobody looks for new rows any more, also while those are read that are there.
+    failed: Option<Boxed<Error>>,
+}
+
+enum State {
     /// Its rows are read.
     Reading(Box<Follower>),
     /// It waits for others.
@@ -75,14 +76,33 @@ pub(super) enum Following {
 }
 
 impl Following {
+    /// Of a stream that does not.
+    pub(super) fn not() -> Self {
+        Self { state: State::Over, failed: None }
+    }
+
+    /// By `follower`, once the first rows are read.
+    pub(super) fn by(follower: Follower) -> Self {
+        let failed = follower.subscription.failed();
+        Self { state: State::Reading(Box::new(follower)), failed: Some(Box::pin(failed)) }
+    }
+
     /// Whether no rows are to come.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self, Self::Over)
+        matches!(self.state, State::Over)
     }
 
     /// Whether it waits for rows that may not be there.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting(_))
+        matches!(self.state, State::Waiting(_))
+    }
+
+    /// Why no row can come any more, if that is so.
+    pub(super) fn poll_failed(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        match (&self.state, &mut self.failed) {
+            (State::Over, _) | (_, None) => Poll::Pending,
+            (_, Some(failed)) => failed.as_mut().poll(cx),
+        }
     }
 
     /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says behind which cursor they begin, and
@@ -92,18 +112,18 @@ impl Following {
         behind: impl FnOnce() -> (Option<String>, bool),
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Opened>, Error>> {
-        if let Self::Reading(_) = self
-            && let Self::Reading(follower) = mem::replace(self, Self::Over)
+        if let State::Reading(_) = self.state
+            && let State::Reading(follower) = mem::replace(&mut self.state, State::Over)
         {
             let (after, at_once) = behind();
-            *self = Self::Waiting(Box::pin(follower.next(after, at_once)));
+            self.state = State::Waiting(Box::pin(follower.next(after, at_once)));
         }
-        let Self::Waiting(next) = self else { return Poll::Ready(Ok(None)) };
+        let State::Waiting(next) = &mut self.state else { return Poll::Ready(Ok(None)) };
         let next = ready!(next.as_mut().poll(cx));
-        *self = Self::Over;
+        self.state = State::Over;
         Poll::Ready(next.map(|next| {
             let (follower, opened) = next?;
-            *self = Self::Reading(follower);
+            self.state = State::Reading(follower);
             Some(opened)
         }))
     }

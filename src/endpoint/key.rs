@@ -31,6 +31,9 @@ use crate::sql::{Dialect, Limit};
 /// (PostgreSQL manual, "Transaction ID and Snapshot Information Functions").
 const HORIZON: &str = "pg_snapshot_xmin(pg_current_snapshot())";
 
+/// The first transaction that has not begun: no row that is seen can be of it or of a later one, unless it was brought from another server.
+const YET_TO_COME: &str = "pg_snapshot_xmax(pg_current_snapshot())";
+
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
 pub struct Key {
@@ -42,7 +45,7 @@ pub struct Key {
     pub ordered: source::Statement,
     /// The same from behind a row, whose key is bound behind the statement's own arguments.
     pub rest: source::Statement,
-    /// Finds a row whose key has a NULL, which would stand behind no row, and so would be left out.
+    /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no row, or whose transaction is yet to come.
     pub nulls: source::Statement,
     /// Whether rows of transactions that may not be the next are left out until they are.
     pub settles: bool,
@@ -249,12 +252,15 @@ impl Wrapped<'_> {
     }
 
     fn nulls(&self) -> source::Statement {
-        let nulls: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
+        let mut lost: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
+        if self.settles {
+            lost.push(format!("{} >= {YET_TO_COME}", self.columns[0].quoted()));
+        }
         // The parameters of the limit stay, because each has to be used somewhere.
         let (text, limit) = self.parts();
         let sql = format!(
             "select 1 as found from (\nselect * from (\n{text}\n) as rowstream where {}\n{limit}\n) as nulls limit 1",
-            nulls.join(" or ")
+            lost.join(" or ")
         );
         source::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }

@@ -80,28 +80,30 @@ impl App {
         self.kept.closing.send_replace(true);
     }
 
-    /// Answers a long poll: with the rows that are there, or else with the first that come, or with none after [`LONG_POLL`].
+    /// Answers a long poll: with the rows that are there, or else with the first that come, or with none after [`LONG_POLL`]. `begun` is
+    /// then when it was read: the time-outs do not count for the wait.
     pub(super) async fn long_poll(
         &self,
         query: &Query<'_>,
         values: &[ParamValue],
         record: &mut Record,
+        begun: &mut Instant,
     ) -> Result<(RowStream, Bytes), Error> {
         let deadline = tokio::time::Instant::now() + LONG_POLL;
         let mut subscription = self.subscribe(query).await?;
         loop {
             subscription.begin_reading();
-            let turn = subscription.turn().await;
             let opened = self.open(query, values.to_vec(), record);
-            let (stream, first) = query.endpoint.timeout.until_row(Instant::now(), opened).await?;
-            drop(turn);
-            if !stream.is_done() || stream.rows() > 0 {
+            let (stream, first) = query.endpoint.timeout.until_row(*begun, opened).await?;
+            // The rows of other statements are always there.
+            if !stream.is_done() || stream.cursor() != query.reading.after {
                 return Ok((stream, first));
             }
             let woken = tokio::time::timeout_at(deadline, subscription.woken()).await;
             if woken.unwrap_or(Ok(Woken::Closing))? == Woken::Closing {
                 return Ok((stream, first));
             }
+            *begun = Instant::now();
         }
     }
 
@@ -121,9 +123,7 @@ impl App {
         let endpoint = query.endpoint;
         let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
-        let mut settings = self.config.sources.iter().filter(|source| source.name == endpoint.source);
-        let pool = settings.next().map_or(1, |settings| settings.pool.max);
-        self.feeds.subscribe(query.index, (follow, source, pool), self.kept.closing.subscribe()).await
+        self.feeds.subscribe(query.index, (follow, source), self.kept.closing.subscribe()).await
     }
 }
 

@@ -30,6 +30,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rowstream_encode::{Column, RowWriter};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::params::{ParamType, ParamValue};
@@ -115,6 +116,22 @@ impl Source {
         match self {
             Self::Postgres(source) => source.changes(channel, every).await.map(Changes::Postgres),
             Self::Sqlite(source) => source.changes(every).await.map(Changes::Sqlite),
+        }
+    }
+
+    /// Waits for the turn of one that has time to [`acquire`](Self::acquire) a connection; see [`Pool::turn`](crate::pool::Pool::turn).
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        match self {
+            Self::Postgres(source) => source.turn().await,
+            Self::Sqlite(source) => source.turn().await,
+        }
+    }
+
+    /// How long a request waits for a connection.
+    pub fn acquire_timeout(&self) -> Duration {
+        match self {
+            Self::Postgres(source) => source.acquire_timeout(),
+            Self::Sqlite(source) => source.acquire_timeout(),
         }
     }
 

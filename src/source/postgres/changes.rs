@@ -17,10 +17,10 @@ use super::connect::Connection;
 use super::error::DatabaseError;
 use crate::Error;
 
-/// The transactions that still run: none before the first number, none from the second on. A replica tells all of them only by how far
-/// it has come.
-const SNAPSHOT: &str = "select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, \
-     concat(s, case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end) from pg_current_snapshot() as s";
+/// The transactions that still run: none before the first number, none from the second on. A replica's snapshot does not name all that
+/// have ended, but how far it has come tells it; that is asked first, so that what it tells is in the snapshot.
+const SNAPSHOT: &str = "select concat(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end); \
+     select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, s::text from pg_current_snapshot() as s";
 
 /// After a change, the first pause; each next one is twice as long.
 const SOON: Duration = Duration::from_millis(10);
@@ -45,6 +45,8 @@ struct Seen {
     oldest: u64,
     next: u64,
     text: String,
+    /// How far a replica has come; empty elsewhere.
+    replayed: String,
 }
 
 impl Changes {
@@ -116,11 +118,12 @@ impl Changes {
     async fn ask(&mut self) -> Result<(Seen, bool), Error> {
         let wire = &mut self.connection.wire;
         frontend::query(SNAPSHOT, &mut wire.write).map_err(unsendable)?;
-        let (mut seen, mut notified) = (None, false);
+        let (mut replayed, mut seen, mut notified) = (None, None, false);
         loop {
             let frame = wire.frame().await?;
             match wire.parse(&frame)? {
-                Message::DataRow(row) => seen = Seen::read(&row),
+                Message::DataRow(row) if replayed.is_none() => replayed = text(&row, 0).map(str::to_owned),
+                Message::DataRow(row) => seen = Seen::read(&row, replayed.clone()),
                 Message::NotificationResponse(_) => notified = true,
                 Message::ErrorResponse(body) => return Err(DatabaseError::new(&body).into_error(None)),
                 Message::ReadyForQuery(_) => break,
@@ -133,14 +136,21 @@ impl Changes {
 }
 
 impl Seen {
-    fn read(row: &DataRowBody) -> Option<Self> {
-        let ranges: Vec<_> = row.ranges().collect().ok()?;
-        let text = |index: usize| {
-            let range = ranges.get(index)?.clone()?;
-            std::str::from_utf8(&row.buffer()[range]).ok()
-        };
-        Some(Self { oldest: text(0)?.parse().ok()?, next: text(1)?.parse().ok()?, text: text(2)?.to_owned() })
+    fn read(row: &DataRowBody, replayed: Option<String>) -> Option<Self> {
+        let number = |index| text(row, index)?.parse().ok();
+        Some(Self {
+            oldest: number(0)?,
+            next: number(1)?,
+            text: text(row, 2)?.to_owned(),
+            replayed: replayed?,
+        })
     }
+}
+
+/// A field of a row.
+fn text(row: &DataRowBody, index: usize) -> Option<&str> {
+    let range = row.ranges().nth(index).ok()???;
+    std::str::from_utf8(&row.buffer()[range]).ok()
 }
 
 fn unsendable(cause: std::io::Error) -> Error {

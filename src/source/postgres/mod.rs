@@ -45,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_encode::Column;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Snapshot, Statement};
 use crate::Error;
@@ -147,6 +148,16 @@ impl Source {
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    /// See [`super::Source::turn`].
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.pool.turn().await
+    }
+
+    /// See [`super::Source::acquire_timeout`].
+    pub fn acquire_timeout(&self) -> Duration {
+        self.0.pool.acquire_timeout()
     }
 
     /// See [`super::Source::changes`].

@@ -1,5 +1,8 @@
 //! What tells that something was committed: a connection of its own that asks for SQLite's count of other connections' changes.
 
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +18,12 @@ pub struct Changes {
     settings: Arc<Settings>,
     every: Duration,
     seen: Option<i64>,
+    /// The file that was opened, which may not be the one of this name any more.
+    file: FileId,
 }
+
+/// Device and inode.
+type FileId = (u64, u64);
 
 impl Changes {
     /// Those of the source's file; it is asked `every` so often.
@@ -25,9 +33,14 @@ impl Changes {
     pub(super) async fn new(settings: Arc<Settings>, every: Duration) -> Result<Self, Error> {
         let path = settings.path.clone();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = tokio::task::spawn_blocking(move || Connection::open_with_flags(path, flags));
-        let connection = opened.await.map_err(ended)?.map_err(|error| fault::of(&settings.source, error))?;
-        Ok(Self { connection: Some(connection), settings, every, seen: None })
+        let opened = tokio::task::spawn_blocking(move || {
+            // Looked at first: a file that is replaced between the two is found to be another one.
+            let file = file_id(&path);
+            (file, Connection::open_with_flags(path, flags))
+        });
+        let (file, connection) = opened.await.map_err(ended)?;
+        let connection = connection.map_err(|error| fault::of(&settings.source, error))?;
+        Ok(Self { connection: Some(connection), settings, every, seen: None, file: file.map_err(ended)? })
     }
 
     /// Waits until something was committed since the call before; the first one returns at once. A call that is dropped is to be the
@@ -50,18 +63,26 @@ impl Changes {
     /// SQLite's `data_version`; `None` while somebody writes.
     async fn version(&mut self) -> Result<Option<i64>, Error> {
         let connection = self.connection.take().ok_or_else(|| ended("a call was dropped"))?;
+        let path = self.settings.path.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let version = connection.pragma_query_value(None, "data_version", |row| row.get(0));
-            (connection, version)
+            (connection, version, file_id(&path))
         });
-        let (connection, version) = asked.await.map_err(ended)?;
+        let (connection, version, file) = asked.await.map_err(ended)?;
         self.connection = Some(connection);
+        if file.map_err(ended)? != self.file {
+            return Err(ended("the file was replaced"));
+        }
         match version {
             Ok(version) => Ok(Some(version)),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(None),
             Err(error) => Err(fault::of(&self.settings.source, error)),
         }
     }
+}
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 fn ended(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

@@ -31,6 +31,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rowstream_encode::{Column, RowWriter};
+use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::changes::Changes;
 pub use self::create::create_missing;
@@ -156,6 +157,16 @@ impl Source {
             at: 0,
             turns: Turns::default(),
         }
+    }
+
+    /// See [`super::Source::turn`].
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.pool.turn().await
+    }
+
+    /// See [`super::Source::acquire_timeout`].
+    pub fn acquire_timeout(&self) -> Duration {
+        self.pool.acquire_timeout()
     }
 
     /// See [`super::Source::changes`].
