@@ -29,9 +29,11 @@ pub mod fault;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod memory;
+pub mod metrics;
 pub mod negotiate;
 pub mod params;
 pub mod pool;
+mod procfs;
 pub mod proof;
 pub mod respond;
 pub mod route;

@@ -29,6 +29,7 @@ use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint};
 use crate::memory;
+use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Snapshot, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
@@ -52,11 +53,15 @@ const OWN: &str = "/_rowstream/";
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// What pages of other origins may read of a head, besides what Fetch lets them.
 const EXPOSED: &str = "content-digest, link, rowstream-changes, rowstream-stream, rowstream-tag";
+/// Which pages of other origins are told `Server-Timing` (W3C, "Resource Timing").
+const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What proxies tell of the client that they ask for.
 const FORWARDED: [HeaderName; 3] =
     [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
+/// Where the metrics are, below [`OWN`].
+const METRICS: &str = "metrics";
 /// The length of a body that is longer than is known.
 const STREAMED: usize = usize::MAX;
 
@@ -68,12 +73,15 @@ pub struct App {
     admission: Admission,
     log: LogFormat,
     kept: Arc<Kept>,
+    /// What is counted of each endpoint.
+    series: Vec<Arc<Series>>,
 }
 
 /// What outlives a configuration.
 #[derive(Default)]
 struct Kept {
     streams: Streams,
+    metrics: Metrics,
     ending: AtomicBool,
 }
 
@@ -140,7 +148,8 @@ impl App {
         }
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        Ok(Self { config, router, sources, admission, log, kept })
+        let series = kept.metrics.series_of(&config.endpoints);
+        Ok(Self { config, router, sources, admission, log, kept, series })
     }
 
     /// What was configured.
@@ -154,6 +163,29 @@ impl App {
         let new =
             move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
         settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
+    }
+
+    /// The sources by name, in the order of the file.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
+        let named = |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
+        self.config
+            .sources
+            .iter()
+            .filter_map(move |source| named(source))
+            .map(|(name, source)| (name.as_str(), source))
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.kept.metrics
+    }
+
+    fn series(&self, subject: Subject) -> &Series {
+        match subject {
+            Subject::None => &self.kept.metrics.none,
+            Subject::Own => &self.kept.metrics.own,
+            Subject::Endpoint(index) => &self.series[index],
+        }
     }
 
     /// Who may run a stream.
@@ -171,6 +203,7 @@ impl App {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
         let mut record = Record {
             entry: Entry::new(self.log, &request),
+            meter: Meter::new(request.version()),
             outcome: None,
             stream: None,
             permit: None,
@@ -182,6 +215,7 @@ impl App {
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
         };
         record.entry.status = Some(response.status());
+        record.tell_timing(response.headers_mut());
         if let Some(cors) = &self.config.cors {
             cors_headers(cors, origin.as_ref(), response.headers_mut());
         }
@@ -194,16 +228,24 @@ impl App {
     async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
-            let answer = self.own_path(own)?;
+            record.meter.subject = Subject::Own;
+            let answer = match own {
+                METRICS => {
+                    own_metrics(Arc::clone(&record.app), Exposition::choose(request.headers())).await?
+                }
+                own => self.own_path(own)?,
+            };
             return Ok(self.without_query(request)?.unwrap_or(answer));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
+        record.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(request)? {
             return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         let query = read_query(endpoint, &found, request)?;
+        record.meter.format(query.reading.format);
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
@@ -211,6 +253,7 @@ impl App {
         let (begun, timeout) = (Instant::now(), endpoint.timeout);
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        record.meter.admit();
         let answer = self.run(query, record, begun).await?;
         if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), timeout.total) {
             record.watchdog.limit(begun.into(), total);
@@ -276,6 +319,7 @@ impl App {
         }
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
+        record.meter.first_row(&stream.times());
         Ok((stream, first.transpose()?.unwrap_or_default()))
     }
 
@@ -291,6 +335,7 @@ impl App {
         let stream = self.kept.streams.begin(&query.endpoint.path, query.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
         record.stream = Some(stream);
+        record.meter.begin_stream(self.series(record.meter.subject));
         streaming.trailers = query.asked.trailers;
         if streaming.trailers {
             let fields = trailers::announcement(streaming.stream.cursor().is_some(), query.asked.digest);
@@ -519,6 +564,16 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     response
 }
 
+/// What `/_rowstream/metrics` tells. It is put together on a thread for what blocks: reading `/proc` and writing it all takes
+/// longer than other requests of the worker should wait.
+async fn own_metrics(app: Arc<App>, exposition: Exposition) -> Result<Response<Answer>, Error> {
+    let told = tokio::task::spawn_blocking(move || metrics::expose(Snapshot::take(&app), exposition)).await;
+    let told = told.map_err(|cause| Error::endpoint("the metrics could not be told").cause(cause))?;
+    let mut response = own(Bytes::from(told), exposition.media_type());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
 /// What is done to the values of the database; `None`: nothing.
 fn changes(query: &Query<'_>) -> Option<HeaderValue> {
     let guard = (query.reading.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
@@ -600,6 +655,7 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
     let any = cors.origins.iter().any(|allowed| allowed == "*");
     if any {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(TIMING_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         return;
     }
     headers.append(header::VARY, HeaderValue::from_static("origin"));
@@ -607,6 +663,7 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
         origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()))
     {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(TIMING_ALLOW_ORIGIN, origin.clone());
     }
 }
 
@@ -714,6 +771,7 @@ fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
 /// What the log will say of a request; says it when dropped, however the request ends.
 struct Record {
     entry: Entry,
+    meter: Meter,
     outcome: Option<Outcome>,
     /// What is told of it, where it is streamed, until it has ended.
     stream: Option<Arc<Stream>>,
@@ -734,6 +792,19 @@ impl Record {
         self.entry.bytes += bytes as u64;
         if let Some(stream) = &self.stream {
             stream.note(self.entry.rows, self.entry.bytes);
+        }
+        if self.meter.is_due(&self.entry) {
+            self.meter.count(self.app.series(self.meter.subject), &self.entry);
+        }
+    }
+
+    /// Tells where the time went until the head, where something was waited for.
+    fn tell_timing(&self, headers: &mut HeaderMap) {
+        let first_row = self.meter.until_first_row();
+        if let Some(told) =
+            first_row.and_then(|first_row| metrics::server_timing(&self.entry.times, first_row))
+        {
+            headers.insert(SERVER_TIMING, told);
         }
     }
 
@@ -764,6 +835,7 @@ impl Drop for Record {
         };
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
+            self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
             self.entry.end(outcome);
         }
         self.watchdog.release(self.permit.take());
@@ -865,6 +937,15 @@ impl ResponseBody {
             }
             Answer::File(file) => file.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    /// The time for which a client took nothing belongs to its stream too, if it never took the rest.
+    fn drop(&mut self) {
+        if let Answer::Stream(streaming) = &self.answer {
+            self.record.entry.times = streaming.stream.times_to_now();
         }
     }
 }

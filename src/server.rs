@@ -42,6 +42,7 @@ pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
 use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
+use crate::metrics::{self, Connected, Metrics};
 use crate::proof::delivery::Delivery;
 use crate::respond::{App, Peer, Remote};
 use crate::watchdog::Watchdog;
@@ -111,7 +112,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
     let mut reapers = JoinSet::new();
     spawn_reapers(&mut reapers, &app, None);
     let (state, watcher) = watch::channel(State::Serving);
-    let workers = Workers::start()?;
+    let workers = Workers::start(app.metrics())?;
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
     let current = Arc::new(Current::new(app));
@@ -130,10 +131,11 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
         let (stream, permit) = accepted;
         let (worker, load) = workers.least_loaded();
         let (current, state) = (Arc::clone(&current), watcher.clone());
+        let connected = current.get().metrics().connections.accept();
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, current, state).await;
+                serve_connection(stream, current, state, connected).await;
             }
             drop((permit, load));
         };
@@ -229,16 +231,25 @@ impl Drop for Load {
 }
 
 impl Workers {
-    fn start() -> io::Result<Self> {
+    fn start(metrics: &Metrics) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (running, ended) = watch::channel(());
         let worker = |number| {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
-            let mut ended = ended.clone();
-            let run = move || runtime.block_on(async { while ended.changed().await.is_ok() {} });
+            let connections = Arc::default();
+            let measured = metrics::Worker::new(&handle, &connections);
+            let (mut ended, delay) = (ended.clone(), measured.delay());
+            let run = async move {
+                tokio::select! {
+                    () = async { while ended.changed().await.is_ok() {} } => {}
+                    () = delay.measure() => {}
+                }
+            };
+            let run = move || runtime.block_on(run);
             std::thread::Builder::new().name(format!("worker {number}")).spawn(run)?;
-            Ok(Worker { runtime: handle, connections: Arc::default() })
+            metrics.workers.add(measured);
+            Ok(Worker { runtime: handle, connections })
         };
         let workers = (0..cores).map(worker).collect::<io::Result<_>>()?;
         Ok(Self { workers, _running: running })
@@ -263,11 +274,16 @@ impl Workers {
 }
 
 /// Serves the requests of one connection until it ends, or the server does.
-async fn serve_connection(stream: TcpStream, current: Arc<Current>, state: watch::Receiver<State>) {
+async fn serve_connection(
+    stream: TcpStream,
+    current: Arc<Current>,
+    state: watch::Receiver<State>,
+    connected: Connected,
+) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog)).await;
+    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog, connected)).await;
 }
 
 async fn serve_http(
@@ -275,6 +291,7 @@ async fn serve_http(
     current: Arc<Current>,
     mut state: watch::Receiver<State>,
     watchdog: Arc<Watchdog>,
+    connected: Connected,
 ) {
     // Who has no address any more has gone already.
     let peer = stream.peer_addr().map(|peer| peer.ip()).ok();
@@ -287,6 +304,7 @@ async fn serve_http(
     let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let ends_of_body = Arc::clone(&ends);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        connected.speaks(request.version());
         if remote {
             request.extensions_mut().insert(Remote);
         }

@@ -44,7 +44,7 @@ use rowstream_encode::Column;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Place, Pool};
+use crate::pool::{self, Place, Pool};
 use crate::source::SourceConfig;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -82,6 +82,7 @@ impl Shared {
             }
         }
         let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
+        place.opened();
         Ok((place, connection))
     }
 }
@@ -130,6 +131,16 @@ impl Source {
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    /// What is known of the pool.
+    pub(crate) fn pool_stats(&self) -> pool::Stats {
+        self.0.pool.stats()
+    }
+
+    /// How many look-ups are on their way.
+    pub(crate) fn look_ups(&self) -> usize {
+        self.0.pipelines.pending()
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
