@@ -62,6 +62,8 @@ const FORWARDED: [HeaderName; 3] =
     [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
 /// Where the metrics are, below [`OWN`].
 const METRICS: &str = "metrics";
+/// Where it is told how streams go, below [`OWN`].
+const STREAMS: &str = "streams/";
 /// The length of a body that is longer than is known.
 const STREAMED: usize = usize::MAX;
 
@@ -88,6 +90,10 @@ struct Kept {
 /// In a request's extensions: its client is on another machine, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote;
+
+/// In a request's extensions: it came to the port of the server's own paths.
+#[derive(Debug, Clone, Copy)]
+pub struct Admin;
 
 /// In a request's extensions: the address that it came from, as the server has seen.
 #[derive(Debug, Clone, Copy)]
@@ -230,12 +236,16 @@ impl App {
         if let Some(own) = path.strip_prefix(OWN) {
             record.meter.subject = Subject::Own;
             let answer = match own {
+                own if !self.tells_own(own, request) => return Err(no_endpoint(path)),
                 METRICS => {
                     own_metrics(Arc::clone(&record.app), Exposition::choose(request.headers())).await?
                 }
                 own => self.own_path(own)?,
             };
             return Ok(self.without_query(request)?.unwrap_or(answer));
+        }
+        if is_admin(request) {
+            return Err(no_endpoint(path));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
@@ -372,9 +382,14 @@ impl App {
         }))
     }
 
+    /// Whether a path of the server's own can be asked for where a request has come. How a stream went is told wherever streams are.
+    fn tells_own<B>(&self, path: &str, request: &Request<B>) -> bool {
+        self.config.admin_listen.is_none() || is_admin(request) || path.starts_with(STREAMS)
+    }
+
     /// The server's own paths.
     fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
-        let told = path.strip_prefix("streams/").and_then(|id| self.kept.streams.told(id));
+        let told = path.strip_prefix(STREAMS).and_then(|id| self.kept.streams.told(id));
         match (path, told) {
             ("live" | "ready", _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
@@ -526,6 +541,11 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
         Compression::Auto => is_remote(request),
     };
     compression && !format.is_compressed()
+}
+
+/// Whether a request came to the port of the server's own paths.
+fn is_admin<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<Admin>().is_some()
 }
 
 /// Whether the client is on another machine; a proxy on this one tells that it asks for somebody else.

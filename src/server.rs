@@ -44,7 +44,7 @@ use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
 use crate::metrics::{self, Connected, Metrics};
 use crate::proof::delivery::Delivery;
-use crate::respond::{App, Peer, Remote};
+use crate::respond::{Admin, App, Peer, Remote};
 use crate::watchdog::Watchdog;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
@@ -59,6 +59,9 @@ const HTTP1_BUFFER: usize = 16 * 1024;
 const HTTP2_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
 const BACKLOG: i32 = 1024;
+/// Connections to the port of the server's own paths. They count apart: whoever looks after a server gets in also when its clients have
+/// taken all of theirs.
+const ADMIN_CONNECTIONS: usize = 64;
 /// How long a client may take to send a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
@@ -75,6 +78,15 @@ const HTTP2_HEADERS: u32 = 16 * 1024;
 pub(crate) const CONNECTION: usize = 16 * 1024;
 /// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes, and the body of a request, which nobody reads.
 pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
+
+/// Where a connection was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    /// Where clients come.
+    Public,
+    /// Where only the server's own paths are.
+    Admin,
+}
 
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,11 +114,17 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where there is an `admin` listener, the
+/// server's own paths are asked for there.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    app: Arc<App>,
+    reload: Option<Reload>,
+) -> io::Result<()> {
     let mut stop = Signals::new()?;
     let mut reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
     let mut reapers = JoinSet::new();
@@ -115,10 +133,12 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
     let workers = Workers::start(app.metrics())?;
     let mut connections = JoinSet::new();
     let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
+    let admin_room = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
     let current = Arc::new(Current::new(app));
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
+            (stream, permit) = accept(&listener, &room) => (stream, permit, Port::Public),
+            (stream, permit) = accept_admin(admin.as_ref(), &admin_room) => (stream, permit, Port::Admin),
             Some(_) = connections.join_next() => continue,
             reloader = wanted(&mut reloader, &current) => {
                 if let Some(before) = reloader.reload(&current) {
@@ -128,20 +148,20 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
             }
             () = stop.next() => break,
         };
-        let (stream, permit) = accepted;
+        let (stream, permit, port) = accepted;
         let (worker, load) = workers.least_loaded();
         let (current, state) = (Arc::clone(&current), watcher.clone());
         let connected = current.get().metrics().connections.accept();
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, current, state, connected).await;
+                serve_connection(stream, port, current, state, connected).await;
             }
             drop((permit, load));
         };
         connections.spawn_on(connection, worker);
     }
-    drop(listener);
+    drop((listener, admin));
     let app = current.get();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
@@ -197,6 +217,17 @@ async fn accept(
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
+    }
+}
+
+/// The same for the port of the server's own paths; for ever where there is none.
+async fn accept_admin(
+    listener: Option<&TcpListener>,
+    room: &Arc<Semaphore>,
+) -> (std::net::TcpStream, tokio::sync::OwnedSemaphorePermit) {
+    match listener {
+        Some(listener) => accept(listener, room).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -276,6 +307,7 @@ impl Workers {
 /// Serves the requests of one connection until it ends, or the server does.
 async fn serve_connection(
     stream: TcpStream,
+    port: Port,
     current: Arc<Current>,
     state: watch::Receiver<State>,
     connected: Connected,
@@ -283,11 +315,12 @@ async fn serve_connection(
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog, connected)).await;
+    Arc::clone(&watchdog).scope(serve_http(stream, port, current, state, watchdog, connected)).await;
 }
 
 async fn serve_http(
     stream: TcpStream,
+    port: Port,
     current: Arc<Current>,
     mut state: watch::Receiver<State>,
     watchdog: Arc<Watchdog>,
@@ -305,6 +338,9 @@ async fn serve_http(
     let ends_of_body = Arc::clone(&ends);
     let service = service_fn(move |mut request: Request<Incoming>| {
         connected.speaks(request.version());
+        if port == Port::Admin {
+            request.extensions_mut().insert(Admin);
+        }
         if remote {
             request.extensions_mut().insert(Remote);
         }

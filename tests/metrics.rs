@@ -455,6 +455,40 @@ async fn scrapers_get_what_they_ask_for() {
     assert!(!plain.text().contains("# EOF") && !plain.text().contains("# UNIT"));
 }
 
+/// With `admin_listen` the public port tells nothing of the server, but how a stream went to whoever knows its id.
+#[tokio::test]
+async fn the_servers_own_paths_can_have_a_port_of_their_own() {
+    let db = TestDb::new().await;
+    let settings = "admin_listen = \"127.0.0.1:0\"\nmax_connections = 1";
+    let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
+    let admin = |path: &str| {
+        let said = server.stderr();
+        let (_, rest) = said.split_once("own paths at ").expect("it says where");
+        let base = rest.lines().next().expect("a line").trim_end_matches("/_rowstream/");
+        format!("{base}{path}")
+    };
+    for path in ["/_rowstream/metrics", "/_rowstream/live", "/_rowstream/ready", "/_rowstream/none"] {
+        assert_eq!(get(&server.url(path)).await.status, 404, "{path}");
+    }
+    // This client has the only connection there is.
+    let mut stream = begun(&server, "/long.ndjson").await;
+    for (path, status) in [
+        ("/_rowstream/metrics", 200),
+        ("/_rowstream/live", 200),
+        ("/_rowstream/ready", 200),
+        ("/_rowstream/none", 404),
+        ("/long", 404),
+        ("/", 404),
+    ] {
+        assert_eq!(get(&admin(path)).await.status, status, "{path}");
+    }
+    let id = stream.headers.remove("rowstream-stream").expect("it has an id");
+    let told = format!("/_rowstream/streams/{}", id.to_str().expect("text"));
+    assert_eq!(get(&admin(&told)).await.json()["state"], "running");
+    drop(stream);
+    assert_eq!(get(&server.url(&told)).await.status, 200);
+}
+
 #[tokio::test]
 async fn heads_tell_where_the_time_went() {
     let db = TestDb::new().await;

@@ -79,7 +79,7 @@ families! {
     REQUESTS: Counter "rowstream_requests_total" ["endpoint", "format", "protocol", "outcome"]
         "Requests that have ended, by how they did";
     STREAMS: Counter "rowstream_streams_total" ["endpoint", "format", "protocol", "outcome"]
-        "Those of them that were sent as their rows came, without a Content-Length";
+        "Responses that were sent as their rows came, without a Content-Length, by how they ended";
     STREAMS_RUNNING: Gauge "rowstream_streams_running" ["endpoint"]
         "Responses without a Content-Length that are in flight";
     ROWS: Counter "rowstream_rows_total" ["endpoint", "format"]
@@ -104,7 +104,7 @@ families! {
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
         "What the streams that run may take together; told where `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
-        "What they could take at most; told where `memory` is set";
+        "What streams could take together at most; told where `memory` is set";
 
     POOL_MAX: Gauge "rowstream_pool_max" ["source"]
         "Most connections of a pool (`pool.max`)";
@@ -115,7 +115,7 @@ families! {
     POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
         "Requests that wait for a place";
     POOL_WAITING_MAX: Gauge "rowstream_pool_waiting_max" ["source"]
-        "How many may wait (`pool.waiting`)";
+        "Requests that may wait for a place (`pool.waiting`)";
     POOL_ACQUIRE: Histogram "rowstream_pool_acquire_seconds" ["source"]
         "How long requests waited for a place, whether they got one or not; opening a connection is not in it";
     POOL_OPENED: Counter "rowstream_pool_opened_total" ["source"]
