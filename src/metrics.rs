@@ -25,16 +25,18 @@ mod timing;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use self::exposition::{Exposition, expose};
+pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
 pub(crate) use self::histogram::{Histogram, WAITS};
 pub(crate) use self::meter::{Meter, Subject};
 use self::requests::Counts;
 pub(crate) use self::requests::Series;
 pub(crate) use self::runtime::{Connected, Connections, Worker, Workers};
-pub(crate) use self::snapshot::Snapshot;
+use self::snapshot::Snapshot;
 pub(crate) use self::timing::{SERVER_TIMING, server_timing};
+use crate::Error;
 use crate::endpoint::Endpoint;
+use crate::respond::App;
 
 /// What is counted, whatever the configuration is at the moment.
 #[derive(Default)]
@@ -47,6 +49,8 @@ pub(crate) struct Metrics {
     pub(crate) own: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
+    /// Held while it is told: whoever asks again and again takes no more than one thread and its memory.
+    telling: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Metrics {
@@ -55,6 +59,22 @@ impl Metrics {
         let mut known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let series = |endpoint: &Endpoint| Arc::clone(known.entry(endpoint.path.clone()).or_default());
         endpoints.iter().map(series).collect()
+    }
+
+    /// What there is to tell of the server of `app`, as `exposition` has it. It is put together on a thread for what blocks: reading
+    /// `/proc` and writing it all takes longer than the requests of a worker should wait.
+    ///
+    /// # Errors
+    /// It panicked, which is a fault of ours.
+    pub(crate) async fn tell(app: Arc<App>, exposition: Exposition) -> Result<String, Error> {
+        let one = Arc::clone(&app.metrics().telling).lock_owned().await;
+        let tell = move || {
+            let told = exposition.write(Snapshot::take(&app));
+            drop(one);
+            told
+        };
+        let told = tokio::task::spawn_blocking(tell).await;
+        told.map_err(|cause| Error::endpoint("the metrics could not be told").cause(cause))
     }
 
     /// What was counted of every endpoint, by its template.

@@ -29,7 +29,7 @@ use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint};
 use crate::memory;
-use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Snapshot, Subject};
+use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
@@ -584,11 +584,9 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     response
 }
 
-/// What `/_rowstream/metrics` tells. It is put together on a thread for what blocks: reading `/proc` and writing it all takes
-/// longer than other requests of the worker should wait.
+/// What `/_rowstream/metrics` tells.
 async fn own_metrics(app: Arc<App>, exposition: Exposition) -> Result<Response<Answer>, Error> {
-    let told = tokio::task::spawn_blocking(move || metrics::expose(Snapshot::take(&app), exposition)).await;
-    let told = told.map_err(|cause| Error::endpoint("the metrics could not be told").cause(cause))?;
+    let told = Metrics::tell(app, exposition).await?;
     let mut response = own(Bytes::from(told), exposition.media_type());
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)

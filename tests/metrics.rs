@@ -509,7 +509,8 @@ async fn heads_tell_where_the_time_went() {
         let [("pool", pool), ("database", database), ("first_row", first_row)] = times[..] else {
             panic!("{told}")
         };
-        assert!(first_row >= pool + database - 0.002, "{told}");
+        // What waits for its end tells all of the database's time.
+        assert!(first_row >= pool + database - 0.002 || target.ends_with("_wait=end"), "{told}");
         if target == "/slow" {
             assert!(database >= 50.0, "{told}");
         }

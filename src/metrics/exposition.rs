@@ -36,18 +36,18 @@ impl Exposition {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
-}
 
-/// Writes what was seen.
-pub(crate) fn expose(snapshot: Snapshot, exposition: Exposition) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(snapshot));
-    let mut out = String::new();
-    // A text takes whatever is written to it.
-    let _ = text::encode(&mut out, &registry);
-    match exposition {
-        Exposition::OpenMetrics => out,
-        Exposition::Text => without_open_metrics(&out),
+    /// Writes what was seen.
+    pub(super) fn write(self, snapshot: Snapshot) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(snapshot));
+        let mut out = String::new();
+        // A text takes whatever is written to it.
+        let _ = text::encode(&mut out, &registry);
+        match self {
+            Self::OpenMetrics => out,
+            Self::Text => without_open_metrics(&out),
+        }
     }
 }
 

@@ -87,7 +87,7 @@ families! {
     SENT_BYTES: Counter "rowstream_sent_bytes_total" ["endpoint", "format"]
         "Bytes of bodies that were handed to HTTP, as they are sent";
     FIRST_ROW: Histogram "rowstream_first_row_seconds" ["endpoint"]
-        "From a request to its first row, or to the end of a result without any";
+        "From a request to its first row, or to the end of a result without any, also where it failed";
     DURATION: Histogram "rowstream_request_duration_seconds" ["endpoint"]
         "From a request to its last byte, of requests that had a permit";
     PHASE: Counter "rowstream_phase_seconds_total" ["endpoint", "phase"]

@@ -19,7 +19,7 @@ use crate::respond::App;
 
 /// All that is told.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(super) struct Snapshot {
     /// By template.
     endpoints: Vec<(String, Counts)>,
     /// Of requests that ask for none of them.
@@ -62,7 +62,7 @@ struct ProcessSeen {
 
 impl Snapshot {
     /// What there is to see of a server.
-    pub(crate) fn take(app: &App) -> Self {
+    pub(super) fn take(app: &App) -> Self {
         let metrics = app.metrics();
         Self {
             endpoints: metrics.totals(),
