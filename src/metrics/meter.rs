@@ -30,10 +30,9 @@ pub(crate) struct Meter {
     kind: Kind,
     /// Whether it had a permit.
     admitted: bool,
-    streamed: bool,
     first_row: Option<Duration>,
-    /// What has been counted of it already.
-    counted: Part,
+    /// Of a stream, what has been counted already.
+    counted: Option<Box<Part>>,
 }
 
 impl Meter {
@@ -43,9 +42,8 @@ impl Meter {
             subject: Subject::None,
             kind: Kind { format: None, protocol: Protocol::of(version) },
             admitted: false,
-            streamed: false,
             first_row: None,
-            counted: Part::default(),
+            counted: None,
         }
     }
 
@@ -71,14 +69,15 @@ impl Meter {
 
     /// It is sent as its rows come.
     pub(crate) fn begin_stream(&mut self, series: &Series) {
-        self.streamed = true;
+        self.counted = Some(Box::default());
         series.begin_stream();
     }
 
     /// Whether what has come of it since it was counted last is to be counted.
     #[inline]
     pub(crate) fn is_due(&self, entry: &Entry) -> bool {
-        self.streamed && entry.times.total() >= self.counted.times.total() + COUNTED_EACH
+        let counted = self.counted.as_ref();
+        counted.is_some_and(|counted| entry.times.total() >= counted.times.total() + COUNTED_EACH)
     }
 
     /// Counts what has come of it since it was counted last.
@@ -91,7 +90,7 @@ impl Meter {
     /// Counts its end.
     pub(crate) fn end(&mut self, series: &Series, entry: &Entry, outcome: &Outcome) {
         let duration = self.admitted.then(|| entry.elapsed());
-        let (streamed, first_row) = (self.streamed, self.first_row);
+        let (streamed, first_row) = (self.counted.is_some(), self.first_row);
         let part = self.part(entry);
         series.end(self.kind, part, End { streamed, duration, first_row, ..End::of(outcome, entry) });
     }
@@ -99,7 +98,8 @@ impl Meter {
     /// What has not been counted, which from now on it has.
     fn part(&mut self, entry: &Entry) -> Part {
         let now = Part { rows: entry.rows, bytes: entry.bytes, times: entry.times };
-        let before = std::mem::replace(&mut self.counted, now);
+        let Some(counted) = &mut self.counted else { return now };
+        let before = std::mem::replace(&mut **counted, now);
         Part {
             rows: now.rows.saturating_sub(before.rows),
             bytes: now.bytes.saturating_sub(before.bytes),

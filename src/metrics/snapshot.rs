@@ -48,6 +48,9 @@ struct WorkerSeen {
     connections: usize,
 }
 
+/// What is told of a pool.
+type OfPool<T> = fn(&pool::Stats) -> T;
+
 /// What is not known is not told.
 #[derive(Debug)]
 struct ProcessSeen {
@@ -122,7 +125,7 @@ impl Snapshot {
     }
 
     fn pools(&self, out: &mut Families<'_>) -> fmt::Result {
-        let gauges: [(&Family, fn(&pool::Stats) -> usize); 5] = [
+        let gauges: [(&Family, OfPool<usize>); 5] = [
             (&family::POOL_MAX, |stats| stats.max),
             (&family::POOL_USED, |stats| stats.usage.used),
             (&family::POOL_IDLE, |stats| stats.usage.idle),
@@ -136,7 +139,7 @@ impl Snapshot {
             &family::POOL_ACQUIRE,
             self.pools.iter().map(|pool| ([&*pool.source], &pool.stats.waits)),
         )?;
-        let counters: [(&Family, fn(&pool::Stats) -> u64); 3] = [
+        let counters: [(&Family, OfPool<u64>); 3] = [
             (&family::POOL_OPENED, |stats| stats.opened),
             (&family::POOL_TIMEOUTS, |stats| stats.timed_out),
             (&family::POOL_REFUSED, |stats| stats.refused),
