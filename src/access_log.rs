@@ -88,6 +88,11 @@ impl Entry {
         }
     }
 
+    /// How long ago the request came.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Makes the line, and has it written.
     pub fn end(&self, outcome: &Outcome) {
         match self.format {
@@ -145,7 +150,7 @@ impl Entry {
     }
 
     fn phases(&self) -> [(&'static str, Duration); 4] {
-        let Times { pool, database, encode, client } = self.times;
+        let Times { pool, database, encode, client, .. } = self.times;
         [("pool", pool), ("database", database), ("encode", encode), ("client", client)]
     }
 }

@@ -36,6 +36,58 @@ struct Counts {
     endpoints: HashMap<Arc<str>, usize>,
     /// Where clients have a limit.
     clients: HashMap<IpAddr, usize>,
+    /// As in [`Refusal::ALL`].
+    refused: [u64; Refusal::ALL.len()],
+}
+
+/// Why there is no permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The client has all of its own.
+    Client,
+    /// All of the endpoint's are in use.
+    Endpoint,
+    /// All of the server's are in use.
+    Server,
+    /// What runs has all the memory for streams.
+    Memory,
+}
+
+impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::Client, Self::Endpoint, Self::Server, Self::Memory];
+
+    /// The code of its error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Client => "too_many_streams_of_client",
+            Self::Endpoint => "too_many_streams_of_endpoint",
+            Self::Server => "too_many_streams",
+            Self::Memory => "no_memory",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Client => StatusCode::TOO_MANY_REQUESTS,
+            Self::Endpoint | Self::Server | Self::Memory => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// What is in use at a moment, and what was refused so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// Permits in use.
+    pub permits: usize,
+    /// Permits that there are.
+    pub permits_max: usize,
+    /// What the streams that run may take, in bytes.
+    pub memory: usize,
+    /// What they could take at most, if that is bounded.
+    pub memory_max: Option<usize>,
+    /// Claims that were refused, as in [`Refusal::ALL`].
+    pub refused: [u64; Refusal::ALL.len()],
 }
 
 /// What a permit is asked for.
@@ -84,22 +136,22 @@ impl Admission {
             && counts.clients.get(&client).is_some_and(|&running| running >= limit)
         {
             let message = format!("{limit} streams of this client run already");
-            return Err(refused("too_many_streams_of_client", StatusCode::TOO_MANY_REQUESTS, message));
+            return Err(counts.refuse(Refusal::Client, message));
         }
         let path = endpoint.max_streams.map(|limit| (Arc::<str>::from(endpoint.path.as_str()), limit));
         if let Some((path, limit)) = &path
             && counts.endpoints.get(path).is_some_and(|running| running >= limit)
         {
             let message = format!("{limit} streams of this endpoint run already");
-            return Err(refused("too_many_streams_of_endpoint", StatusCode::SERVICE_UNAVAILABLE, message));
+            return Err(counts.refuse(Refusal::Endpoint, message));
         }
         if counts.all >= self.max_streams {
             let message = format!("{} streams run already", self.max_streams);
-            return Err(refused("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, message));
+            return Err(counts.refuse(Refusal::Server, message));
         }
         if self.memory.is_some_and(|most| counts.memory.saturating_add(memory) > most) {
             let message = format!("{} streams have all the memory for streams", counts.all);
-            return Err(refused("no_memory", StatusCode::SERVICE_UNAVAILABLE, message));
+            return Err(counts.refuse(Refusal::Memory, message));
         }
         let (endpoint, client) = (path.map(|(path, _)| path), client.map(|(client, _)| client));
         counts.all += 1;
@@ -113,9 +165,27 @@ impl Admission {
     pub fn in_use(&self) -> usize {
         lock(&self.counts).all
     }
+
+    /// What is in use, and what was refused.
+    pub fn usage(&self) -> Usage {
+        let counts = lock(&self.counts);
+        Usage {
+            permits: counts.all,
+            permits_max: self.max_streams,
+            memory: counts.memory,
+            memory_max: self.memory,
+            refused: counts.refused,
+        }
+    }
 }
 
 impl Counts {
+    /// There is no permit; the error says when to try again.
+    fn refuse(&mut self, why: Refusal, message: String) -> Error {
+        self.refused[why as usize] += 1;
+        Error::new(why.code(), why.status(), message).retry_after(Duration::from_secs(1))
+    }
+
     /// One that ran runs no longer.
     fn end(&mut self, permit: &mut Permit) {
         if std::mem::take(&mut permit.runs) {
@@ -148,10 +218,6 @@ impl Drop for Permit {
 fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     // Nothing under this lock panics half way.
     counts.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn refused(code: &'static str, status: StatusCode, message: String) -> Error {
-    Error::new(code, status, message).retry_after(Duration::from_secs(1))
 }
 
 fn add<K: Clone + Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {

@@ -201,7 +201,7 @@ impl RowStream {
         let reading = reading.into();
         let Opened { session, steps, values, mut clock } =
             Opened::open(endpoint, source, &reading, values).await?;
-        clock.enter();
+        clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
@@ -249,7 +249,7 @@ impl RowStream {
     /// # Errors
     /// The result cannot be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        let waited = self.clock.enter();
+        let waited = self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -581,9 +581,16 @@ impl RowStream {
         self.clock.last += took;
     }
 
-    /// Where the time went so far.
+    /// Where the time went up to the last poll.
     pub fn times(&self) -> Times {
         self.clock.times
+    }
+
+    /// Where it went up to now, of a stream that is not polled any more.
+    pub(crate) fn times_to_now(&self) -> Times {
+        let mut clock = self.clock;
+        clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        clock.times
     }
 }
 
@@ -862,6 +869,8 @@ pub struct Times {
     pub encode: Duration,
     /// Waiting for the client to take what there is.
     pub client: Duration,
+    /// How much of `client` a connection was held for.
+    pub held: Duration,
 }
 
 /// What a stream waits for between two polls.
@@ -874,6 +883,7 @@ enum Phase {
 }
 
 /// Attributes time: between polls to what was waited for, inside of polls to encoding.
+#[derive(Debug, Clone, Copy)]
 struct Clock {
     times: Times,
     last: Instant,
@@ -890,12 +900,15 @@ impl Clock {
         now - mem::replace(&mut self.last, now)
     }
 
-    /// Attributes the time since `leave`, and gives it.
-    fn enter(&mut self) -> Duration {
+    /// Attributes the time since `leave`, in which a connection was held or not, and gives it.
+    fn enter(&mut self, holds_connection: bool) -> Duration {
         let lap = self.lap();
         match self.waits_for {
             Phase::Database => self.times.database += lap,
-            Phase::Client => self.times.client += lap,
+            Phase::Client => {
+                self.times.client += lap;
+                self.times.held += if holds_connection { lap } else { Duration::ZERO };
+            }
             Phase::News => {}
         }
         lap

@@ -23,6 +23,8 @@ use crate::source::SourceConfig;
 pub struct Config {
     /// Where to listen (`host:port`; port 0 is any free one).
     pub listen: String,
+    /// Where to listen for the server's own paths, if not there.
+    pub admin_listen: Option<String>,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,
     /// The folder of the endpoint files; empty where there is none.

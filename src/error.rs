@@ -9,6 +9,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+/// The code of [`Error::pool_full`].
+pub(crate) const POOL_FULL: &str = "pool_full";
+/// The code of [`Error::pool_timeout`].
+pub(crate) const POOL_TIMEOUT: &str = "pool_timeout";
+
 /// A failure with a stable code, an HTTP status, and a message for the user.
 pub struct Error(Box<Inner>);
 
@@ -49,7 +54,7 @@ impl Error {
     /// The pool's queue is full: 503 at once.
     pub fn pool_full(source: &str, waiting: usize) -> Self {
         Self::new(
-            "pool_full",
+            POOL_FULL,
             StatusCode::SERVICE_UNAVAILABLE,
             format!("source `{source}` is busy, and {waiting} requests wait already"),
         )
@@ -59,7 +64,7 @@ impl Error {
     /// No connection came free within `acquire_timeout`: 504.
     pub fn pool_timeout(source: &str, timeout: Duration) -> Self {
         Self::new(
-            "pool_timeout",
+            POOL_TIMEOUT,
             StatusCode::GATEWAY_TIMEOUT,
             format!("no connection of source `{source}` came free within {timeout:?}"),
         )

@@ -30,9 +30,11 @@ mod feed;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod memory;
+pub mod metrics;
 pub mod negotiate;
 pub mod params;
 pub mod pool;
+mod procfs;
 pub mod proof;
 mod readiness;
 pub mod respond;

@@ -9,7 +9,7 @@
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
 //! 3. a place that is dropped without giving its connection back frees the place and closes the connection.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::Error;
+use crate::metrics::{Histogram, WAITS};
 
 /// The limits of a pool (`pool = { … }` of a source).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +53,27 @@ struct Shared<C> {
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
+    counts: Counts,
     /// The most recently used connection is last: it is warm, and the cold ones reach their `idle_timeout`.
     idle: Mutex<Vec<Idle<C>>>,
+}
+
+/// What happened so far.
+struct Counts {
+    /// Places that were taken without waiting.
+    at_once: AtomicU64,
+    /// Of requests that waited, how long they did, whatever came of it.
+    waits: Mutex<Histogram>,
+    opened: AtomicU64,
+    timed_out: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let [at_once, opened, timed_out, refused] = [0; 4].map(AtomicU64::new);
+        Self { at_once, waits: Mutex::new(Histogram::new(WAITS)), opened, timed_out, refused }
+    }
 }
 
 struct Idle<C> {
@@ -80,6 +100,7 @@ impl<C: Send + 'static> Pool<C> {
             places: Arc::new(Semaphore::new(config.max)),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             waiting: AtomicUsize::new(0),
+            counts: Counts::default(),
             idle: Mutex::new(Vec::new()),
             source: source.to_owned(),
             config,
@@ -92,7 +113,10 @@ impl<C: Send + 'static> Pool<C> {
     /// 503 at once when `waiting` requests wait already; 504 after `acquire_timeout`. Both name the source and say when to retry.
     pub async fn acquire(&self) -> Result<Place<C>, Error> {
         let permit = match Arc::clone(&self.0.places).try_acquire_owned() {
-            Ok(permit) => permit,
+            Ok(permit) => {
+                self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
+                permit
+            }
             Err(_) => self.wait().await?,
         };
         Ok(Place { shared: Arc::clone(&self.0), _permit: permit })
@@ -110,14 +134,22 @@ impl<C: Send + 'static> Pool<C> {
     }
 
     async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let _waiting = Waiting::enter(&self.0.waiting, self.0.config.waiting)
-            .ok_or_else(|| Error::pool_full(&self.0.source, self.0.config.waiting))?;
+        let _waiting = Waiting::enter(&self.0).ok_or_else(|| self.refuse(self.0.config.waiting))?;
         let acquired =
             tokio::time::timeout(self.0.config.acquire_timeout, Arc::clone(&self.0.places).acquire_owned());
         match acquired.await {
             Ok(permit) => Ok(permit.expect("the semaphore of a pool is never closed")),
-            Err(_) => Err(Error::pool_timeout(&self.0.source, self.0.config.acquire_timeout)),
+            Err(_) => {
+                self.0.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+                Err(Error::pool_timeout(&self.0.source, self.0.config.acquire_timeout))
+            }
         }
+    }
+
+    /// The error of a request before which `waiting` others wait, which are as many as may; it is counted.
+    pub fn refuse(&self, waiting: usize) -> Error {
+        self.0.counts.refused.fetch_add(1, Ordering::Relaxed);
+        Error::pool_full(&self.0.source, waiting)
     }
 
     /// Closes the connections that have been idle for `idle_timeout`, until the pool is dropped.
@@ -147,6 +179,40 @@ impl<C: Send + 'static> Pool<C> {
             waiting: self.0.waiting.load(Ordering::Relaxed),
         }
     }
+
+    /// All that is known of it.
+    pub(crate) fn stats(&self) -> Stats {
+        let Shared { config, counts, .. } = &*self.0;
+        let mut waits = lock(&counts.waits).clone();
+        waits.add_instants(counts.at_once.load(Ordering::Relaxed));
+        Stats {
+            max: config.max,
+            waiting_max: config.waiting,
+            usage: self.usage(),
+            waits,
+            opened: counts.opened.load(Ordering::Relaxed),
+            timed_out: counts.timed_out.load(Ordering::Relaxed),
+            refused: counts.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A pool's limits, what it holds at a moment, and what happened so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Stats {
+    /// Most connections open at a time.
+    pub(crate) max: usize,
+    /// How many requests may wait at a time.
+    pub(crate) waiting_max: usize,
+    pub(crate) usage: Usage,
+    /// How long requests waited for a place, whether they got one or not.
+    pub(crate) waits: Histogram,
+    /// Connections that were opened.
+    pub(crate) opened: u64,
+    /// Requests that got no place in time.
+    pub(crate) timed_out: u64,
+    /// Requests that were not let wait.
+    pub(crate) refused: u64,
 }
 
 /// What a pool holds at a moment.
@@ -162,15 +228,24 @@ pub struct Usage {
 
 impl<C> Shared<C> {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
-        // Nothing under this lock panics half way; a poisoned list is still a list.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks panics half way; a poisoned list is still a list.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<C> Place<C> {
     /// How long a connection may be idle before it is closed.
     pub fn idle_timeout(&self) -> Duration {
         self.shared.config.idle_timeout
+    }
+
+    /// A connection was opened for this place.
+    pub fn opened(&self) {
+        self.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The most recently used idle connection, if there is one.
@@ -193,19 +268,26 @@ impl<C> Place<C> {
 }
 
 /// One request in the queue; leaves it when dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct Waiting<'a, C> {
+    shared: &'a Shared<C>,
+    since: Instant,
+}
 
-impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
-        count
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1))
+impl<'a, C> Waiting<'a, C> {
+    fn enter(shared: &'a Shared<C>) -> Option<Self> {
+        shared
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < shared.config.waiting).then_some(n + 1)
+            })
             .ok()
-            .map(|_| Self(count))
+            .map(|_| Self { shared, since: Instant::now() })
     }
 }
 
-impl Drop for Waiting<'_> {
+impl<C> Drop for Waiting<'_, C> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.shared.counts.waits).observe(self.since.elapsed());
     }
 }

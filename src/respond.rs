@@ -33,6 +33,7 @@ use crate::config::{Config, Cors};
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::feed::Feeds;
 use crate::memory;
+use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
@@ -59,11 +60,19 @@ const READY: &str = "ready";
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// What pages of other origins may read of a head, besides what Fetch lets them.
 const EXPOSED: &str = "content-digest, link, rowstream-changes, rowstream-stream, rowstream-tag";
+/// Which pages of other origins are told `Server-Timing` (W3C, "Resource Timing").
+const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
+/// Room for the headers of most successes: growing it twice costs a look-up as much as all its headers.
+const HEADERS: usize = 12;
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What proxies tell of the client that they ask for.
 const FORWARDED: [HeaderName; 3] =
     [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
+/// Where the metrics are, below [`OWN`].
+const METRICS: &str = "metrics";
+/// Where it is told how streams go, below [`OWN`].
+const STREAMS: &str = "streams/";
 /// The length of a body that is longer than is known.
 const STREAMED: usize = usize::MAX;
 
@@ -77,6 +86,8 @@ pub struct App {
     log: LogFormat,
     readiness: Readiness,
     kept: Arc<Kept>,
+    /// What is counted of each endpoint.
+    series: Vec<Arc<Series>>,
 }
 
 /// What outlives a configuration.
@@ -84,6 +95,7 @@ pub struct App {
 struct Kept {
     streams: Streams,
     leaving: AtomicBool,
+    metrics: Metrics,
     ending: AtomicBool,
     /// Whether followers are to end.
     closing: watch::Sender<bool>,
@@ -92,6 +104,10 @@ struct Kept {
 /// In a request's extensions: its client is on another machine, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote;
+
+/// In a request's extensions: it came to the port of the server's own paths.
+#[derive(Debug, Clone, Copy)]
+pub struct Admin;
 
 /// In a request's extensions: the address that it came from, as the server has seen.
 #[derive(Debug, Clone, Copy)]
@@ -158,7 +174,8 @@ impl App {
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
-        Ok(Self { config, router, sources, admission, feeds, log, readiness, kept })
+        let series = kept.metrics.series_of(&config.endpoints);
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, kept, series })
     }
 
     /// What was configured.
@@ -172,6 +189,25 @@ impl App {
         let new =
             move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
         settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
+    }
+
+    /// The sources by name, in the order of the file.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
+        let named = move |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
+        self.config.sources.iter().filter_map(named).map(|(name, source)| (name.as_str(), source))
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.kept.metrics
+    }
+
+    fn series(&self, subject: Subject) -> &Series {
+        match subject {
+            Subject::None => &self.kept.metrics.none,
+            Subject::Own => &self.kept.metrics.own,
+            Subject::Endpoint(index) => &self.series[index],
+        }
     }
 
     /// Who may run a stream.
@@ -199,6 +235,7 @@ impl App {
         let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
         let mut record = Record {
             entry: Entry::new(self.log, &request),
+            meter: Meter::new(request.version()),
             outcome: None,
             stream: None,
             permit: None,
@@ -210,6 +247,7 @@ impl App {
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
         };
         record.entry.status = Some(response.status());
+        record.tell_timing(response.headers_mut());
         if let Some(cors) = &self.config.cors {
             cors_headers(cors, origin.as_ref(), response.headers_mut());
         }
@@ -222,7 +260,14 @@ impl App {
     async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
-            let answer = self.own_path(own)?;
+            record.meter.subject = Subject::Own;
+            let answer = match own {
+                own if !self.tells_own(own, request) => return Err(no_endpoint(path)),
+                METRICS => {
+                    own_metrics(Arc::clone(&record.app), Exposition::choose(request.headers())).await?
+                }
+                own => self.own_path(own)?,
+            };
             if let Some(answer) = self.without_query(request)? {
                 return Ok(answer);
             }
@@ -231,13 +276,18 @@ impl App {
             }
             return Ok(answer);
         }
+        if is_admin(request) {
+            return Err(no_endpoint(path));
+        }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
+        record.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(request)? {
             return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         let query = read_query(endpoint, &found, request)?;
+        record.meter.format(query.reading.format);
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
@@ -246,6 +296,7 @@ impl App {
         let total = query.timeout().total;
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        record.meter.admit();
         let answer = self.run(query, record, &mut begun).await?;
         if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), total) {
             record.watchdog.limit(begun.into(), total);
@@ -330,6 +381,7 @@ impl App {
         }
         let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
         record.note(&stream);
+        record.meter.first_row(&stream.times());
         Ok((stream, first.transpose()?.unwrap_or_default()))
     }
 
@@ -345,6 +397,7 @@ impl App {
         let stream = self.kept.streams.begin(&query.endpoint.path, query.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
         record.stream = Some(stream);
+        record.meter.begin_stream(self.series(record.meter.subject));
         streaming.trailers = query.asked.trailers;
         if streaming.trailers {
             let fields = trailers::announcement(streaming.stream.cursor().is_some(), query.asked.digest);
@@ -381,9 +434,14 @@ impl App {
         }))
     }
 
+    /// Whether a path of the server's own can be asked for where a request has come. How a stream went is told wherever streams are.
+    fn tells_own<B>(&self, path: &str, request: &Request<B>) -> bool {
+        self.config.admin_listen.is_none() || is_admin(request) || path.starts_with(STREAMS)
+    }
+
     /// The server's own paths.
     fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
-        let told = path.strip_prefix("streams/").and_then(|id| self.kept.streams.told(id));
+        let told = path.strip_prefix(STREAMS).and_then(|id| self.kept.streams.told(id));
         match (path, told) {
             ("live" | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
@@ -561,6 +619,11 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
     compression && !format.is_compressed()
 }
 
+/// Whether a request came to the port of the server's own paths.
+fn is_admin<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<Admin>().is_some()
+}
+
 /// Whether the client is on another machine; a proxy on this one tells that it asks for somebody else.
 fn is_remote<B>(request: &Request<B>) -> bool {
     request.extensions().get::<Remote>().is_some()
@@ -572,6 +635,7 @@ fn is_remote<B>(request: &Request<B>) -> bool {
 fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
+    headers.reserve(HEADERS);
     headers.insert(header::CONTENT_TYPE, content_type(query));
     if let Some((_, tag)) = query.asked.framed {
         tag.tell(TAG, headers);
@@ -595,6 +659,14 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
     response
+}
+
+/// What `/_rowstream/metrics` tells.
+async fn own_metrics(app: Arc<App>, exposition: Exposition) -> Result<Response<Answer>, Error> {
+    let told = Metrics::tell(app, exposition).await?;
+    let mut response = own(Bytes::from(told), exposition.media_type());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
 }
 
 /// What is done to the values of the database; `None`: nothing.
@@ -678,6 +750,7 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
     let any = cors.origins.iter().any(|allowed| allowed == "*");
     if any {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(TIMING_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         return;
     }
     headers.append(header::VARY, HeaderValue::from_static("origin"));
@@ -685,6 +758,7 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
         origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()))
     {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(TIMING_ALLOW_ORIGIN, origin.clone());
     }
 }
 
@@ -792,6 +866,7 @@ fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
 /// What the log will say of a request; says it when dropped, however the request ends.
 struct Record {
     entry: Entry,
+    meter: Meter,
     outcome: Option<Outcome>,
     /// What is told of it, where it is streamed, until it has ended.
     stream: Option<Arc<Stream>>,
@@ -812,6 +887,19 @@ impl Record {
         self.entry.bytes += bytes as u64;
         if let Some(stream) = &self.stream {
             stream.note(self.entry.rows, self.entry.bytes);
+        }
+        if self.meter.is_due(&self.entry) {
+            self.meter.count(self.app.series(self.meter.subject), &self.entry);
+        }
+    }
+
+    /// Tells where the time went until the head, where something was waited for.
+    fn tell_timing(&self, headers: &mut HeaderMap) {
+        let first_row = self.meter.until_first_row();
+        if let Some(told) =
+            first_row.and_then(|first_row| metrics::server_timing(&self.entry.times, first_row))
+        {
+            headers.insert(SERVER_TIMING, told);
         }
     }
 
@@ -842,6 +930,7 @@ impl Drop for Record {
         };
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
+            self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
             self.entry.end(outcome);
         }
         self.watchdog.release(self.permit.take());
@@ -943,6 +1032,15 @@ impl ResponseBody {
             }
             Answer::File(file) => file.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    /// The time for which a client took nothing belongs to its stream too, if it never took the rest.
+    fn drop(&mut self) {
+        if let Answer::Stream(streaming) = &self.answer {
+            self.record.entry.times = streaming.stream.times_to_now();
         }
     }
 }

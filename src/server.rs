@@ -46,8 +46,9 @@ pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
 use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
+use crate::metrics::{self, Connected, Metrics};
 use crate::proof::delivery::Delivery;
-use crate::respond::{App, Peer, Remote};
+use crate::respond::{Admin, App, Peer, Remote};
 use crate::watchdog::Watchdog;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
@@ -62,6 +63,9 @@ const HTTP1_BUFFER: usize = 16 * 1024;
 const HTTP2_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
 const BACKLOG: i32 = 1024;
+/// Connections to the port of the server's own paths. They count apart: whoever looks after a server gets in also when its clients have
+/// taken all of theirs.
+const ADMIN_CONNECTIONS: usize = 64;
 /// How long a client may take to send a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
@@ -78,6 +82,15 @@ const HTTP2_HEADERS: u32 = 16 * 1024;
 pub(crate) const CONNECTION: usize = 16 * 1024;
 /// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes, and the body of a request, which nobody reads.
 pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
+
+/// Where a connection was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    /// Where clients come.
+    Public,
+    /// Where only the server's own paths are.
+    Admin,
+}
 
 /// What connections are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,21 +118,27 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where there is an `admin` listener, the
+/// server's own paths are asked for there.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    app: Arc<App>,
+    reload: Option<Reload>,
+) -> io::Result<()> {
     let mut stop = Signals::new()?;
-    let mut serving = Serving::new(listener, app, reload)?;
+    let mut serving = Serving::new((listener, admin), app, reload)?;
     serving.accept_until(stop.next()).await;
     let app = serving.current.get();
     app.leave();
     let told_twice = serving.accept_while_leaving(app.config().limits.drain_delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
-    let Serving { listener, mut connections, state, workers, mut reapers, current, .. } = serving;
-    drop(listener);
+    let Serving { listener, admin, mut connections, state, workers, mut reapers, current, .. } = serving;
+    drop((listener, admin));
     app.stop_following();
     state.send_replace(State::Draining);
     eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
@@ -141,24 +160,43 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, reload: Option<Reload>)
 /// A server that takes connections.
 struct Serving {
     listener: TcpListener,
+    /// For the server's own paths, where they have a port of their own.
+    admin: Option<TcpListener>,
     current: Arc<Current>,
     reloader: Option<Reloader>,
     reapers: JoinSet<()>,
     connections: JoinSet<()>,
     room: Arc<Semaphore>,
+    admin_room: Arc<Semaphore>,
     state: watch::Sender<State>,
     workers: Workers,
 }
 
 impl Serving {
-    fn new(listener: TcpListener, app: Arc<App>, reload: Option<Reload>) -> io::Result<Self> {
+    fn new(
+        (listener, admin): (TcpListener, Option<TcpListener>),
+        app: Arc<App>,
+        reload: Option<Reload>,
+    ) -> io::Result<Self> {
         let reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
         let mut reapers = JoinSet::new();
         spawn_reapers(&mut reapers, &app, None);
         let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
-        let (state, workers) = (watch::Sender::new(State::Serving), Workers::start()?);
+        let admin_room = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
+        let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
-        Ok(Self { listener, current, reloader, reapers, connections, room, state, workers })
+        Ok(Self {
+            listener,
+            admin,
+            current,
+            reloader,
+            reapers,
+            connections,
+            room,
+            admin_room,
+            state,
+            workers,
+        })
     }
 
     /// Accepts connections, and reloads, until `end` is there.
@@ -166,7 +204,10 @@ impl Serving {
         let mut end = pin!(end);
         loop {
             tokio::select! {
-                (stream, permit) = accept(&self.listener, &self.room) => self.begin(stream, permit),
+                (stream, permit) = accept(&self.listener, &self.room) => self.begin(stream, Port::Public, permit),
+                (stream, permit) = accept_admin(self.admin.as_ref(), &self.admin_room) => {
+                    self.begin(stream, Port::Admin, permit);
+                }
                 Some(_) = self.connections.join_next() => {}
                 reloader = wanted(&mut self.reloader, &self.current) => {
                     if let Some(before) = reloader.reload(&self.current) {
@@ -196,13 +237,14 @@ impl Serving {
     }
 
     /// Has a worker serve a connection.
-    fn begin(&mut self, stream: std::net::TcpStream, permit: OwnedSemaphorePermit) {
+    fn begin(&mut self, stream: std::net::TcpStream, port: Port, permit: OwnedSemaphorePermit) {
         let (worker, load) = self.workers.least_loaded();
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
+        let connected = current.get().metrics().connections.accept();
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, current, state).await;
+                serve_connection(stream, port, current, state, connected).await;
             }
             drop((permit, load));
         };
@@ -251,6 +293,17 @@ async fn accept(
     }
 }
 
+/// The same for the port of the server's own paths; for ever where there is none.
+async fn accept_admin(
+    listener: Option<&TcpListener>,
+    room: &Arc<Semaphore>,
+) -> (std::net::TcpStream, OwnedSemaphorePermit) {
+    match listener {
+        Some(listener) => accept(listener, room).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The workers, one for each core that this process may use.
 struct Workers {
     workers: Vec<Worker>,
@@ -282,16 +335,25 @@ impl Drop for Load {
 }
 
 impl Workers {
-    fn start() -> io::Result<Self> {
+    fn start(metrics: &Metrics) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (running, ended) = watch::channel(());
         let worker = |number| {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
-            let mut ended = ended.clone();
-            let run = move || runtime.block_on(async { while ended.changed().await.is_ok() {} });
+            let connections = Arc::default();
+            let measured = metrics::Worker::new(&handle, &connections);
+            let (mut ended, delay) = (ended.clone(), measured.delay());
+            let run = async move {
+                tokio::select! {
+                    () = async { while ended.changed().await.is_ok() {} } => {}
+                    () = delay.measure() => {}
+                }
+            };
+            let run = move || runtime.block_on(run);
             std::thread::Builder::new().name(format!("worker {number}")).spawn(run)?;
-            Ok(Worker { runtime: handle, connections: Arc::default() })
+            metrics.workers.add(measured);
+            Ok(Worker { runtime: handle, connections })
         };
         let workers = (0..cores).map(worker).collect::<io::Result<_>>()?;
         Ok(Self { workers, _running: running })
@@ -316,18 +378,26 @@ impl Workers {
 }
 
 /// Serves the requests of one connection until it ends, or the server does.
-async fn serve_connection(stream: TcpStream, current: Arc<Current>, state: watch::Receiver<State>) {
+async fn serve_connection(
+    stream: TcpStream,
+    port: Port,
+    current: Arc<Current>,
+    state: watch::Receiver<State>,
+    connected: Connected,
+) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(stream, current, state, watchdog)).await;
+    Arc::clone(&watchdog).scope(serve_http(stream, port, current, state, watchdog, connected)).await;
 }
 
 async fn serve_http(
     stream: TcpStream,
+    port: Port,
     current: Arc<Current>,
     mut state: watch::Receiver<State>,
     watchdog: Arc<Watchdog>,
+    connected: Connected,
 ) {
     // Who has no address any more has gone already.
     let peer = stream.peer_addr().map(|peer| peer.ip()).ok();
@@ -340,6 +410,10 @@ async fn serve_http(
     let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let ends_of_body = Arc::clone(&ends);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        connected.speaks(request.version());
+        if port == Port::Admin {
+            request.extensions_mut().insert(Admin);
+        }
         if remote {
             request.extensions_mut().insert(Remote);
         }

@@ -64,6 +64,12 @@ pub(super) fn serve(
         // First, so that a taken port is told before a database is filled.
         let listener =
             server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
+        let admin = match &config.admin_listen {
+            Some(address) => Some(
+                server::listen(address).await.map_err(|error| cannot_listen_for_admin(address, &error))?,
+            ),
+            None => None,
+        };
         for source in &config.sources {
             source::sqlite::create_missing(source)?;
         }
@@ -74,8 +80,11 @@ pub(super) fn serve(
         }
         let app = Arc::new(App::new(config, args.log_format)?);
         eprintln!("listening on {url}");
+        if let Some(admin) = &admin {
+            eprintln!("own paths at {}/_rowstream/", server::url_of(admin.local_addr()?));
+        }
         on_listen(&url);
-        Ok(server::serve(listener, app, reload).await?)
+        Ok(server::serve(listener, admin, app, reload).await?)
     });
     access_log::flush();
     served
@@ -84,6 +93,12 @@ pub(super) fn serve(
 fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
     Failure::Message(format!(
         "cannot listen on {address}: {error}\n    hint: choose another address with --listen HOST:PORT"
+    ))
+}
+
+fn cannot_listen_for_admin(address: &str, error: &std::io::Error) -> Failure {
+    Failure::Message(format!(
+        "cannot listen on {address}: {error}\n    hint: it is `admin_listen` of the configuration"
     ))
 }
 

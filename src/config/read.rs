@@ -46,6 +46,7 @@ pub(super) fn single(url: &str, sql: &str) -> Result<Config, Faults> {
     let endpoint = endpoint::single(file, SOURCE, dialect);
     let config = Config {
         listen: Config::LISTEN.to_owned(),
+        admin_listen: None,
         sources: vec![SourceConfig::new(SOURCE, url, dialect)],
         folder: PathBuf::new(),
         endpoints: endpoint.into_iter().collect(),
@@ -94,6 +95,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .take("listen")
             .and_then(|value| read_listen(&value))
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
+        admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),

@@ -150,7 +150,7 @@ impl Stream {
         });
         if let Some(end) = self.end.get() {
             told["ended"] = json!(written(end.at));
-            let Times { pool, database, encode, client } = end.times;
+            let Times { pool, database, encode, client, .. } = end.times;
             told["ms"] = json!({
                 "pool": pool.as_millis(), "database": database.as_millis(),
                 "encode": encode.as_millis(), "client": client.as_millis(),

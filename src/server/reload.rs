@@ -122,6 +122,7 @@ impl Reloader {
         let pending = unchangeable(before.config(), &config);
         // It stays what it is, also in what is reckoned with it.
         config.listen.clone_from(&before.config().listen);
+        config.admin_listen.clone_from(&before.config().admin_listen);
         config.limits.max_connections = before.config().limits.max_connections;
         let app = before.reloaded(config).map_err(|error| error.to_string())?;
         Ok((app, pending))
@@ -131,7 +132,8 @@ impl Reloader {
 /// What is set at the start of the process, where it is another now.
 fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
     let listen = (before.listen != after.listen).then_some("`listen`");
+    let admin = (before.admin_listen != after.admin_listen).then_some("`admin_listen`");
     let connections =
         (before.limits.max_connections != after.limits.max_connections).then_some("`max_connections`");
-    listen.into_iter().chain(connections).collect()
+    listen.into_iter().chain(admin).chain(connections).collect()
 }

@@ -34,6 +34,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::params::{ParamType, ParamValue};
+use crate::pool;
 use crate::sql::Dialect;
 
 /// How many statements of a response must agree.
@@ -87,6 +88,22 @@ impl Source {
         match self {
             Self::Postgres(source) => source.name(),
             Self::Sqlite(source) => source.name(),
+        }
+    }
+
+    /// What is known of its pool.
+    pub(crate) fn pool_stats(&self) -> pool::Stats {
+        match self {
+            Self::Postgres(source) => source.pool_stats(),
+            Self::Sqlite(source) => source.pool_stats(),
+        }
+    }
+
+    /// How many look-ups are on their way on shared connections; `None` where the source shares none.
+    pub(crate) fn look_ups(&self) -> Option<usize> {
+        match self {
+            Self::Postgres(source) => Some(source.look_ups()),
+            Self::Sqlite(_) => None,
         }
     }
 
@@ -207,6 +224,14 @@ pub enum Session {
 }
 
 impl Session {
+    /// Whether a connection of the pool is in use for it.
+    pub(crate) fn holds_connection(&self) -> bool {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => true,
+            Self::Answer(_) => false,
+        }
+    }
+
     /// Prepares the next statement and tells its columns. The first one is 0 for [`Session::execute`], and so on.
     ///
     /// # Errors

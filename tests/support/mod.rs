@@ -28,6 +28,7 @@ pub mod corpus;
 mod db;
 mod decode;
 mod hops;
+mod prometheus;
 mod proxy;
 mod server;
 
@@ -36,6 +37,7 @@ pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};
 pub use hops::Hop;
+pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, rowstream};
 

@@ -31,6 +31,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "node", package: "nodejs", why: "what a client in JavaScript makes of a response" },
     Tool { program: "python3", package: "python3", why: "what a client in Python makes of it" },
     Tool { program: "valgrind", package: "valgrind", why: "counts the instructions of the hot paths" },
+    Tool { program: "prometheus", package: "prometheus", why: "what scrapes the metrics, and checks them" },
     Tool { program: "jq", package: "jq", why: "a second opinion on our JSON" },
     Tool { program: "chromium", package: "chromium", why: "the console and the pages, in a real browser" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },

@@ -50,7 +50,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Place, Pool};
+use crate::pool::{self, Place, Pool};
 use crate::source::SourceConfig;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -90,6 +90,7 @@ impl Shared {
             }
         }
         let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
+        place.opened();
         Ok((place, connection))
     }
 }
@@ -167,6 +168,16 @@ impl Source {
     pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
         let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
         Changes::new(connection, channel, every).await
+    }
+
+    /// What is known of the pool.
+    pub(crate) fn pool_stats(&self) -> pool::Stats {
+        self.0.pool.stats()
+    }
+
+    /// How many look-ups are on their way.
+    pub(crate) fn look_ups(&self) -> usize {
+        self.0.pipelines.pending()
     }
 
     /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.

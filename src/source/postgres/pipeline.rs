@@ -107,8 +107,8 @@ impl Pipelines {
         if self.slots.is_empty() || statement.is_slow() {
             return Ok(None);
         }
-        let _pending = Pending::enter(&self.pending, self.most)
-            .ok_or_else(|| Error::pool_full(&shared.name, self.most))?;
+        let _pending =
+            Pending::enter(&self.pending, self.most).ok_or_else(|| shared.pool.refuse(self.most))?;
         for _ in 0..ATTEMPTS {
             let reply = self.pipeline(shared).ask(statement, args)?;
             match reply.await.unwrap_or(Err(Refused::Elsewhere)) {
@@ -119,6 +119,11 @@ impl Pipelines {
             }
         }
         Ok(None)
+    }
+
+    /// How many look-ups are on their way.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
     }
 
     /// The pipeline of this thread; a new one if there is none that is open.

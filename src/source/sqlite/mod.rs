@@ -46,7 +46,7 @@ use self::turns::Turns;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Place, Pool};
+use crate::pool::{self, Place, Pool};
 use crate::source::SourceConfig;
 
 /// A SQLite file with its pool.
@@ -134,6 +134,7 @@ impl Source {
             Reply::Failed(error) => Err(error),
             _ => {
                 session.phase = Phase::Ready;
+                session.held.iter().for_each(|held| held.place.opened());
                 Ok(session)
             }
         }
@@ -182,8 +183,13 @@ impl Source {
         self.pool.reap()
     }
 
+    /// What is known of the pool.
+    pub(crate) fn pool_stats(&self) -> pool::Stats {
+        self.pool.stats()
+    }
+
     /// What the pool holds.
-    pub fn usage(&self) -> crate::pool::Usage {
+    pub fn usage(&self) -> pool::Usage {
         self.pool.usage()
     }
 }

@@ -23,7 +23,7 @@ fn source() -> (tempfile::TempDir, Source) {
         known: Known::new(10),
         running: Arc::default(),
     };
-    let pool = Pool::new("test", crate::pool::PoolConfig { max: 1, ..Default::default() });
+    let pool = Pool::new("test", pool::PoolConfig { max: 1, ..Default::default() });
     (folder, Source { pool, settings: Arc::new(settings) })
 }
 
@@ -108,7 +108,7 @@ async fn a_session_that_has_ended_gives_its_connection_back_itself() {
         session.execute(0, &[]);
         assert_eq!(read(&mut session).await.0, 1);
         drop(session);
-        assert_eq!(source.usage(), crate::pool::Usage { used: 0, idle: 1, waiting: 0 });
+        assert_eq!(source.usage(), pool::Usage { used: 0, idle: 1, waiting: 0 });
     }
 }
 
@@ -122,7 +122,7 @@ async fn a_panic_of_the_worker_is_an_error_and_frees_the_place() {
     let error = poll_fn(|cx| session.poll_row(cx).map(Result::err)).await.unwrap();
     assert_eq!(error.code(), "internal");
     drop(session);
-    assert_eq!(source.usage(), crate::pool::Usage { used: 0, idle: 0, waiting: 0 });
+    assert_eq!(source.usage(), pool::Usage { used: 0, idle: 0, waiting: 0 });
     drop(started(&source).await);
 }
 

@@ -1,0 +1,85 @@
+//! The numbers of a server: what `/_rowstream/metrics` tells, and `Server-Timing`.
+//!
+//! Nothing is looked up by name where it is counted. What a request adds is put together on its own ([`Meter`]), and added once, at
+//! its end, to the counts of its endpoint ([`Series`]); a stream that lasts adds what has come about once a second. What others count
+//! anyway (admission, the pools, the runtimes, the kernel) is read when it is asked for, and never counted twice. So a scrape takes
+//! a [`Snapshot`], which is then written in the words of the [`families`].
+//!
+//! Invariants:
+//!
+//! 1. the labels are bounded: an endpoint is its template, and what meets none is one label;
+//! 2. what is counted of a request hangs neither on its rows nor on its chunks;
+//! 3. counts outlive a configuration: an endpoint that is gone keeps its series until the process ends, and a pool whose settings
+//!    stay the same goes on counting.
+
+mod exposition;
+mod families;
+mod histogram;
+mod meter;
+mod requests;
+mod runtime;
+mod snapshot;
+mod times;
+mod timing;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use self::exposition::Exposition;
+pub use self::families::table;
+pub(crate) use self::histogram::{Histogram, WAITS};
+pub(crate) use self::meter::{Meter, Subject};
+use self::requests::Counts;
+pub(crate) use self::requests::Series;
+pub(crate) use self::runtime::{Connected, Connections, Worker, Workers};
+use self::snapshot::Snapshot;
+pub(crate) use self::timing::{SERVER_TIMING, server_timing};
+use crate::Error;
+use crate::endpoint::Endpoint;
+use crate::respond::App;
+
+/// What is counted, whatever the configuration is at the moment.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    /// By template; also of endpoints that are gone.
+    endpoints: Mutex<BTreeMap<String, Arc<Series>>>,
+    /// Of requests that met no endpoint.
+    pub(crate) none: Series,
+    /// Of requests for the server's own paths.
+    pub(crate) own: Series,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) workers: Workers,
+    /// Held while it is told: whoever asks again and again takes no more than one thread and its memory.
+    telling: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Metrics {
+    /// The series of endpoints, in their order.
+    pub(crate) fn series_of(&self, endpoints: &[Endpoint]) -> Vec<Arc<Series>> {
+        let mut known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = |endpoint: &Endpoint| Arc::clone(known.entry(endpoint.path.clone()).or_default());
+        endpoints.iter().map(series).collect()
+    }
+
+    /// What there is to tell of the server of `app`, as `exposition` has it. It is put together on a thread for what blocks: reading
+    /// `/proc` and writing it all takes longer than the requests of a worker should wait.
+    ///
+    /// # Errors
+    /// It panicked, which is a fault of ours.
+    pub(crate) async fn tell(app: Arc<App>, exposition: Exposition) -> Result<String, Error> {
+        let one = Arc::clone(&app.metrics().telling).lock_owned().await;
+        let tell = move || {
+            let told = exposition.write(Snapshot::take(&app));
+            drop(one);
+            told
+        };
+        let told = tokio::task::spawn_blocking(tell).await;
+        told.map_err(|cause| Error::endpoint("the metrics could not be told").cause(cause))
+    }
+
+    /// What was counted of every endpoint, by its template.
+    fn totals(&self) -> Vec<(String, Counts)> {
+        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(path, series)| (path.clone(), series.total())).collect()
+    }
+}

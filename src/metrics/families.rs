@@ -1,0 +1,192 @@
+//! The families of metrics: their names, types, labels and meanings. What is told, and the table of the documentation, are made of
+//! these alone.
+//!
+//! Names follow Prometheus (base units, which are named; `_total` for what only grows) and its clients' names for processes.
+
+use std::fmt::Write as _;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+/// What a family is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    /// It only grows, and begins anew with the process.
+    Counter,
+    /// What is at the moment.
+    Gauge,
+    /// Counts by upper bounds, with their sum.
+    Histogram,
+    /// 1, with labels that say something.
+    Info,
+}
+
+/// A metric with all its labels.
+#[derive(Debug)]
+pub(super) struct Family {
+    /// As queries have it, but for the `_bucket`, `_sum` and `_count` of a histogram.
+    pub(super) name: &'static str,
+    pub(super) kind: Type,
+    pub(super) labels: &'static [&'static str],
+    /// One line, without the full stop that ends it.
+    pub(super) help: &'static str,
+}
+
+impl Family {
+    /// The name without what OpenMetrics adds by the unit and the type.
+    pub(super) fn stem(&self) -> &'static str {
+        let name = self.name.strip_suffix(self.suffix()).unwrap_or(self.name);
+        ["_seconds", "_bytes"].into_iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
+    }
+
+    pub(super) fn unit(&self) -> Option<Unit> {
+        let name = self.name.strip_suffix(self.suffix()).unwrap_or(self.name);
+        match name {
+            name if name.ends_with("_seconds") => Some(Unit::Seconds),
+            name if name.ends_with("_bytes") => Some(Unit::Bytes),
+            _ => None,
+        }
+    }
+
+    fn suffix(&self) -> &'static str {
+        match self.kind {
+            Type::Counter => "_total",
+            Type::Info => "_info",
+            Type::Gauge | Type::Histogram => "",
+        }
+    }
+
+    pub(super) fn metric_type(&self) -> MetricType {
+        match self.kind {
+            Type::Counter => MetricType::Counter,
+            Type::Gauge => MetricType::Gauge,
+            Type::Histogram => MetricType::Histogram,
+            Type::Info => MetricType::Info,
+        }
+    }
+}
+
+/// Each family as a constant, and all of them in order.
+macro_rules! families {
+    ($($constant:ident: $kind:ident $name:literal $labels:tt $help:literal;)*) => {
+        $(pub(super) const $constant: Family =
+            Family { name: $name, kind: Type::$kind, labels: &$labels, help: $help };)*
+        pub(super) const ALL: &[Family] = &[$($constant),*];
+    };
+}
+
+families! {
+    REQUESTS: Counter "rowstream_requests_total" ["endpoint", "format", "protocol", "outcome"]
+        "Requests that have ended, by how they did";
+    STREAMS: Counter "rowstream_streams_total" ["endpoint", "format", "protocol", "outcome"]
+        "Responses that were sent as their rows came, without a Content-Length, by how they ended";
+    STREAMS_RUNNING: Gauge "rowstream_streams_running" ["endpoint"]
+        "Responses without a Content-Length that are in flight";
+    ROWS: Counter "rowstream_rows_total" ["endpoint", "format"]
+        "Rows encoded; of a stream that lasts, about once a second";
+    SENT_BYTES: Counter "rowstream_sent_bytes_total" ["endpoint", "format"]
+        "Bytes of bodies that were handed to HTTP, as they are sent";
+    FIRST_ROW: Histogram "rowstream_first_row_seconds" ["endpoint"]
+        "From a request to its first row, or to the end of a result without any, also where it failed";
+    DURATION: Histogram "rowstream_request_duration_seconds" ["endpoint"]
+        "From a request to its last byte, of requests that had a permit";
+    PHASE: Counter "rowstream_phase_seconds_total" ["endpoint", "phase"]
+        "Where the time of responses went: waiting for the pool, for the database, encoding, waiting for the client";
+    HELD: Counter "rowstream_connection_held_seconds_total" ["endpoint"]
+        "What of the phase `client` a connection of the source was held for: by clients that are slower than the database";
+
+    PERMITS: Gauge "rowstream_permits" []
+        "Permits in use: requests that run statements, or send what has come of them";
+    PERMITS_MAX: Gauge "rowstream_permits_max" []
+        "Permits that there are (`max_streams`)";
+    REFUSED: Counter "rowstream_refused_total" ["reason"]
+        "Requests that got no permit, by the error's code";
+    STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
+        "What the streams that run may take together; told where `memory` is set";
+    STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
+        "What streams could take together at most; told where `memory` is set";
+
+    POOL_MAX: Gauge "rowstream_pool_max" ["source"]
+        "Most connections of a pool (`pool.max`)";
+    POOL_USED: Gauge "rowstream_pool_used" ["source"]
+        "Places in use: connections that serve a request, are opened, or are made ready for the next one";
+    POOL_IDLE: Gauge "rowstream_pool_idle" ["source"]
+        "Connections that are open and wait for a request";
+    POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
+        "Requests that wait for a place";
+    POOL_WAITING_MAX: Gauge "rowstream_pool_waiting_max" ["source"]
+        "Requests that may wait for a place (`pool.waiting`)";
+    POOL_ACQUIRE: Histogram "rowstream_pool_acquire_seconds" ["source"]
+        "How long requests waited for a place, whether they got one or not; opening a connection is not in it";
+    POOL_OPENED: Counter "rowstream_pool_opened_total" ["source"]
+        "Connections that were opened";
+    POOL_TIMEOUTS: Counter "rowstream_pool_timeouts_total" ["source"]
+        "Requests that got no place within `pool.acquire_timeout`";
+    POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
+        "Requests that were refused at once, because as many as may wait did";
+    POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
+        "Look-ups on their way on the connections that they share; told of PostgreSQL";
+
+    CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
+        "Connections of clients; `none` until the first request has come";
+    CONNECTIONS_MAX: Gauge "rowstream_connections_max" []
+        "Connections that are accepted at a time (`max_connections`)";
+    ACCEPTED: Counter "rowstream_connections_accepted_total" []
+        "Connections of clients that were accepted";
+
+    WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
+        "How long a worker's thread did something; its rate is the share of the time, and 1 is all that a core has";
+    WORKER_DELAY: Histogram "rowstream_worker_delay_seconds" ["worker"]
+        "How late a timer fires, which is how long what is ready waits for the worker; up to 2 ms are a timer's own";
+    WORKER_CONNECTIONS: Gauge "rowstream_worker_connections" ["worker"]
+        "Connections of clients by worker";
+
+    BUILD: Info "rowstream_build_info" ["version"]
+        "The version that runs";
+    CPU: Counter "process_cpu_seconds_total" []
+        "Processor time, of the user and of the system";
+    RESIDENT: Gauge "process_resident_memory_bytes" []
+        "Resident memory";
+    VIRTUAL: Gauge "process_virtual_memory_bytes" []
+        "Virtual memory";
+    OPEN_FDS: Gauge "process_open_fds" []
+        "Open descriptors";
+    MAX_FDS: Gauge "process_max_fds" []
+        "Descriptors that may be open; told where that is bounded";
+    THREADS: Gauge "process_threads" []
+        "Threads";
+    START: Gauge "process_start_time_seconds" []
+        "When the process began, in seconds since 1970";
+}
+
+/// All families as a table of the documentation.
+pub fn table() -> String {
+    let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for family in ALL {
+        let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (kind, labels) = (family.metric_type(), labels.join(" "));
+        let _ = writeln!(table, "| `{}` | {} | {labels} | {} |", family.name, kind.as_str(), family.help);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_of_stem_unit_and_type() {
+        for family in ALL {
+            let unit = family.unit().map_or(String::new(), |unit| format!("_{}", unit.as_str()));
+            assert_eq!(format!("{}{unit}{}", family.stem(), family.suffix()), family.name);
+            assert_eq!(family.kind == Type::Counter, family.name.ends_with("_total"), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn each_name_is_there_once() {
+        let mut names: Vec<_> = ALL.iter().map(|family| family.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}

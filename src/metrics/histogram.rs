@@ -1,0 +1,114 @@
+//! How many times took how long.
+
+use std::time::Duration;
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// For what is waited for: a place in a pool, a first row.
+pub(crate) const WAITS: &[Duration] =
+    &[Duration::from_micros(250), ms(1), ms(5), ms(25), ms(100), ms(500), ms(2_500), ms(10_000), ms(60_000)];
+
+/// For whole answers, which may take hours.
+pub(super) const ANSWERS: &[Duration] = &[
+    ms(1),
+    ms(5),
+    ms(25),
+    ms(100),
+    ms(500),
+    ms(2_500),
+    ms(10_000),
+    ms(60_000),
+    ms(300_000),
+    ms(1_800_000),
+    ms(7_200_000),
+    ms(21_600_000),
+];
+
+/// For timers, which fire up to two milliseconds late on a worker that does nothing.
+pub(super) const DELAYS: &[Duration] = &[ms(2), ms(5), ms(10), ms(25), ms(100), ms(500), ms(2_500)];
+
+/// The most bounds of any histogram.
+const MOST: usize = 12;
+
+/// Times by upper bounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    bounds: &'static [Duration],
+    /// One more than there are bounds: the last is of what is beyond them.
+    counts: [u64; MOST + 1],
+    sum: Duration,
+}
+
+impl Histogram {
+    /// An empty one; at most [`MOST`] bounds, in their order.
+    pub(crate) const fn new(bounds: &'static [Duration]) -> Self {
+        assert!(bounds.len() <= MOST, "too many bounds");
+        Self { bounds, counts: [0; MOST + 1], sum: Duration::ZERO }
+    }
+
+    /// One more that took so long.
+    pub(crate) fn observe(&mut self, time: Duration) {
+        let bucket = self.bounds.iter().position(|bound| time <= *bound).unwrap_or(self.bounds.len());
+        self.counts[bucket] += 1;
+        self.sum += time;
+    }
+
+    /// So many more that took no time at all.
+    pub(crate) fn add_instants(&mut self, count: u64) {
+        self.counts[0] += count;
+    }
+
+    /// All of another one of the same bounds.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum += other.sum;
+    }
+
+    pub(super) fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Upper bounds in seconds, the last of them infinite, and how many are in each bucket alone.
+    pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
+        let bounds = self.bounds.iter().map(Duration::as_secs_f64).chain([f64::INFINITY]);
+        bounds.zip(self.counts).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        let mut histogram = Histogram::new(DELAYS);
+        for time in [ms(0), ms(2), ms(2) + Duration::from_nanos(1), ms(5), ms(2_500), ms(2_501), ms(999_999)]
+        {
+            histogram.observe(time);
+        }
+        histogram.add_instants(3);
+        let counts: Vec<u64> = histogram.buckets().iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [5, 2, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(histogram.buckets().last().map(|(bound, _)| *bound), Some(f64::INFINITY));
+        assert_eq!(histogram.count(), 10);
+        assert_eq!(histogram.sum(), Duration::from_nanos(1) + ms(2 + 2 + 5 + 2_500 + 2_501 + 999_999));
+        let mut twice = histogram.clone();
+        twice.add(&histogram);
+        assert_eq!((twice.count(), twice.sum()), (20, histogram.sum() * 2));
+    }
+
+    #[test]
+    fn bounds_are_in_order() {
+        for bounds in [WAITS, ANSWERS, DELAYS] {
+            assert!(bounds.len() <= MOST && bounds.is_sorted(), "{bounds:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What is counted of the requests of one endpoint.
+//!
+//! Each worker has counts of its own, behind a lock that nobody else takes but a scrape: counting costs a few nanoseconds and no
+//! cache line goes from core to core.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::Version;
+use rowstream_encode::Format;
+
+use super::histogram::{ANSWERS, Histogram, WAITS};
+use crate::Error;
+use crate::access_log::{Entry, Outcome};
+use crate::admission::Refusal;
+use crate::body::Times;
+use crate::error::{POOL_FULL, POOL_TIMEOUT};
+
+/// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so: they begin with a slash.
+pub(super) const NONE: &str = "none";
+/// The label of the server's own paths.
+pub(super) const OWN: &str = "/_rowstream/";
+
+/// The version of HTTP that a request came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Protocol {
+    Http10,
+    Http11,
+    Http2,
+}
+
+impl Protocol {
+    pub(super) const ALL: [Self; 3] = [Self::Http10, Self::Http11, Self::Http2];
+
+    /// hyper serves these alone, and takes whatever is older than HTTP/1.1 for HTTP/1.0.
+    pub(crate) fn of(version: Version) -> Self {
+        match version {
+            Version::HTTP_2 => Self::Http2,
+            Version::HTTP_11 => Self::Http11,
+            _ => Self::Http10,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+        }
+    }
+}
+
+/// How a request ended, as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Everything was handed to the client's connection.
+    Complete,
+    /// Answered with a status from 400 to 499: by the request, or because there is no such row.
+    ClientError,
+    /// There was no room: no permit, no place in a pool or in its queue in time.
+    Refused,
+    /// It failed otherwise, before the head or after it.
+    Failed,
+    /// The client went away.
+    Aborted,
+    /// The client took nothing for too long.
+    Stalled,
+    /// The server ended while it ran.
+    Shutdown,
+}
+
+impl Ended {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Complete,
+        Self::ClientError,
+        Self::Refused,
+        Self::Failed,
+        Self::Aborted,
+        Self::Stalled,
+        Self::Shutdown,
+    ];
+
+    /// What can become of a stream, whose head is that of a success.
+    pub(super) const OF_STREAMS: [Self; 5] =
+        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::Shutdown];
+
+    fn of(outcome: &Outcome, entry: &Entry) -> Self {
+        match outcome {
+            Outcome::Complete => Self::Complete,
+            Outcome::Failed(error) if is_refusal(error) => Self::Refused,
+            // After the head of a success, an error's own status has been seen by nobody.
+            Outcome::Failed(_) if entry.status.is_some_and(|status| status.is_client_error()) => {
+                Self::ClientError
+            }
+            Outcome::Failed(_) => Self::Failed,
+            Outcome::Aborted => Self::Aborted,
+            Outcome::Stalled => Self::Stalled,
+            Outcome::Shutdown => Self::Shutdown,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::ClientError => "client_error",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Aborted => "aborted",
+            Self::Stalled => "client_stalled",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// Whether an error says that there was no room.
+fn is_refusal(error: &Error) -> bool {
+    let codes = Refusal::ALL.map(Refusal::code);
+    codes.contains(&error.code()) || [POOL_FULL, POOL_TIMEOUT].contains(&error.code())
+}
+
+/// What requests of an endpoint are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// `None` where it was not asked for: of what failed before it was known, and of `OPTIONS`.
+    pub(super) format: Option<Format>,
+    pub(super) protocol: Protocol,
+}
+
+impl Kind {
+    pub(super) fn format_name(self) -> &'static str {
+        self.format.map_or(NONE, Format::name)
+    }
+}
+
+/// What was counted of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    /// By how they ended.
+    pub(super) requests: [u64; Ended::ALL.len()],
+    pub(super) streams: [u64; Ended::ALL.len()],
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        let (requests, streams) = (self.requests.iter_mut(), self.streams.iter_mut());
+        requests.zip(other.requests).for_each(|(count, more)| *count += more);
+        streams.zip(other.streams).for_each(|(count, more)| *count += more);
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What was counted of an endpoint.
+#[derive(Debug, Clone)]
+pub(super) struct Counts {
+    /// The few kinds that were asked for.
+    pub(super) kinds: Vec<(Kind, Totals)>,
+    pub(super) times: Times,
+    /// Streams that have begun.
+    begun: u64,
+    /// Of requests that had a permit.
+    pub(super) durations: Histogram,
+    pub(super) first_rows: Histogram,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let (durations, first_rows) = (Histogram::new(ANSWERS), Histogram::new(WAITS));
+        Self { kinds: Vec::new(), times: Times::default(), begun: 0, durations, first_rows }
+    }
+}
+
+impl Counts {
+    fn kind(&mut self, kind: Kind) -> &mut Totals {
+        let index = self.kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+            self.kinds.push((kind, Totals::default()));
+            self.kinds.len() - 1
+        });
+        &mut self.kinds[index].1
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (kind, totals) in &other.kinds {
+            self.kind(*kind).add(totals);
+        }
+        self.times += other.times;
+        self.begun += other.begun;
+        self.durations.add(&other.durations);
+        self.first_rows.add(&other.first_rows);
+    }
+
+    /// Streams that have begun and not ended. Those that end while the workers' counts are read may be missed.
+    pub(super) fn running(&self) -> u64 {
+        let ended = self.kinds.iter().flat_map(|(_, totals)| totals.streams).sum();
+        self.begun.saturating_sub(ended)
+    }
+}
+
+/// What a request adds to the counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) times: Times,
+}
+
+/// The end of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) ended: Ended,
+    /// Whether it was sent as its rows came.
+    pub(super) streamed: bool,
+    /// From the request to its last byte, where it had a permit.
+    pub(super) duration: Option<Duration>,
+    pub(super) first_row: Option<Duration>,
+}
+
+impl End {
+    /// The end of a request that the access log has as `entry`.
+    pub(super) fn of(outcome: &Outcome, entry: &Entry) -> Self {
+        Self { ended: Ended::of(outcome, entry), streamed: false, duration: None, first_row: None }
+    }
+}
+
+/// The counts of an endpoint, one for each worker.
+pub(crate) struct Series(Box<[Mutex<Counts>]>);
+
+impl Default for Series {
+    fn default() -> Self {
+        Self((0..*SHARDS).map(|_| Mutex::default()).collect())
+    }
+}
+
+/// As many as there are workers.
+static SHARDS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
+
+thread_local! {
+    static NUMBER: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+impl Series {
+    /// The counts of this thread.
+    fn mine(&self) -> MutexGuard<'_, Counts> {
+        // Threads that are no workers share with them; a thread that is just ending takes the first.
+        lock(&self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()])
+    }
+
+    /// A stream has begun.
+    pub(crate) fn begin_stream(&self) {
+        self.mine().begun += 1;
+    }
+
+    /// A request goes on that has come so much further.
+    pub(super) fn add(&self, kind: Kind, part: Part) {
+        let mut counts = self.mine();
+        counts.times += part.times;
+        let totals = counts.kind(kind);
+        totals.rows += part.rows;
+        totals.bytes += part.bytes;
+    }
+
+    /// A request has ended.
+    pub(super) fn end(&self, kind: Kind, part: Part, end: End) {
+        let mut counts = self.mine();
+        counts.times += part.times;
+        if let Some(duration) = end.duration {
+            counts.durations.observe(duration);
+        }
+        if let Some(first_row) = end.first_row {
+            counts.first_rows.observe(first_row);
+        }
+        let totals = counts.kind(kind);
+        totals.requests[end.ended as usize] += 1;
+        totals.streams[end.ended as usize] += u64::from(end.streamed);
+        totals.rows += part.rows;
+        totals.bytes += part.bytes;
+    }
+
+    /// All counts together.
+    pub(super) fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for shard in &self.0 {
+            total.add(&lock(shard));
+        }
+        total
+    }
+}
+
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    // Nothing under this lock panics half way.
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_all_threads_are_one() {
+        let series = Series::default();
+        let kinds = [Some(Format::Csv), None].map(|format| Kind { format, protocol: Protocol::Http11 });
+        let part = Part { rows: 2, bytes: 30, ..Part::default() };
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    series.begin_stream();
+                    series.add(kinds[0], part);
+                    let duration = Some(Duration::from_millis(7));
+                    let end = End { ended: Ended::Failed, streamed: true, duration, first_row: None };
+                    series.end(kinds[0], part, end);
+                    series.begin_stream();
+                    let end =
+                        End { ended: Ended::ClientError, streamed: false, duration: None, first_row: None };
+                    series.end(kinds[1], Part::default(), end);
+                });
+            }
+        });
+        let total = series.total();
+        let of = |kind| total.kinds.iter().find(|(known, _)| *known == kind).expect("it was counted").1;
+        let failed = Ended::Failed as usize;
+        assert_eq!((of(kinds[0]).requests[failed], of(kinds[0]).streams[failed]), (5, 5));
+        assert_eq!((of(kinds[0]).rows, of(kinds[0]).bytes), (20, 300));
+        assert_eq!(of(kinds[1]).requests.iter().sum::<u64>(), 5);
+        assert_eq!((total.running(), total.durations.count(), total.first_rows.count()), (5, 5, 0));
+    }
+}

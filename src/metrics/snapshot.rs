@@ -1,0 +1,321 @@
+//! What is seen at one moment, and how it is told family by family.
+
+use std::array;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
+
+use super::families::{self as family, Family};
+use super::histogram::Histogram;
+use super::requests::{Counts, Ended, NONE, OWN, Protocol, Totals};
+use super::runtime::Worker;
+use crate::admission::{self, Refusal};
+use crate::pool;
+use crate::procfs::{ProcessFiles, kibibytes, number};
+use crate::respond::App;
+
+/// All that is told.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// By template.
+    endpoints: Vec<(String, Counts)>,
+    /// Of requests that ask for none of them.
+    others: [(&'static str, Counts); 2],
+    admission: admission::Usage,
+    pools: Vec<PoolSeen>,
+    connections: Vec<(Option<Protocol>, usize)>,
+    connections_max: usize,
+    accepted: u64,
+    workers: Vec<WorkerSeen>,
+    process: ProcessSeen,
+}
+
+#[derive(Debug)]
+struct PoolSeen {
+    source: String,
+    stats: pool::Stats,
+    look_ups: Option<usize>,
+}
+
+#[derive(Debug)]
+struct WorkerSeen {
+    number: String,
+    busy: f64,
+    delays: Histogram,
+    connections: usize,
+}
+
+/// What is told of a pool.
+type OfPool<T> = fn(&pool::Stats) -> T;
+
+/// What is not known is not told.
+#[derive(Debug)]
+struct ProcessSeen {
+    cpu: Option<f64>,
+    resident: Option<u64>,
+    virtual_memory: Option<u64>,
+    open_fds: Option<u64>,
+    max_fds: Option<u64>,
+    threads: Option<u64>,
+    started: Option<f64>,
+}
+
+impl Snapshot {
+    /// What there is to see of a server.
+    pub(super) fn take(app: &App) -> Self {
+        let metrics = app.metrics();
+        Self {
+            endpoints: metrics.totals(),
+            others: [(NONE, metrics.none.total()), (OWN, metrics.own.total())],
+            admission: app.admission().usage(),
+            pools: app
+                .sources()
+                .map(|(name, source)| PoolSeen {
+                    source: name.to_owned(),
+                    stats: source.pool_stats(),
+                    look_ups: source.look_ups(),
+                })
+                .collect(),
+            connections: metrics.connections.open(),
+            connections_max: app.config().limits.max_connections,
+            accepted: metrics.connections.accepted(),
+            workers: metrics.workers.map(WorkerSeen::of),
+            process: ProcessSeen::look(&ProcessFiles::own()),
+        }
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = (&str, &Counts)> {
+        self.endpoints.iter().map(|(path, counts)| (path.as_str(), counts))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &Counts)> {
+        self.others.iter().map(|(name, counts)| (*name, counts)).chain(self.endpoints())
+    }
+
+    fn requests(&self, out: &mut Families<'_>) -> fmt::Result {
+        let requests = |seen| by_outcome(seen, &Ended::ALL, |totals| totals.requests);
+        out.counters(&family::REQUESTS, self.all().flat_map(requests))?;
+        let streams = |seen| by_outcome(seen, &Ended::OF_STREAMS, |totals| totals.streams);
+        out.counters(&family::STREAMS, self.endpoints().flat_map(streams))?;
+        let running = |(path, counts): (_, &Counts)| ([path], counts.running());
+        out.gauges(&family::STREAMS_RUNNING, self.endpoints().map(running))?;
+        let rows = |seen| by_format(seen, |totals| totals.rows);
+        out.counters(&family::ROWS, self.endpoints().flat_map(rows))?;
+        let bytes = |seen| by_format(seen, |totals| totals.bytes);
+        out.counters(&family::SENT_BYTES, self.all().flat_map(bytes))?;
+        let times = || self.endpoints().map(|(path, counts)| ([path], counts));
+        out.histograms(&family::FIRST_ROW, times().map(|(path, counts)| (path, &counts.first_rows)))?;
+        out.histograms(&family::DURATION, times().map(|(path, counts)| (path, &counts.durations)))?;
+        out.counters(&family::PHASE, self.endpoints().flat_map(by_phase))?;
+        let held = times().map(|(path, counts)| (path, counts.times.held.as_secs_f64()));
+        out.counters(&family::HELD, held)
+    }
+
+    fn admission(&self, out: &mut Families<'_>) -> fmt::Result {
+        let seen = &self.admission;
+        out.gauges(&family::PERMITS, [([], seen.permits)])?;
+        out.gauges(&family::PERMITS_MAX, [([], seen.permits_max)])?;
+        let refused = Refusal::ALL.iter().zip(seen.refused);
+        out.counters(&family::REFUSED, refused.map(|(refusal, count)| ([refusal.code()], count)))?;
+        out.gauges(&family::STREAM_MEMORY, seen.memory_max.map(|_| ([], seen.memory)))?;
+        out.gauges(&family::STREAM_MEMORY_MAX, seen.memory_max.map(|most| ([], most)))
+    }
+
+    fn pools(&self, out: &mut Families<'_>) -> fmt::Result {
+        let gauges: [(&Family, OfPool<usize>); 5] = [
+            (&family::POOL_MAX, |stats| stats.max),
+            (&family::POOL_USED, |stats| stats.usage.used),
+            (&family::POOL_IDLE, |stats| stats.usage.idle),
+            (&family::POOL_WAITING, |stats| stats.usage.waiting),
+            (&family::POOL_WAITING_MAX, |stats| stats.waiting_max),
+        ];
+        for (family, value) in gauges {
+            out.gauges(family, self.pools.iter().map(|pool| ([&*pool.source], value(&pool.stats))))?;
+        }
+        out.histograms(
+            &family::POOL_ACQUIRE,
+            self.pools.iter().map(|pool| ([&*pool.source], &pool.stats.waits)),
+        )?;
+        let counters: [(&Family, OfPool<u64>); 3] = [
+            (&family::POOL_OPENED, |stats| stats.opened),
+            (&family::POOL_TIMEOUTS, |stats| stats.timed_out),
+            (&family::POOL_REFUSED, |stats| stats.refused),
+        ];
+        for (family, value) in counters {
+            out.counters(family, self.pools.iter().map(|pool| ([&*pool.source], value(&pool.stats))))?;
+        }
+        let look_ups = self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.look_ups?)));
+        out.gauges(&family::POOL_LOOKUPS, look_ups)
+    }
+
+    fn server(&self, out: &mut Families<'_>) -> fmt::Result {
+        let connections = self.connections.iter();
+        out.gauges(
+            &family::CONNECTIONS,
+            connections.map(|(protocol, open)| ([protocol.map_or(NONE, Protocol::name)], *open)),
+        )?;
+        out.gauges(&family::CONNECTIONS_MAX, [([], self.connections_max)])?;
+        out.counters(&family::ACCEPTED, [([], self.accepted)])?;
+        let workers = || self.workers.iter().map(|worker| ([&*worker.number], worker));
+        out.counters(&family::WORKER_BUSY, workers().map(|(number, worker)| (number, worker.busy)))?;
+        out.histograms(&family::WORKER_DELAY, workers().map(|(number, worker)| (number, &worker.delays)))?;
+        out.gauges(
+            &family::WORKER_CONNECTIONS,
+            workers().map(|(number, worker)| (number, worker.connections)),
+        )
+    }
+
+    fn process(&self, out: &mut Families<'_>) -> fmt::Result {
+        let seen = &self.process;
+        out.info(&family::BUILD, [env!("CARGO_PKG_VERSION")])?;
+        out.counters(&family::CPU, seen.cpu.map(|cpu| ([], cpu)))?;
+        for (family, value) in [
+            (&family::RESIDENT, seen.resident),
+            (&family::VIRTUAL, seen.virtual_memory),
+            (&family::OPEN_FDS, seen.open_fds),
+            (&family::MAX_FDS, seen.max_fds),
+            (&family::THREADS, seen.threads),
+        ] {
+            out.gauges(family, value.map(|value| ([], value)))?;
+        }
+        out.gauges(&family::START, seen.started.map(|started| ([], started)))
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, out: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Families(out);
+        self.requests(&mut out)?;
+        self.admission(&mut out)?;
+        self.pools(&mut out)?;
+        self.server(&mut out)?;
+        self.process(&mut out)
+    }
+}
+
+/// All `outcomes` of each kind that was asked for at all, so that the rate of failures is known from the first one on.
+fn by_outcome<'a>(
+    (path, counts): (&'a str, &'a Counts),
+    outcomes: &'static [Ended],
+    of: fn(&Totals) -> [u64; Ended::ALL.len()],
+) -> impl Iterator<Item = ([&'a str; 4], u64)> {
+    let kinds = counts.kinds.iter().map(move |(kind, totals)| (*kind, of(totals)));
+    let asked_for = kinds.filter(|(_, counts)| counts.iter().any(|&count| count > 0));
+    asked_for.flat_map(move |(kind, counts)| {
+        let labels = move |ended: Ended| [path, kind.format_name(), kind.protocol.name(), ended.name()];
+        outcomes.iter().map(move |&ended| (labels(ended), counts[ended as usize]))
+    })
+}
+
+/// Whatever the protocol was.
+fn by_format<'a>((path, counts): (&'a str, &Counts), of: fn(&Totals) -> u64) -> Vec<([&'a str; 2], u64)> {
+    let mut sums: Vec<([&str; 2], u64)> = Vec::new();
+    for (kind, totals) in &counts.kinds {
+        let labels = [path, kind.format_name()];
+        match sums.iter_mut().find(|(known, _)| *known == labels) {
+            Some((_, sum)) => *sum += of(totals),
+            None => sums.push((labels, of(totals))),
+        }
+    }
+    sums
+}
+
+fn by_phase<'a>((path, counts): (&'a str, &Counts)) -> [([&'a str; 2], f64); 4] {
+    let times = counts.times;
+    [("pool", times.pool), ("database", times.database), ("encode", times.encode), ("client", times.client)]
+        .map(|(phase, time)| ([path, phase], time.as_secs_f64()))
+}
+
+impl WorkerSeen {
+    fn of((number, worker): (usize, &Worker)) -> Self {
+        Self {
+            number: number.to_string(),
+            busy: worker.busy().as_secs_f64(),
+            delays: worker.delays(),
+            connections: worker.connections(),
+        }
+    }
+}
+
+impl ProcessSeen {
+    fn look(files: &ProcessFiles) -> Self {
+        let status = files.read("status").unwrap_or_default();
+        Self {
+            cpu: files.cpu().map(|cpu| cpu.user + cpu.system),
+            resident: kibibytes(&status, "VmRSS:"),
+            virtual_memory: kibibytes(&status, "VmSize:"),
+            open_fds: files.open_fds(),
+            max_fds: files.max_fds(),
+            threads: number(&status, "Threads:"),
+            started: files.started(),
+        }
+    }
+}
+
+/// Writes families: for each sample, the values of its labels, in the order of the family's, and its own.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    /// A family of which nothing is known is left out.
+    fn each<'a, const N: usize, V>(
+        &mut self,
+        family: &Family,
+        samples: impl IntoIterator<Item = ([&'a str; N], V)>,
+        write: impl Fn(&mut MetricEncoder<'_>, V) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let unit = family.unit();
+        let mut out =
+            self.0.encode_descriptor(family.stem(), family.help, unit.as_ref(), family.metric_type())?;
+        for (values, value) in samples {
+            let labels = labels(family, values);
+            match N {
+                0 => write(&mut out, value)?,
+                _ => write(&mut out.encode_family(&labels)?, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn gauges<'a, const N: usize, V: EncodeGaugeValue>(
+        &mut self,
+        family: &Family,
+        samples: impl IntoIterator<Item = ([&'a str; N], V)>,
+    ) -> fmt::Result {
+        self.each(family, samples, |out, value| out.encode_gauge(&value))
+    }
+
+    fn counters<'a, const N: usize, V: EncodeCounterValue>(
+        &mut self,
+        family: &Family,
+        samples: impl IntoIterator<Item = ([&'a str; N], V)>,
+    ) -> fmt::Result {
+        self.each(family, samples, |out, value| out.encode_counter::<NoLabelSet, V, f64>(&value, None))
+    }
+
+    fn histograms<'a, const N: usize>(
+        &mut self,
+        family: &Family,
+        samples: impl IntoIterator<Item = ([&'a str; N], &'a Histogram)>,
+    ) -> fmt::Result {
+        self.each(family, samples, |out, value| {
+            let sum = value.sum().as_secs_f64();
+            out.encode_histogram::<NoLabelSet>(sum, value.count(), &value.buckets(), None)
+        })
+    }
+
+    fn info<const N: usize>(&mut self, family: &Family, values: [&str; N]) -> fmt::Result {
+        let labels = labels(family, values);
+        self.each(family, [([], labels)], |out, labels| out.encode_info(&labels))
+    }
+}
+
+fn labels<'a, const N: usize>(family: &Family, values: [&'a str; N]) -> [(&'static str, &'a str); N] {
+    array::from_fn(|i| (family.labels[i], values[i]))
+}

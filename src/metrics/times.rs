@@ -1,0 +1,39 @@
+//! Times of a stream as numbers that are added up.
+
+use std::ops::{AddAssign, Sub};
+use std::time::Duration;
+
+use crate::body::Times;
+
+impl Times {
+    /// All phases together.
+    #[inline]
+    pub(crate) fn total(&self) -> Duration {
+        self.pool + self.database + self.encode + self.client
+    }
+}
+
+impl AddAssign for Times {
+    fn add_assign(&mut self, other: Self) {
+        self.pool += other.pool;
+        self.database += other.database;
+        self.encode += other.encode;
+        self.client += other.client;
+        self.held += other.held;
+    }
+}
+
+/// What has come since `other`, of which nothing is ever taken back.
+impl Sub for Times {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            pool: self.pool.saturating_sub(other.pool),
+            database: self.database.saturating_sub(other.database),
+            encode: self.encode.saturating_sub(other.encode),
+            client: self.client.saturating_sub(other.client),
+            held: self.held.saturating_sub(other.held),
+        }
+    }
+}

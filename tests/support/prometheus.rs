@@ -1,0 +1,110 @@
+//! A real Prometheus that scrapes one server, and answers queries.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::hops::free_ports;
+use super::{Server, get};
+
+/// What it may take to listen, and to scrape what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A Prometheus that runs. Dropping it ends it.
+pub struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// One that scrapes `server` five times a second.
+    pub async fn start(server: &Server) -> Self {
+        let config = format!(
+            "global: {{ scrape_interval: 200ms }}\nscrape_configs:\n- job_name: rowstream\n  metrics_path: /_rowstream/metrics\n  \
+             static_configs: [{{ targets: [\"{}\"] }}]\n",
+            server.address()
+        );
+        // A port may be taken between its choice and its use: then another one is.
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let file = folder.path().join("prometheus.yml");
+            std::fs::write(&file, &config).expect("the folder is writable");
+            let (address, _) = free_ports();
+            let mut command = Command::new("prometheus");
+            command.arg(format!("--config.file={}", file.display()));
+            command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
+            command.arg(format!("--web.listen-address={address}"));
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let child =
+                command.spawn().unwrap_or_else(|fault| panic!("prometheus: {fault}: run `cargo xtask test`"));
+            let mut prometheus = Self { child, address, _folder: folder };
+            if prometheus.is_ready().await {
+                return prometheus;
+            }
+        }
+        panic!("Prometheus does not start");
+    }
+
+    async fn is_ready(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
+            if tokio::net::TcpStream::connect(self.address).await.is_ok()
+                && get(&format!("http://{}/-/ready", self.address)).await.status == 200
+            {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        false
+    }
+
+    /// The values of the series that a query yields now.
+    pub async fn query(&self, query: &str) -> Vec<f64> {
+        let encoded = utf8_percent_encode(query, NON_ALPHANUMERIC);
+        let reply = get(&format!("http://{}/api/v1/query?query={encoded}", self.address)).await.json();
+        assert_eq!(reply["status"], "success", "{query}: {reply}");
+        let series = reply["data"]["result"].as_array().expect("a vector");
+        let value = |series: &Value| series["value"][1].as_str().expect("a text").parse().expect("a number");
+        series.iter().map(value).collect()
+    }
+
+    /// Waits until a query yields one series, and tells its value. A comparison in the query yields none until it holds.
+    pub async fn wait_for(&self, query: &str) -> f64 {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.query(query).await[..] {
+                [value] => return value,
+                ref others => assert!(Instant::now() < deadline, "{query}: {others:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What `promtool check metrics` says of a scrape; nothing if all is well.
+pub fn promtool(metrics: &str) -> String {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().unwrap_or_else(|fault| panic!("promtool: {fault}: run `cargo xtask test`"));
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(metrics.as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success() || !said.is_empty(), "promtool failed and said nothing");
+    said
+}
