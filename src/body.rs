@@ -554,6 +554,12 @@ impl RowStream {
         self.clock.last += took;
     }
 
+    /// Attributes the time since a chunk was given to waiting for the client, which is not over while that has more to take.
+    pub(crate) fn wait_for_client(&mut self) {
+        self.clock.enter();
+        self.clock.leave(Phase::Client);
+    }
+
     /// Where the time went so far.
     pub fn times(&self) -> Times {
         self.clock.times

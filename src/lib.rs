@@ -37,6 +37,7 @@ pub mod respond;
 pub mod route;
 pub mod server;
 pub mod source;
+mod spill;
 pub mod sql;
 mod watchdog;
 

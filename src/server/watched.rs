@@ -25,7 +25,7 @@ pub(super) struct WatchedBody {
 impl WatchedBody {
     pub(super) fn new(body: ResponseBody, watchdog: Arc<Watchdog>) -> Self {
         // The head is something to take.
-        watchdog.given();
+        watchdog.given(0);
         Self { body, watchdog }
     }
 }
@@ -40,8 +40,9 @@ impl Body for WatchedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         self.watchdog.taken();
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_ready() {
-            self.watchdog.given();
+        if let Poll::Ready(frame) = &polled {
+            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            self.watchdog.given(data.map_or(0, Bytes::len));
         }
         polled
     }
