@@ -46,8 +46,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BLOCK: usize = 64 * 1024;
 /// Room for a block and the chunk that fills it, unless a row of it is long.
 const ROOM: usize = BLOCK + BLOCK / 2;
-/// What is held of a stream, besides a chunk with the longest row.
-pub(crate) const WINDOW: usize = ROOM + PIECE;
+/// What is held of a stream, besides a chunk with the longest row: while that makes the block longer, the shorter one is still there.
+pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
 /// What a client has still to take.
 pub(crate) struct Spill {
