@@ -32,7 +32,7 @@ use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
-use crate::proof::delivery::{Break, Delivery};
+use crate::proof::delivery::{Delivery, Wait};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
 use crate::proof::framing::{Frames, TAG};
 use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
@@ -635,7 +635,7 @@ enum Answer {
     /// What waited for its end.
     File(Box<SpooledFile>),
     /// It has failed, and is broken off once what was handed over is on its way.
-    Breaking(Box<Break>),
+    Breaking(Box<Wait>),
 }
 
 /// A stream in flight. The body and its watchdog have it, which are polled by the same task.
@@ -853,6 +853,8 @@ pub struct ResponseBody {
     piece: usize,
     record: Record,
     delivery: Delivery,
+    /// Begun when all was given, where the end waits until that has gone.
+    end: Option<Box<Wait>>,
 }
 
 /// Breaks a response off; what failed is in the log.
@@ -869,8 +871,14 @@ impl std::error::Error for BrokenOff {}
 
 impl ResponseBody {
     fn new(answer: Answer, record: Record) -> Self {
-        let mut this =
-            Self { answer, rest: Bytes::new(), piece: usize::MAX, record, delivery: Delivery::Unknown };
+        let mut this = Self {
+            answer,
+            rest: Bytes::new(),
+            piece: usize::MAX,
+            record,
+            delivery: Delivery::Unknown,
+            end: None,
+        };
         // hyper does not poll a body that has ended before it began.
         if this.is_end_stream() {
             this.complete();
@@ -896,9 +904,22 @@ impl ResponseBody {
         Frame::data(piece)
     }
 
-    /// Has a failure wait for what was handed over before it.
+    /// Has a failure wait for what was handed over before it, and in HTTP/2 the end, too.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.delivery = delivery;
+    }
+
+    /// Whether all was given, and its client is waited for.
+    pub(crate) fn is_delivering(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_waiting())
+    }
+
+    /// Ready when the end of a stream may be sent; a frame, if there is one to be sent before.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.end.is_none() {
+            self.end = Wait::before_end(&self.delivery).map(Box::new);
+        }
+        self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
     }
 
     /// Everything was handed over, unless the answer was a failure already. Gives the permit back, but for
@@ -917,7 +938,7 @@ impl ResponseBody {
     fn fail(&mut self, error: Error) {
         self.record.end(Outcome::Failed(error), None);
         self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
-        self.answer = Answer::Breaking(Box::new(Break::new(&self.delivery)));
+        self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
     }
 
     /// The trailers of a stream whose last chunk was given.
@@ -978,6 +999,9 @@ impl Body for ResponseBody {
                 Poll::Ready(Some(Err(BrokenOff)))
             }
             None => {
+                if let Some(frame) = ready!(self.poll_end(cx)) {
+                    return Poll::Ready(Some(Ok(Frame::data(frame))));
+                }
                 let trailers = self.trailers();
                 self.complete();
                 Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
@@ -990,6 +1014,7 @@ impl Body for ResponseBody {
             _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
+            Answer::Stream(_) if matches!(self.delivery, Delivery::Http2) => false,
             Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Breaking(_) => false,

@@ -38,7 +38,10 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        self.watchdog.taken();
+        // Who has still to take the last of it does not want more.
+        if !self.body.is_delivering() {
+            self.watchdog.taken();
+        }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(frame) = &polled {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
