@@ -64,7 +64,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to be resolved. A disk is not faster with
 /// more of them, and each takes memory.
-const BLOCKING_THREADS: usize = 32;
+const BLOCKING_THREADS: usize = 16;
 /// What a client may send of an HTTP/2 request's body, which nobody reads; and of all of a connection, for which HTTP/2 has no less.
 const HTTP2_WINDOW: u32 = 16 * 1024;
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;

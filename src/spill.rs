@@ -36,16 +36,17 @@ use tokio::time::Instant;
 
 use self::file::{PIECE, SpoolFile, Used};
 use crate::Error;
+use crate::body::CHUNK;
 use crate::proof::spool::Spooling;
 
 /// How much longer a client may keep the rows waiting than they keep it. One that takes turns with the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// When room is asked for again where there was none: other streams end.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is written at a time.
-const BLOCK: usize = 64 * 1024;
-/// Room for a block and the chunk that fills it, unless a row of it is long.
-const ROOM: usize = BLOCK + BLOCK / 2;
+/// What is written at a time. Each stream holds one; larger ones are hardly faster.
+const BLOCK: usize = 32 * 1024;
+/// Room for a block and the chunk that fills it, unless that has a long row.
+const ROOM: usize = BLOCK + CHUNK + CHUNK / 8;
 /// What is held of a stream, besides a chunk with the longest row: while that makes the block longer, the shorter one is still there.
 pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
@@ -392,10 +393,10 @@ mod tests {
     use super::*;
 
     /// So many bytes at a time, each row one byte, and each another one than those near it.
-    const CHUNK: usize = 10_000;
+    const PUT: usize = 10_000;
 
     fn chunk(number: usize) -> Vec<u8> {
-        (0..CHUNK).map(|i| ((number * CHUNK + i) % 251) as u8).collect()
+        (0..PUT).map(|i| ((number * PUT + i) % 251) as u8).collect()
     }
 
     fn chunks(numbers: std::ops::Range<usize>) -> Vec<u8> {
@@ -403,7 +404,7 @@ mod tests {
     }
 
     fn rows(chunks: usize) -> u64 {
-        (chunks * CHUNK) as u64
+        (chunks * PUT) as u64
     }
 
     /// A stream whose client was given something, and has left it for long enough.
@@ -538,7 +539,7 @@ mod tests {
         let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
         let mut spill = slow(&settings, &Arc::default());
         let put = fill(&mut spill, 0, 100).await;
-        assert_eq!(put, 7, "a block is held");
+        assert_eq!(put, 4, "a block is held");
         assert!(take_all(&mut spill).await == chunks(0..put));
         // The rows come as they do without a file, and the disk is not tried again.
         assert!(matches!(spill.state, State::Holding) && spill.spilled() == 0);

@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 
 use crate::proof::spool::Spooling;
 
-/// What is read from a file at a time.
-pub(crate) const PIECE: usize = 64 * 1024;
+/// What is read from a file at a time: a chunk, of which each stream holds one or two.
+pub(crate) const PIECE: usize = 32 * 1024;
 
 /// What the files of a server have of its quota, in bytes.
 #[derive(Debug, Default)]
