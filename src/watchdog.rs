@@ -45,6 +45,9 @@ pub(crate) enum Over {
     Total(Duration),
 }
 
+/// When a response will be over, and why.
+type End = (Instant, Over);
+
 /// Watches the responses of a connection, or the one of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
@@ -204,7 +207,7 @@ impl Watchdog {
     }
 
     /// When it will be over, and why; and what may have to be spilled until then.
-    fn next(&self) -> (Option<(Instant, Over)>, Option<Arc<Mutex<Streaming>>>) {
+    fn next(&self) -> (Option<End>, Option<Arc<Mutex<Streaming>>>) {
         let state = self.lock();
         let total = state.total.map(|(at, total)| (at, Over::Total(total)));
         let since = state.given.map(|(since, _)| since);

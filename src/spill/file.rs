@@ -1,7 +1,7 @@
 //! A temporary file in which the rest of a result waits: bytes go in at its end, and come out once, in order.
 //!
-//! It has no name, so that it is gone with its last descriptor however the server ends. Files block, so they are written and read on
-//! threads for that, at most one write and one read at a time. All files of a server share one quota.
+//! It has no name, so that it is gone with its last descriptor however the server ends. Files block, so they are written, read and
+//! closed on threads for that, at most one write and one read at a time. All files of a server share one quota.
 
 use std::fs::File;
 use std::future::Future;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::proof::spool::Spooling;
@@ -151,6 +152,15 @@ impl SpoolFile {
     }
 }
 
+impl Drop for SpoolFile {
+    /// The space of a long file takes its time to be given back.
+    fn drop(&mut self) {
+        if let (Some(open), Ok(runtime)) = (self.open.take(), Handle::try_current()) {
+            runtime.spawn_blocking(move || drop(open));
+        }
+    }
+}
+
 fn make(folder: PathBuf, part: Arc<Part>) -> io::Result<Arc<Open>> {
     Ok(Arc::new(Open { file: tempfile::tempfile_in(folder)?, part }))
 }
@@ -169,6 +179,17 @@ fn read(open: &Open, mut piece: Vec<u8>, at: u64) -> io::Result<Bytes> {
 impl Used {
     pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all of it was given back, which threads for files do.
+    pub(crate) async fn until_none(&self) {
+        let given_back = async {
+            while self.bytes() > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(30), given_back).await;
+        assert!(waited.is_ok(), "{} bytes are left", self.bytes());
     }
 }
 
@@ -196,7 +217,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_went_in_comes_out_once_and_in_order() {
-        let (folder, used) = (tempfile::tempdir().unwrap(), Arc::default());
+        let (folder, used) = (tempfile::tempdir().unwrap(), Arc::<Used>::default());
         let settings = Spooling { folder: Some(folder.path().to_owned()), ..Spooling::default() };
         let mut file = SpoolFile::new(&settings, &used);
         let blocks: Vec<Vec<u8>> = (0..5).map(|i| vec![i; 50_000]).collect();
@@ -210,7 +231,7 @@ mod tests {
         assert_eq!((file.unread(), used.bytes()), (150_000, 250_000));
         assert_eq!(read_all(&mut file).await, blocks[2..].concat());
         drop(file);
-        assert_eq!(used.bytes(), 0);
+        used.until_none().await;
     }
 
     #[tokio::test]
@@ -231,11 +252,11 @@ mod tests {
     #[tokio::test]
     async fn a_folder_that_cannot_be_written_to_is_an_error() {
         let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
-        let used = Arc::default();
+        let used = Arc::<Used>::default();
         let mut file = SpoolFile::new(&settings, &used);
         append(&mut file, b"abc").await.unwrap_err();
         assert_eq!(file.unread(), 0);
         drop(file);
-        assert_eq!(used.bytes(), 0);
+        used.until_none().await;
     }
 }
