@@ -37,6 +37,8 @@ pub enum Outcome {
     Aborted,
     /// The client took nothing for too long.
     Stalled,
+    /// The client took less than the endpoint's least rate.
+    Shed,
     /// The server ended while it ran.
     Shutdown,
 }
@@ -49,6 +51,7 @@ impl Outcome {
             Self::Failed(_) => "failed",
             Self::Aborted => "aborted",
             Self::Stalled => "client_stalled",
+            Self::Shed => "client_shed",
             Self::Shutdown => "shutdown",
         }
     }
@@ -68,6 +71,8 @@ pub struct Entry {
     pub rows: u64,
     /// Body bytes handed over.
     pub bytes: u64,
+    /// Of these and of those that were not handed over, bytes that went into a file because the client was slow.
+    pub spilled: u64,
     /// Where the time went.
     pub times: Times,
 }
@@ -84,6 +89,7 @@ impl Entry {
             status: None,
             rows: 0,
             bytes: 0,
+            spilled: 0,
             times: Times::default(),
         }
     }
@@ -121,6 +127,9 @@ impl Entry {
         for (name, time) in self.phases() {
             let _ = write!(line, " {name}={}", Milliseconds(time));
         }
+        if self.spilled > 0 {
+            let _ = write!(line, " spilled={}", self.spilled);
+        }
         if let Outcome::Failed(error) = outcome {
             let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
         }
@@ -141,6 +150,9 @@ impl Entry {
         });
         for (name, time) in self.phases() {
             line[format!("{name}_ms")] = number(time);
+        }
+        if self.spilled > 0 {
+            line["spilled"] = json!(self.spilled);
         }
         if let Outcome::Failed(error) = outcome {
             line["code"] = json!(error.code());

@@ -581,6 +581,12 @@ impl RowStream {
         self.clock.last += took;
     }
 
+    /// Attributes the time since a chunk was given to waiting for the client, which is not over while that has more to take.
+    pub(crate) fn wait_for_client(&mut self) {
+        self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        self.clock.leave(Phase::Client);
+    }
+
     /// Where the time went up to the last poll.
     pub fn times(&self) -> Times {
         self.clock.times

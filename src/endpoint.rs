@@ -11,6 +11,7 @@ mod params;
 mod path;
 pub(crate) mod read;
 mod refcursor;
+pub(crate) mod slow_clients;
 pub(crate) mod timeout;
 pub(crate) mod values;
 
@@ -23,6 +24,7 @@ use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 pub use self::compression::Compression;
 pub use self::follow::{CouchFeed, Follow, Followed};
 pub use self::key::{Key, KeyColumn};
+pub use self::slow_clients::SlowClients;
 pub use self::timeout::Timeout;
 use crate::Error;
 use crate::params::Param;
@@ -56,6 +58,8 @@ pub struct Endpoint {
     pub max_streams: Option<usize>,
     /// How long its answers may take.
     pub timeout: Timeout,
+    /// What becomes of clients that are slower than its rows.
+    pub slow_clients: SlowClients,
     /// `result = "one"`: no row is a 404.
     pub not_found: bool,
     /// What orders and identifies the rows, for cursors.

@@ -6,7 +6,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 pub use crate::bench::fuzzing::{Counted, count, unchunk};
 use crate::endpoint::read::{self, HEARTBEAT, Known};
-use crate::endpoint::{Authorization, Compression, Endpoint, Timeout};
+use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::fault::{Collector, Fault, File, Variables};
 pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
 use crate::sql::Dialect;
@@ -23,6 +23,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         heartbeat: HEARTBEAT,
         cursor_secret: "",
         timeout: Timeout::default(),
+        slow_clients: SlowClients::default(),
     };
     collected(path, text, |file| read::read(file, path, &known))
 }

@@ -41,6 +41,7 @@ pub mod respond;
 pub mod route;
 pub mod server;
 pub mod source;
+mod spill;
 pub mod sql;
 mod watchdog;
 

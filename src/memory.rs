@@ -11,10 +11,11 @@ use rowstream_encode::{ArrowEncoder, Format};
 use crate::body::CHUNK;
 use crate::compress::{self, Coding};
 use crate::config::Config;
-use crate::endpoint::{Compression, Endpoint};
+use crate::endpoint::{Compression, Endpoint, SlowClients};
 use crate::proof::spool::IN_MEMORY;
 use crate::server::{CONNECTION, HTTP_STREAM};
 use crate::source::SourceConfig;
+use crate::spill;
 
 /// The program itself with its runtimes, threads and endpoints, what the log may hold, and what the allocator keeps.
 const SERVER: usize = 16 << 20;
@@ -41,6 +42,11 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     // One chunk in the making, and one on its way.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
     let nested = endpoint.statements.iter().filter(|statement| statement.nested.is_some()).count();
+    let spill = match endpoint.slow_clients {
+        // A block ends with a chunk, whatever its length.
+        SlowClients::Spill => spill::WINDOW.saturating_add(chunk).saturating_add(row),
+        SlowClients::Hold | SlowClients::Shed(_) => 0,
+    };
     let key = if endpoint.key.is_some() { row } else { 0 };
     let parts = [
         chunks,
@@ -49,6 +55,7 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
+        spill,
         HTTP_STREAM,
     ];
     parts.into_iter().fold(0, usize::saturating_add)
@@ -118,6 +125,6 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
 }
 
 /// Bytes as people read them.
-fn megabytes(bytes: usize) -> String {
+pub(crate) fn megabytes(bytes: usize) -> String {
     format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
 }

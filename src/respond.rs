@@ -10,8 +10,8 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -30,14 +30,14 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
+use crate::endpoint::{Compression, Endpoint, Followed, SlowClients, Timeout};
 use crate::feed::Feeds;
 use crate::memory;
 use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
 use crate::proof::Asked;
-use crate::proof::delivery::{Break, Delivery};
+use crate::proof::delivery::{Delivery, Wait};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
 use crate::proof::framing::{Frames, TAG};
 use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
@@ -46,6 +46,8 @@ use crate::proof::trailers;
 use crate::readiness::Readiness;
 use crate::route::{Match, Router};
 use crate::source::{Source, SourceConfig};
+use crate::spill::Spill;
+use crate::spill::file::Used;
 use crate::watchdog::{Over, Watchdog};
 
 /// What every path can be asked with.
@@ -96,6 +98,8 @@ struct Kept {
     streams: Streams,
     leaving: AtomicBool,
     metrics: Metrics,
+    /// What is in temporary files.
+    spooled: Arc<Used>,
     ending: AtomicBool,
     /// Whether followers are to end.
     closing: watch::Sender<bool>,
@@ -298,8 +302,13 @@ impl App {
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
         record.meter.admit();
         let answer = self.run(query, record, &mut begun).await?;
-        if let (Answer::Stream(_) | Answer::File(_), Some(total)) = (answer.body(), total) {
-            record.watchdog.limit(begun.into(), total);
+        if let Answer::Stream(_) | Answer::File(_) = answer.body() {
+            if let Some(total) = total {
+                record.watchdog.limit(begun.into(), total);
+            }
+            if let SlowClients::Shed(rate) = endpoint.slow_clients {
+                record.watchdog.shed_below(rate);
+            }
         }
         Ok(answer)
     }
@@ -350,7 +359,8 @@ impl App {
             None => (Some(first), None),
         };
         let digest = query.asked.digest.then(Box::default);
-        let streaming = Streaming { first, stream, compressor, failed: None, digest, trailers: false };
+        let streaming =
+            Streaming { first, stream, compressor, failed: None, spill: None, digest, trailers: false };
         if query.asked.wait {
             return timeout.until_end(*begun, self.spool(&query, coding, streaming, record)).await;
         }
@@ -403,7 +413,14 @@ impl App {
             let fields = trailers::announcement(streaming.stream.cursor().is_some(), query.asked.digest);
             response.headers_mut().insert(header::TRAILER, fields);
         }
-        Ok(response.map(|()| Answer::Stream(Box::new(streaming))))
+        let spills = query.endpoint.slow_clients == SlowClients::Spill;
+        streaming.spill =
+            spills.then(|| Box::new(Spill::new(&self.config.limits.spooling, &self.kept.spooled)));
+        let streaming = Arc::new(Mutex::new(streaming));
+        if spills {
+            record.watchdog.spill(Arc::downgrade(&streaming));
+        }
+        Ok(response.map(|()| Answer::Stream(streaming)))
     }
 
     /// The answer of a result that waits for its end.
@@ -414,10 +431,10 @@ impl App {
         mut streaming: Streaming,
         record: &mut Record,
     ) -> Result<Response<Answer>, Error> {
-        let mut spool = Spool::new(&self.config.limits.spooling);
+        let mut spool = Spool::new(&self.config.limits.spooling, &self.kept.spooled);
         while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
             record.note(&streaming.stream);
-            spool.put(&streaming.hashed(chunk?)).await?;
+            spool.put(&chunk?).await?;
         }
         let mut response = head(query, coding);
         tell_next(query, &streaming.stream, response.headers_mut());
@@ -766,21 +783,23 @@ fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderM
 enum Answer {
     Nothing,
     Whole(Bytes),
-    Stream(Box<Streaming>),
+    Stream(Arc<Mutex<Streaming>>),
     /// What waited for its end.
     File(Box<SpooledFile>),
     /// It has failed, and is broken off once what was handed over is on its way.
-    Breaking(Box<Break>),
+    Breaking(Box<Wait>),
 }
 
-/// A stream in flight.
-struct Streaming {
+/// A stream in flight. The body and its watchdog have it, which are polled by the same task.
+pub(crate) struct Streaming {
     /// What was polled before the head was made; a compressor has it where there is one.
     first: Option<Bytes>,
     stream: RowStream,
     compressor: Option<Compressor>,
-    /// Follows the last of what was compressed.
+    /// Follows the last of what was compressed, and of what waits in `spill`.
     failed: Option<Error>,
+    /// Where slow clients are spilled.
+    spill: Option<Box<Spill>>,
     /// Of what is sent, where it was asked for.
     digest: Option<Box<Digest>>,
     /// Whether fields follow the body.
@@ -788,12 +807,50 @@ struct Streaming {
 }
 
 impl Streaming {
+    /// The client wants more.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        match (self.first.take(), &mut self.compressor) {
+        let Some(spill) = &mut self.spill else { return self.poll_live(cx) };
+        if spill.is_draining() {
+            self.stream.wait_for_client();
+        }
+        if let Some(waited) = ready!(spill.poll_take(cx)) {
+            return Poll::Ready(Some(waited));
+        }
+        let polled = self.poll_live(cx);
+        if let (true, Some(spill)) = (polled.is_ready(), &mut self.spill) {
+            spill.given();
+        }
+        polled
+    }
+
+    /// Spills chunks for as long as the client is slow. When this is to be asked again, besides when it is woken.
+    pub(crate) fn poll_spill(&mut self, cx: &mut Context<'_>) -> Option<tokio::time::Instant> {
+        while self.spill.as_mut()?.poll_room(self.stream.rows(), cx).is_ready() {
+            let Poll::Ready(chunk) = self.poll_live(cx) else { break };
+            let (spill, rows) = (self.spill.as_mut()?, self.stream.rows());
+            match chunk {
+                Some(Ok(chunk)) => spill.put(&chunk, rows),
+                Some(Err(error)) => {
+                    self.failed = Some(error);
+                    spill.end();
+                }
+                None => spill.end(),
+            }
+        }
+        self.spill.as_ref()?.again()
+    }
+
+    /// The next chunk as it is sent, once it is in the digest.
+    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = match (self.first.take(), &mut self.compressor) {
             (Some(first), _) => Poll::Ready(Some(Ok(first))),
             (None, None) => self.stream.poll_chunk(cx),
             (None, Some(compressor)) => poll_compressed(&mut self.stream, compressor, &mut self.failed, cx),
-        }
+        };
+        polled.map_ok(|chunk| self.hashed(chunk))
     }
 
     /// Whether all has been given: the last chunk, and no trailers are to follow.
@@ -802,7 +859,14 @@ impl Streaming {
             Some(compressor) => compressor.is_finished(),
             None => self.first.is_none() && self.stream.is_done(),
         };
-        given && !self.trailers
+        let spilled = self.spill.as_ref().is_some_and(|spill| !spill.is_empty());
+        given && self.failed.is_none() && !spilled && !self.trailers
+    }
+
+    /// Rows that were handed over.
+    fn rows(&self) -> u64 {
+        let rows = self.stream.rows();
+        self.spill.as_ref().map_or(rows, |spill| spill.rows(rows))
     }
 
     /// A chunk that is sent, once it is in the digest.
@@ -833,9 +897,6 @@ fn poll_compressed(
     failed: &mut Option<Error>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, Error>>> {
-    if let Some(error) = failed.take() {
-        return Poll::Ready(Some(Err(error)));
-    }
     loop {
         if let Some(chunk) = timed(stream, || compressor.compress())? {
             return Poll::Ready(Some(Ok(chunk)));
@@ -853,6 +914,12 @@ fn poll_compressed(
             Poll::Pending => return timed(stream, || compressor.poll_flush(cx)).map(Some),
         }
     }
+}
+
+/// What a response streams.
+pub(crate) fn lock(streaming: &Mutex<Streaming>) -> MutexGuard<'_, Streaming> {
+    // After a panic under it nothing is polled any more: it ends the task of both who have it.
+    streaming.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a step of a stream's compression, whose time is that of encoding.
@@ -880,6 +947,12 @@ impl Record {
     fn note(&mut self, stream: &RowStream) {
         self.entry.rows = stream.rows();
         self.entry.times = stream.times();
+    }
+
+    fn note_streaming(&mut self, streaming: &Streaming) {
+        self.note(&streaming.stream);
+        self.entry.rows = streaming.rows();
+        self.entry.spilled = streaming.spill.as_ref().map_or(0, |spill| spill.spilled());
     }
 
     /// So many bytes more were handed over.
@@ -923,6 +996,7 @@ impl Drop for Record {
             (Some(failed @ Outcome::Failed(_)), _) => failed,
             // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
             (_, Some(Over::Stalled)) => Outcome::Stalled,
+            (_, Some(Over::Shed)) => Outcome::Shed,
             (_, Some(Over::Total(total))) => Outcome::Failed(Error::total_timeout(total)),
             (Some(outcome), None) => outcome,
             (None, None) if self.app.kept.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
@@ -946,6 +1020,8 @@ pub struct ResponseBody {
     piece: usize,
     record: Record,
     delivery: Delivery,
+    /// Begun when all was given, where the end waits until that has gone.
+    end: Option<Box<Wait>>,
 }
 
 /// Breaks a response off; what failed is in the log.
@@ -962,8 +1038,14 @@ impl std::error::Error for BrokenOff {}
 
 impl ResponseBody {
     fn new(answer: Answer, record: Record) -> Self {
-        let mut this =
-            Self { answer, rest: Bytes::new(), piece: usize::MAX, record, delivery: Delivery::Unknown };
+        let mut this = Self {
+            answer,
+            rest: Bytes::new(),
+            piece: usize::MAX,
+            record,
+            delivery: Delivery::Unknown,
+            end: None,
+        };
         // hyper does not poll a body that has ended before it began.
         if this.is_end_stream() {
             this.complete();
@@ -989,16 +1071,29 @@ impl ResponseBody {
         Frame::data(piece)
     }
 
-    /// Has a failure wait for what was handed over before it.
+    /// Has a failure wait for what was handed over before it, and in HTTP/2 the end, too.
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
         self.delivery = delivery;
+    }
+
+    /// Whether all was given, and its client is waited for.
+    pub(crate) fn is_delivering(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_waiting())
+    }
+
+    /// Ready when the end of a stream may be sent; a frame, if there is one to be sent before.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.end.is_none() {
+            self.end = Wait::before_end(&self.delivery).map(Box::new);
+        }
+        self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
     }
 
     /// Everything was handed over, unless the answer was a failure already. Gives the permit back, but for
     /// what is still on its way.
     fn complete(&mut self) {
         let digest = match &self.answer {
-            Answer::Stream(streaming) => streaming.content_digest(),
+            Answer::Stream(streaming) => lock(streaming).content_digest(),
             _ => None,
         };
         self.record.end(Outcome::Complete, digest);
@@ -1010,13 +1105,13 @@ impl ResponseBody {
     fn fail(&mut self, error: Error) {
         self.record.end(Outcome::Failed(error), None);
         self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
-        self.answer = Answer::Breaking(Box::new(Break::new(&self.delivery)));
+        self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
     }
 
     /// The trailers of a stream whose last chunk was given.
     fn trailers(&self) -> Option<HeaderMap> {
         match &self.answer {
-            Answer::Stream(streaming) => streaming.trailers(),
+            Answer::Stream(streaming) => lock(streaming).trailers(),
             _ => None,
         }
     }
@@ -1026,9 +1121,10 @@ impl ResponseBody {
             Answer::Nothing => Poll::Ready(None),
             Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
             Answer::Stream(streaming) => {
+                let mut streaming = lock(streaming);
                 let polled = streaming.poll_chunk(cx);
-                self.record.note(&streaming.stream);
-                polled.map_ok(|chunk| streaming.hashed(chunk))
+                self.record.note_streaming(&streaming);
+                polled
             }
             Answer::File(file) => file.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
@@ -1037,9 +1133,11 @@ impl ResponseBody {
 }
 
 impl Drop for ResponseBody {
-    /// The time for which a client took nothing belongs to its stream too, if it never took the rest.
+    /// What was spilled, and the time for which a client took nothing, is told also where the client has never come back for the rest.
     fn drop(&mut self) {
         if let Answer::Stream(streaming) = &self.answer {
+            let streaming = lock(streaming);
+            self.record.note_streaming(&streaming);
             self.record.entry.times = streaming.stream.times_to_now();
         }
     }
@@ -1070,6 +1168,9 @@ impl Body for ResponseBody {
                 Poll::Ready(Some(Err(BrokenOff)))
             }
             None => {
+                if let Some(frame) = ready!(self.poll_end(cx)) {
+                    return Poll::Ready(Some(Ok(Frame::data(frame))));
+                }
                 let trailers = self.trailers();
                 self.complete();
                 Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
@@ -1082,7 +1183,8 @@ impl Body for ResponseBody {
             _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
-            Answer::Stream(streaming) => streaming.is_done(),
+            Answer::Stream(_) if matches!(self.delivery, Delivery::Http2) => false,
+            Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Breaking(_) => false,
         }

@@ -70,6 +70,9 @@ const ADMIN_CONNECTIONS: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to be resolved. A disk is not faster with
+/// more of them, and each takes memory.
+const BLOCKING_THREADS: usize = 16;
 /// What a client may send of an HTTP/2 request's body, which nobody reads; and of all of a connection, for which HTTP/2 has no less.
 const HTTP2_WINDOW: u32 = 16 * 1024;
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
@@ -339,7 +342,8 @@ impl Workers {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let (running, ended) = watch::channel(());
         let worker = |number| {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let mut builder = Builder::new_current_thread();
+            let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
             let handle = runtime.handle().clone();
             let connections = Arc::default();
             let measured = metrics::Worker::new(&handle, &connections);

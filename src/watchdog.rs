@@ -6,23 +6,29 @@
 //!
 //! 1. when the response has lasted for the endpoint's `timeout.total`;
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
-//!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`].
+//!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`];
+//! 3. when the client has taken less than the endpoint's least rate, seen in the same two places (`slow_clients = { shed = … }`).
 //!
-//! It also keeps what is left of a response's permit until its last byte has left this process.
+//! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), and keeps what is left of a response's permit
+//! until its last byte has left this process.
 //!
 //! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A
 //! chunk costs a reading of the clock; the timer is made when there is something to wait for, and set once in the time it waits.
 
+mod credit;
+
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
+use self::credit::Credit;
 use crate::admission::Permit;
+use crate::respond::{self, Streaming};
 
 /// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has failed ([`Watchdog::is_late`]): one that
 /// is dropped is reset as one that is no longer needed.
@@ -37,9 +43,14 @@ tokio::task_local! {
 pub(crate) enum Over {
     /// The client took nothing for `write_timeout`.
     Stalled,
+    /// The client took less than the endpoint's least rate.
+    Shed,
     /// The response lasted for so long, which is the endpoint's `timeout.total`.
     Total(Duration),
 }
+
+/// When a response will be over, and why.
+type End = (Instant, Over);
 
 /// Watches the responses of a connection, or the one of a stream.
 #[derive(Debug, Default)]
@@ -54,8 +65,12 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct State {
     total: Option<(Instant, Duration)>,
-    /// Since when the client has had something to take.
-    given: Option<Instant>,
+    /// Since when the client has had something to take, and how many bytes.
+    given: Option<(Instant, usize)>,
+    /// How long the client may take less than the least rate, where there is one.
+    credit: Option<Credit>,
+    /// What is spilled if the client is slow.
+    spill: Option<Weak<Mutex<Streaming>>>,
     over: Option<Over>,
     /// Of a response whose last bytes are on their way.
     permit: Option<Permit>,
@@ -102,18 +117,40 @@ impl Watchdog {
         self.lock().total = Some((begun + total, total));
     }
 
-    /// The client was given something.
-    pub(crate) fn given(&self) {
+    /// The response's client has to take so many bytes a second.
+    pub(crate) fn shed_below(&self, rate: usize) {
+        self.lock().credit = Some(Credit::new(rate));
+    }
+
+    /// Has the response's rows spilled when its client is slow.
+    pub(crate) fn spill(&self, streaming: Weak<Mutex<Streaming>>) {
+        self.lock().spill = Some(streaming);
+    }
+
+    /// The client was given so many bytes.
+    pub(crate) fn given(&self, bytes: usize) {
         if self.patience.is_some() {
-            self.lock().given = Some(Instant::now());
+            self.lock().given = Some((Instant::now(), bytes));
         }
     }
 
     /// The client wants more.
     pub(crate) fn taken(&self) {
         if self.patience.is_some() {
-            self.lock().given = None;
+            let mut state = self.lock();
+            if let (Some((since, bytes)), Some(credit)) = (state.given.take(), &mut state.credit) {
+                credit.pass(since.elapsed(), bytes as u64);
+            }
         }
+    }
+
+    /// The socket had bytes wait for so long, and its client took so many. How long it may still take none; `None`: there is no least
+    /// rate.
+    pub(crate) fn waited(&self, waited: Duration, taken: u64) -> Option<Duration> {
+        let mut state = self.lock();
+        let credit = state.credit.as_mut()?;
+        credit.pass(waited, taken);
+        Some(credit.left())
     }
 
     /// The body has gone, and nothing is to be waited for any more. What is left of its permit is kept until what was handed over has
@@ -121,6 +158,7 @@ impl Watchdog {
     pub(crate) fn release(&self, permit: Option<Permit>) {
         let mut state = self.lock();
         (state.total, state.given, state.permit) = (None, None, permit);
+        (state.credit, state.spill) = (None, None);
     }
 
     /// All that was handed over has left this process.
@@ -131,6 +169,11 @@ impl Watchdog {
     /// The socket has taken nothing for too long.
     pub(crate) fn stall(&self) {
         self.stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// The socket's client has taken less than the least rate.
+    pub(crate) fn shed(&self) {
+        self.lock().over = Some(Over::Shed);
     }
 
     /// Whether the response has lasted for longer than it may; then that is why it is over.
@@ -157,13 +200,18 @@ impl Watchdog {
 
     fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let Some((at, over)) = self.next() else { return Poll::Pending };
-            let (now, last) = (Instant::now(), at + self.last_word(over));
-            if last <= now {
+            let (end, spills) = self.next();
+            let spill_at = spills.and_then(|streaming| respond::lock(&streaming).poll_spill(cx));
+            let now = Instant::now();
+            let end = end.map(|(at, over)| (at, at + self.last_word(over), over));
+            if let Some((_, last, over)) = end
+                && last <= now
+            {
                 self.lock().over = Some(over);
                 return Poll::Ready(());
             }
-            let next = if at <= now { last } else { at };
+            let end_at = end.map(|(at, last, _)| if at <= now { last } else { at });
+            let Some(next) = end_at.into_iter().chain(spill_at).min() else { return Poll::Pending };
             let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
             // One that fires too early is set again then: the time moves with every chunk.
             if timer.deadline() > next || timer.is_elapsed() {
@@ -181,12 +229,15 @@ impl Watchdog {
         }
     }
 
-    /// When it will be over, and why.
-    fn next(&self) -> Option<(Instant, Over)> {
+    /// When it will be over, and why; and what may have to be spilled until then.
+    fn next(&self) -> (Option<End>, Option<Arc<Mutex<Streaming>>>) {
         let state = self.lock();
         let total = state.total.map(|(at, total)| (at, Over::Total(total)));
-        let stalled =
-            state.given.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
-        total.into_iter().chain(stalled).min_by_key(|(at, _)| *at)
+        let since = state.given.map(|(since, _)| since);
+        let stalled = since.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
+        let credit = state.credit.as_ref().map(Credit::left);
+        let shed = since.zip(credit).map(|(since, left)| (since + left, Over::Shed));
+        let end = total.into_iter().chain(stalled).chain(shed).min_by_key(|(at, _)| *at);
+        (end, state.spill.as_ref().and_then(Weak::upgrade))
     }
 }

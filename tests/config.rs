@@ -8,7 +8,9 @@ use std::time::Duration;
 use http::HeaderMap;
 use rowstream::client::ClientHeader;
 use rowstream::config::{Config, Cors};
-use rowstream::endpoint::{Authorization, Cardinality, Compression, Endpoint, Follow, Piece, Timeout};
+use rowstream::endpoint::{
+    Authorization, Cardinality, Compression, Endpoint, Follow, Piece, SlowClients, Timeout,
+};
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
 use rowstream::sql::Dialect;
@@ -304,6 +306,49 @@ fn sql_within_toml() {
     assert_eq!(
         (escaped.statements[0].origin.place(0), escaped.statements[0].origin.place(7)),
         ((2, 7), (2, 7))
+    );
+}
+
+#[test]
+fn what_becomes_of_slow_clients() {
+    let endpoints = [
+        ("endpoints/a.sql", "select 1"),
+        ("endpoints/b.sql", "/* slow_clients = \"hold\" */ select 1"),
+        ("endpoints/c.sql", "/* slow_clients = { shed = \"64KB/s\" } */ select 1"),
+    ];
+    let settings = "slow_clients = \"spill\"\nspool_limit = \"2GiB\"\nspool_quota = \"20GiB\"\n";
+    let config = Folder::new(&format!("{settings}{POSTGRES}"), &endpoints).loaded();
+    let policies: Vec<_> = config.endpoints.iter().map(|endpoint| endpoint.slow_clients).collect();
+    assert_eq!(policies, [SlowClients::Spill, SlowClients::Hold, SlowClients::Shed(64_000)]);
+    assert_eq!((config.limits.spooling.limit, config.limits.spooling.quota), (2 << 30, 20 << 30));
+    assert_eq!(endpoint("endpoints/a.sql", "select 1").slow_clients, SlowClients::Hold);
+    for (value, report) in [
+        (
+            "\"drop\"",
+            "1:19: `slow_clients` cannot be `drop`\n    hint: write \"hold\", \"spill\" or { shed = \"64KB/s\" }",
+        ),
+        ("true", "1:19: `slow_clients` must be a table, not a boolean"),
+        (
+            "{ }",
+            "1:19: `shed` is missing in `slow_clients`\n    hint: write \"hold\", \"spill\" or { shed = \"64KB/s\" }",
+        ),
+        (
+            "{ shed = \"64KB\" }",
+            "1:28: `64KB` of `shed` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
+        ),
+        (
+            "{ shed = \"0/s\" }",
+            "1:28: `0/s` of `shed` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
+        ),
+    ] {
+        let text = format!("/* slow_clients = {value} */ select 1");
+        assert_eq!(faults("endpoints/a.sql", &text), report);
+    }
+    let settings = "spool_limit = \"10GiB\"\n";
+    let report = Folder::new(&format!("{settings}{POSTGRES}"), &endpoints[..1]).report();
+    assert_eq!(
+        report,
+        "rowstream.toml:1:15: `spool_limit` lets one result take 10737418240 bytes, and `spool_quota` all of them 8589934592\n    hint: raise `spool_quota`, or lower `spool_limit`"
     );
 }
 

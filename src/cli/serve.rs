@@ -114,5 +114,7 @@ pub(super) fn bounds(config: &Config) -> String {
             )
         })
         .collect();
-    format!("at most {} streams; {}", config.limits.max_streams, pools.join("; "))
+    let files = memory::megabytes(usize::try_from(config.limits.spooling.quota).unwrap_or(usize::MAX));
+    let streams = config.limits.max_streams;
+    format!("at most {streams} streams; {}; {files} in temporary files", pools.join("; "))
 }

@@ -12,10 +12,11 @@ use super::source::{self, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::client::ClientHeader;
 use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
-use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, timeout, values};
+use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::memory;
+use crate::proof::spool::Spooling;
 use crate::route::conflicts;
 use crate::source::SourceConfig;
 
@@ -88,6 +89,10 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         timeout: table
             .take("timeout")
             .map_or_else(Timeout::default, |value| timeout::read(&value, Timeout::default())),
+        slow_clients: table
+            .take("slow_clients")
+            .and_then(|value| slow_clients::read(&value))
+            .unwrap_or_default(),
     };
     let (endpoint_folder, endpoints) = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let mut config = Config {
@@ -214,16 +219,31 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
     set(&mut limits.drain_delay, table.take("drain_delay").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
-    set(
-        &mut limits.spooling.limit,
-        table.take("spool_limit").and_then(|value| value.size()).map(|size| size as u64),
-    );
-    limits.spooling.folder = table.take("spool_folder").and_then(|value| read_spool_folder(&value, folder));
+    limits.spooling = read_spooling(table, folder);
     if let Some(value) = table.take("trusted_proxies") {
         limits.proxies.trusted = read_networks(&value);
     }
     set(&mut limits.proxies.header, table.take("client_header").and_then(|value| read_client_header(&value)));
     limits
+}
+
+fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
+    let mut spooling = Spooling::default();
+    let limit = table.take("spool_limit");
+    set(&mut spooling.limit, limit.as_ref().and_then(Value::size).map(|size| size as u64));
+    let quota = table.take("spool_quota");
+    set(&mut spooling.quota, quota.as_ref().and_then(Value::size).map(|size| size as u64));
+    if let Some(value) = quota.or(limit)
+        && spooling.limit > spooling.quota
+    {
+        let Spooling { limit, quota, .. } = spooling;
+        let message = format!(
+            "`spool_limit` lets one result take {limit} bytes, and `spool_quota` all of them {quota}"
+        );
+        value.fault_with(message, "raise `spool_quota`, or lower `spool_limit`");
+    }
+    spooling.folder = table.take("spool_folder").and_then(|value| read_spool_folder(&value, folder));
+    spooling
 }
 
 /// Addresses and networks.

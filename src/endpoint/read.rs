@@ -14,8 +14,8 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 
 use super::params::{self, Declared};
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, Statement,
-    Timeout, compression, csv, follow, key, path, timeout, values,
+    Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, SlowClients,
+    Statement, Timeout, compression, csv, follow, key, path, slow_clients, timeout, values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
@@ -52,6 +52,8 @@ pub(crate) struct Known<'a> {
     pub(crate) cursor_secret: &'a str,
     /// How long answers may take of endpoints that do not say.
     pub(crate) timeout: Timeout,
+    /// What becomes of slow clients of endpoints that do not say.
+    pub(crate) slow_clients: SlowClients,
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -78,6 +80,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let heartbeat = table.take("heartbeat").and_then(|value| value.duration());
     let max_streams = table.take("max_streams").and_then(|value| value.count(1));
     let timeout = table.take("timeout").map_or(known.timeout, |value| timeout::read(&value, known.timeout));
+    let slow_clients = table.take("slow_clients").and_then(|value| slow_clients::read(&value));
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
@@ -101,6 +104,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         compression: compression.unwrap_or(known.compression),
         max_streams,
         timeout,
+        slow_clients: slow_clients.unwrap_or(known.slow_clients),
         key: None,
         follow: follow.as_ref().and_then(|value| follow::read(value, dialect)),
         heartbeat: heartbeat.unwrap_or(known.heartbeat),
@@ -148,6 +152,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         compression: Compression::default(),
         max_streams: None,
         timeout: Timeout::default(),
+        slow_clients: SlowClients::default(),
         not_found: false,
         key: None,
         follow: None,
@@ -809,6 +814,7 @@ mod tests {
             heartbeat: HEARTBEAT,
             cursor_secret: "",
             timeout: Timeout::default(),
+            slow_clients: SlowClients::default(),
         };
         let endpoint = read(file, Path::new(path), &known);
         assert!(

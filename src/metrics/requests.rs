@@ -67,24 +67,27 @@ pub(super) enum Ended {
     Aborted,
     /// The client took nothing for too long.
     Stalled,
+    /// The client took less than the endpoint's least rate.
+    Shed,
     /// The server ended while it ran.
     Shutdown,
 }
 
 impl Ended {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Complete,
         Self::ClientError,
         Self::Refused,
         Self::Failed,
         Self::Aborted,
         Self::Stalled,
+        Self::Shed,
         Self::Shutdown,
     ];
 
     /// What can become of a stream, whose head is that of a success.
-    pub(super) const OF_STREAMS: [Self; 5] =
-        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::Shutdown];
+    pub(super) const OF_STREAMS: [Self; 6] =
+        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::Shed, Self::Shutdown];
 
     fn of(outcome: &Outcome, entry: &Entry) -> Self {
         match outcome {
@@ -97,6 +100,7 @@ impl Ended {
             Outcome::Failed(_) => Self::Failed,
             Outcome::Aborted => Self::Aborted,
             Outcome::Stalled => Self::Stalled,
+            Outcome::Shed => Self::Shed,
             Outcome::Shutdown => Self::Shutdown,
         }
     }
@@ -109,6 +113,7 @@ impl Ended {
             Self::Failed => "failed",
             Self::Aborted => "aborted",
             Self::Stalled => "client_stalled",
+            Self::Shed => "client_shed",
             Self::Shutdown => "shutdown",
         }
     }

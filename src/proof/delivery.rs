@@ -7,6 +7,9 @@
 //!   take to read limits this too;
 //! - HTTP/2: until an empty frame behind the data has been written, and not longer than [`PATIENCE`]: a client that reads
 //!   nothing would have its reset as late as its data.
+//!
+//! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take, before its end is sent: otherwise its last
+//! piece would wait for the client where nobody knows of it.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -62,15 +65,15 @@ impl Flush {
     }
 }
 
-/// The wait of a body that has failed.
-pub(crate) struct Break {
+/// The wait of a body for what it has given.
+pub(crate) struct Wait {
     /// An empty frame, which holds the fence until it is written.
     frame: Option<Bytes>,
     delivered: oneshot::Receiver<Infallible>,
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl Break {
+impl Wait {
     /// The wait for all that was handed over until now.
     pub(crate) fn new(delivery: &Delivery) -> Self {
         let (fence, delivered) = oneshot::channel();
@@ -85,6 +88,17 @@ impl Break {
             }
         };
         Self { frame, delivered, patience }
+    }
+
+    /// The wait for the whole of a body, whose end is to follow; `None` where nobody needs to wait.
+    pub(crate) fn before_end(delivery: &Delivery) -> Option<Self> {
+        let Delivery::Http2 = delivery else { return None };
+        Some(Self { patience: None, ..Self::new(delivery) })
+    }
+
+    /// Whether the client is waited for: all frames were given.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.frame.is_none()
     }
 
     /// The frame that is to be sent, if there is one; then `None` when the wait is over.
@@ -117,7 +131,7 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let flush = Arc::new(Flush::default());
         flush.flushed();
-        let mut wait = Break::new(&Delivery::Http1(Arc::clone(&flush)));
+        let mut wait = Wait::new(&Delivery::Http1(Arc::clone(&flush)));
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         flush.flushed();
         assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
@@ -126,14 +140,14 @@ mod tests {
     #[tokio::test]
     async fn http_2_waits_for_its_frame_or_for_its_time() {
         let mut cx = Context::from_waker(Waker::noop());
-        let mut wait = Break::new(&Delivery::Http2);
+        let mut wait = Wait::new(&Delivery::Http2);
         let Poll::Ready(Some(frame)) = wait.poll(&mut cx) else { panic!("there is a frame") };
         assert!(frame.is_empty());
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         drop(frame);
         assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
 
-        let mut wait = Break::new(&Delivery::Http2);
+        let mut wait = Wait::new(&Delivery::Http2);
         let frame = wait.poll(&mut cx);
         assert_eq!(wait.poll(&mut cx), Poll::Pending);
         assert_eq!(std::future::poll_fn(|cx| wait.poll(cx)).await, None);
@@ -141,8 +155,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_whole_stream_of_http_2_waits_for_its_frame_alone() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut wait = Wait::before_end(&Delivery::Http2).unwrap();
+        assert!(!wait.is_waiting());
+        let Poll::Ready(Some(frame)) = wait.poll(&mut cx) else { panic!("there is a frame") };
+        assert!(wait.is_waiting() && wait.patience.is_none());
+        assert_eq!(wait.poll(&mut cx), Poll::Pending);
+        drop(frame);
+        assert_eq!(wait.poll(&mut cx), Poll::Ready(None));
+        assert!(Wait::before_end(&Delivery::Unknown).is_none());
+        assert!(Wait::before_end(&Delivery::Http1(Arc::default())).is_none());
+    }
+
+    #[tokio::test]
     async fn nobody_is_waited_for_without_a_connection() {
-        let mut wait = Break::new(&Delivery::Unknown);
+        let mut wait = Wait::new(&Delivery::Unknown);
         assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(None));
     }
 }

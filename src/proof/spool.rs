@@ -1,38 +1,38 @@
 //! `_wait=end`: the whole result before its head, so that it has its exact status and length.
 //!
-//! Up to [`IN_MEMORY`] it waits in memory, then in a temporary file without a name, which is gone with its last descriptor
-//! however the server ends. Files block, so they are written and read on threads for that. Once all is there the database is free.
+//! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the database is free.
 
-use std::fs::File;
-use std::future::Future;
-use std::io::{self, Read, Seek, Write};
+use std::future::poll_fn;
+use std::io;
+use std::mem;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::task::JoinHandle;
 
 use crate::Error;
+use crate::spill::file::{NoRoom, SpoolFile, Used};
 
 /// What is held in memory.
 pub(crate) const IN_MEMORY: usize = 256 * 1024;
-/// What is read from a file at a time.
-const PIECE: usize = 64 * 1024;
 
-/// How results are spooled.
+/// How results are spooled: those that wait for their end, and those that wait for their client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spooling {
-    /// The longest result, in bytes as they are sent; beyond: 507.
+    /// The longest result that waits for its end, in bytes as they are sent, beyond: 507; and the most that waits of one for its client.
     pub limit: u64,
+    /// What all of them may take together in files, in bytes.
+    pub quota: u64,
     /// The folder of the temporary files; `None`: the system's.
     pub folder: Option<PathBuf>,
 }
 
 impl Default for Spooling {
     fn default() -> Self {
-        Self { limit: 1 << 30, folder: None }
+        Self { limit: 1 << 30, quota: 8 << 30, folder: None }
     }
 }
 
@@ -40,7 +40,7 @@ impl Default for Spooling {
 pub(crate) struct Spool<'a> {
     settings: &'a Spooling,
     memory: Vec<u8>,
-    file: Option<File>,
+    file: SpoolFile,
     length: u64,
 }
 
@@ -51,41 +51,38 @@ pub(crate) enum Spooled {
 }
 
 /// A result in a file, as it is read.
-pub(crate) struct SpooledFile {
-    left: u64,
-    reading: Option<Reading>,
-}
-
-enum Reading {
-    Idle(File),
-    Piece(JoinHandle<io::Result<(File, Bytes)>>),
-}
+pub(crate) struct SpooledFile(SpoolFile);
 
 impl<'a> Spool<'a> {
-    pub(crate) fn new(settings: &'a Spooling) -> Self {
-        Self { settings, memory: Vec::new(), file: None, length: 0 }
+    pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>) -> Self {
+        Self { settings, memory: Vec::new(), file: SpoolFile::new(settings, used), length: 0 }
     }
 
     /// Takes the next chunk.
     ///
     /// # Errors
-    /// 507: the result is too long, or the file cannot be written.
+    /// 507: the result is too long, all files together are, or the file cannot be written.
     pub(crate) async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.length += chunk.len() as u64;
         if self.length > self.settings.limit {
             return Err(too_long(self.settings.limit));
         }
         self.memory.extend_from_slice(chunk);
-        if self.memory.len() > IN_MEMORY { self.spill().await } else { Ok(()) }
+        if self.memory.len() > IN_MEMORY { self.write().await } else { Ok(()) }
     }
 
     /// Writes what is in memory to the file.
-    async fn spill(&mut self) -> Result<(), Error> {
-        let (memory, file) = (std::mem::take(&mut self.memory), self.file.take());
-        let folder = self.settings.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let spilled = tokio::task::spawn_blocking(move || spill(memory, file, folder));
-        let (memory, file) = spilled.await.map_err(io::Error::from).flatten().map_err(failed)?;
-        (self.memory, self.file) = (memory, Some(file));
+    async fn write(&mut self) -> Result<(), Error> {
+        self.file.reserve(self.memory.len()).map_err(|no_room| match no_room {
+            NoRoom::Limit => too_long(self.settings.limit),
+            NoRoom::Quota => no_quota(self.settings.quota),
+        })?;
+        let block = Bytes::from(mem::take(&mut self.memory));
+        self.file.begin_write(block.clone());
+        poll_fn(|cx| self.file.poll_written(cx)).await.map_err(failed)?;
+        // The memory is used again.
+        self.memory = block.into();
+        self.memory.clear();
         Ok(())
     }
 
@@ -94,19 +91,18 @@ impl<'a> Spool<'a> {
     /// # Errors
     /// The file cannot be written.
     pub(crate) async fn finish(mut self) -> Result<Spooled, Error> {
-        if self.file.is_none() {
+        if self.file.unread() == 0 {
             return Ok(Spooled::Memory(Bytes::from(self.memory)));
         }
-        self.spill().await?;
-        let reading = self.file.map(Reading::Idle);
-        Ok(Spooled::File(SpooledFile { left: self.length, reading }))
+        self.write().await?;
+        Ok(Spooled::File(SpooledFile(self.file)))
     }
 }
 
 impl SpooledFile {
     /// Bytes that are still to come.
     pub(crate) fn left(&self) -> u64 {
-        self.left
+        self.0.unread()
     }
 
     /// The next bytes; `None` behind the last.
@@ -114,53 +110,8 @@ impl SpooledFile {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        loop {
-            match &mut self.reading {
-                None => return Poll::Ready(Some(Err(failed(io::ErrorKind::UnexpectedEof.into())))),
-                Some(Reading::Piece(piece)) => {
-                    let piece = ready!(Pin::new(piece).poll(cx)).map_err(io::Error::from).flatten();
-                    self.reading = None;
-                    return Poll::Ready(Some(
-                        piece.map_err(failed).map(|(file, bytes)| self.take(file, bytes)),
-                    ));
-                }
-                Some(Reading::Idle(_)) => self.begin_piece(),
-            }
-        }
+        self.0.poll_read(cx).map_err(failed)
     }
-
-    fn begin_piece(&mut self) {
-        if let Some(Reading::Idle(file)) = self.reading.take() {
-            let length = usize::try_from(self.left).unwrap_or(PIECE).min(PIECE);
-            let piece = tokio::task::spawn_blocking(move || read_piece(file, length));
-            self.reading = Some(Reading::Piece(piece));
-        }
-    }
-
-    fn take(&mut self, file: File, bytes: Bytes) -> Bytes {
-        self.left -= bytes.len() as u64;
-        self.reading = Some(Reading::Idle(file));
-        bytes
-    }
-}
-
-/// Appends to the file, which is made when there is none, and is read from its start afterwards; gives the memory back, empty.
-fn spill(mut memory: Vec<u8>, file: Option<File>, folder: PathBuf) -> io::Result<(Vec<u8>, File)> {
-    let mut file = file.map_or_else(|| tempfile::tempfile_in(folder), Ok)?;
-    file.seek(io::SeekFrom::End(0))?;
-    file.write_all(&memory)?;
-    file.rewind()?;
-    memory.clear();
-    Ok((memory, file))
-}
-
-fn read_piece(mut file: File, length: usize) -> io::Result<(File, Bytes)> {
-    let mut piece = vec![0; length];
-    file.read_exact(&mut piece)?;
-    Ok((file, Bytes::from(piece)))
 }
 
 fn too_long(limit: u64) -> Error {
@@ -172,6 +123,16 @@ fn too_long(limit: u64) -> Error {
     .hint("ask without `_wait`, ask for less, or raise `spool_limit`")
 }
 
+fn no_quota(quota: u64) -> Error {
+    Error::new(
+        "spool_full",
+        StatusCode::INSUFFICIENT_STORAGE,
+        format!("the results that wait have all of the {quota} bytes that they may take together"),
+    )
+    .hint("ask without `_wait`, ask again later, or raise `spool_quota`")
+    .retry_after(Duration::from_secs(1))
+}
+
 fn failed(cause: io::Error) -> Error {
     Error::new("spool_failed", StatusCode::INSUFFICIENT_STORAGE, "the result could not be kept until its end")
         .hint("ask without `_wait`")
@@ -180,12 +141,10 @@ fn failed(cause: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
     use super::*;
 
     async fn spooled(settings: &Spooling, chunks: usize) -> Result<Spooled, Error> {
-        let mut spool = Spool::new(settings);
+        let mut spool = Spool::new(settings, &Arc::default());
         for chunk in 0..chunks {
             spool.put(&[u8::try_from(chunk % 251).unwrap(); 10_000]).await?;
             assert!(spool.memory.len() <= IN_MEMORY, "{}", spool.memory.len());
@@ -202,7 +161,8 @@ mod tests {
     #[tokio::test]
     async fn a_long_result_comes_back_from_its_file() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Spooling { limit: 2_000_000, folder: Some(folder.path().to_owned()) };
+        let settings =
+            Spooling { limit: 2_000_000, folder: Some(folder.path().to_owned()), ..Spooling::default() };
         let Ok(Spooled::File(mut file)) = spooled(&settings, 200).await else { panic!("in a file") };
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
         let (mut read, length) = (Vec::new(), file.left());
@@ -217,9 +177,12 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_kept_is_an_error() {
-        let settings = Spooling { limit: 1_999_999, folder: None };
+        let settings = Spooling { limit: 1_999_999, ..Spooling::default() };
         let error = spooled(&settings, 200).await.err().unwrap();
         assert_eq!((error.code(), error.status().as_u16()), ("result_too_long", 507));
+        let settings = Spooling { quota: 1_999_999, ..Spooling::default() };
+        let error = spooled(&settings, 200).await.err().unwrap();
+        assert_eq!((error.code(), error.status().as_u16()), ("spool_full", 507));
         let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
         let error = spooled(&settings, 200).await.err().unwrap();
         assert_eq!((error.code(), error.status().as_u16()), ("spool_failed", 507));

@@ -86,7 +86,9 @@ impl Streams {
     pub(crate) fn end(&self, stream: &Stream, outcome: &Outcome, times: Times, digest: Option<String>) {
         let error = match outcome {
             Outcome::Failed(error) => Some(kept(error)),
-            Outcome::Complete | Outcome::Aborted | Outcome::Stalled | Outcome::Shutdown => None,
+            Outcome::Complete | Outcome::Aborted | Outcome::Stalled | Outcome::Shed | Outcome::Shutdown => {
+                None
+            }
         };
         let end = End { state: outcome.name(), error, at: Timestamp::now(), times, digest };
         if stream.end.set(end).is_ok() {

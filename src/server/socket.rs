@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::proof::delivery::Flush;
 use crate::watchdog::Watchdog;
@@ -73,6 +73,8 @@ async fn discard(stream: &mut TcpStream) {
 /// - While bytes wait that the kernel does not take, a timer runs. When the client has acknowledged nothing for `write_timeout`,
 ///   which is seen at the latest after twice that, writing fails, and with it the connection. A client that takes a little now and
 ///   then goes on: room for more shows only once a third of the kernel's buffer is free, so it is the client's acknowledgements that count.
+/// - So they do where an endpoint has a least rate (`slow_clients = { shed = … }`): the watchdog is told how long bytes waited, and
+///   how many were acknowledged.
 /// - It is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which has no
 ///   chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
 pub(super) struct ClientSocket {
@@ -81,10 +83,30 @@ pub(super) struct ClientSocket {
     watchdog: Arc<Watchdog>,
     write_timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whether bytes wait, and what the client had not acknowledged when the timer was set.
-    waits: Option<usize>,
+    waits: Option<Waits>,
+    /// Bytes that the kernel took, and of these what the watchdog knows to be acknowledged.
+    written: u64,
+    told: u64,
     /// Whether the client has ended its side.
     is_read: bool,
+}
+
+/// Bytes wait that the kernel does not take.
+struct Waits {
+    /// What the client had not acknowledged `write_timeout` before it is stalled.
+    unacknowledged: usize,
+    stalled_at: Instant,
+    /// Where there is a least rate.
+    pace: Option<Pace>,
+}
+
+/// How a client stands that has to keep a least rate.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Until when the watchdog knows of it.
+    since: Instant,
+    /// When it is shed, if it takes nothing more.
+    shed_at: Instant,
 }
 
 impl ClientSocket {
@@ -94,40 +116,89 @@ impl ClientSocket {
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
     ) -> Self {
-        Self { stream, ends, watchdog, write_timeout, timer: None, waits: None, is_read: false }
+        let (written, told) = (0, 0);
+        Self {
+            stream,
+            ends,
+            watchdog,
+            write_timeout,
+            timer: None,
+            waits: None,
+            written,
+            told,
+            is_read: false,
+        }
     }
 
     /// What becomes of a write: pending ones are waited for no longer than the client may take.
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
-            self.waits = None;
-            return written;
+        if let Poll::Ready(result) = written {
+            self.written += result.as_ref().map_or(0, |&bytes| bytes as u64);
+            if let Some(Waits { pace: Some(pace), .. }) = self.waits.take() {
+                self.tell(pace.since.elapsed(), unacknowledged(&self.stream));
+            }
+            return Poll::Ready(result);
         }
-        ready!(self.poll_stalled(cx));
-        self.watchdog.stall();
+        ready!(self.poll_given_up(cx));
         // What the kernel still holds for this client is of no use to anybody.
         self.ends.reset.store(true, Ordering::Relaxed);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Ready when the client has acknowledged nothing for `write_timeout`.
-    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let patience = self.write_timeout;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
-        let mut left = self.waits.unwrap_or_else(|| {
-            timer.as_mut().reset(Instant::now() + patience);
-            unacknowledged(&self.stream)
-        });
+    /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the least rate. The watchdog knows then.
+    fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
         loop {
-            self.waits = Some(left);
-            ready!(timer.as_mut().poll(cx));
-            let now = unacknowledged(&self.stream);
-            if now >= left {
+            let at = waits.pace.map_or(waits.stalled_at, |pace| pace.shed_at.min(waits.stalled_at));
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+            if timer.deadline() != at {
+                timer.as_mut().reset(at);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                self.waits = Some(waits);
+                return Poll::Pending;
+            }
+            if self.is_over(&mut waits) {
                 return Poll::Ready(());
             }
-            left = now;
-            timer.as_mut().reset(Instant::now() + patience);
         }
+    }
+
+    fn begin_wait(&mut self) -> Waits {
+        let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
+        let left = self.tell(Duration::ZERO, unacknowledged);
+        let pace = left.map(|left| Pace { since: now, shed_at: now + left });
+        Waits { unacknowledged, stalled_at: now + self.write_timeout, pace }
+    }
+
+    /// Whether the client is waited for no longer; tells the watchdog why.
+    fn is_over(&mut self, waits: &mut Waits) -> bool {
+        let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
+        if let Some(pace) = waits.pace {
+            let left = self.tell(now - pace.since, unacknowledged);
+            if left.is_some_and(|left| left.is_zero()) {
+                self.watchdog.shed();
+                return true;
+            }
+            waits.pace = left.map(|left| Pace { since: now, shed_at: now + left });
+        }
+        if waits.stalled_at <= now {
+            if unacknowledged >= waits.unacknowledged {
+                self.watchdog.stall();
+                return true;
+            }
+            (waits.unacknowledged, waits.stalled_at) = (unacknowledged, now + self.write_timeout);
+        }
+        false
+    }
+
+    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it was told last. What the client took of an
+    /// answer before counts in its favour.
+    fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
+        let acknowledged = self.written.saturating_sub(unacknowledged as u64);
+        let taken = acknowledged.saturating_sub(self.told);
+        self.told = acknowledged;
+        self.watchdog.waited(waited, taken)
     }
 }
 

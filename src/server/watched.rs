@@ -25,7 +25,7 @@ pub(super) struct WatchedBody {
 impl WatchedBody {
     pub(super) fn new(body: ResponseBody, watchdog: Arc<Watchdog>) -> Self {
         // The head is something to take.
-        watchdog.given();
+        watchdog.given(0);
         Self { body, watchdog }
     }
 }
@@ -38,15 +38,19 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        self.watchdog.taken();
+        // Who has still to take the last of it does not want more.
+        if !self.body.is_delivering() {
+            self.watchdog.taken();
+        }
         // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's http2); one whose body fails is
         // reset with INTERNAL_ERROR. Where nobody polls, because the client takes nothing, it has to be dropped.
         if self.watchdog.is_late() {
             return Poll::Ready(Some(Err(BrokenOff)));
         }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_ready() {
-            self.watchdog.given();
+        if let Poll::Ready(frame) = &polled {
+            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            self.watchdog.given(data.map_or(0, Bytes::len));
         }
         polled
     }

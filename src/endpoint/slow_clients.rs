@@ -1,0 +1,48 @@
+//! `slow_clients`: what becomes of a client that takes less than there is, of an endpoint, and of the configuration for those that do
+//! not say.
+
+use crate::fault::reader::{Value, parse_size};
+
+/// What becomes of a client that is slower than its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SlowClients {
+    /// The rows wait, in the database.
+    #[default]
+    Hold,
+    /// The rest of the rows waits in a temporary file.
+    Spill,
+    /// It is ended once it takes less than so many bytes a second.
+    Shed(usize),
+}
+
+/// `"hold"`, `"spill"` or `{ shed = "64KB/s" }`.
+pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
+    if !value.is_string() {
+        let mut table = value.table("`slow_clients`")?;
+        let rate = table.require("shed", HINT);
+        table.finish();
+        return rate.and_then(|value| read_rate(&value)).map(SlowClients::Shed);
+    }
+    match value.string()?.as_str() {
+        "hold" => Some(SlowClients::Hold),
+        "spill" => Some(SlowClients::Spill),
+        text => {
+            let message = format!("`slow_clients` cannot be {}", value.shown(text));
+            value.fault_with(message, HINT);
+            None
+        }
+    }
+}
+
+const HINT: &str = r#"write "hold", "spill" or { shed = "64KB/s" }"#;
+
+/// Bytes a second, at least one.
+fn read_rate(value: &Value<'_>) -> Option<usize> {
+    let text = value.string()?;
+    let rate = text.trim().strip_suffix("/s").and_then(parse_size).filter(|&rate| rate > 0);
+    if rate.is_none() {
+        let message = format!("{} of `shed` is not a rate", value.shown(&text));
+        value.fault_with(message, r#"write bytes a second, such as "64KB/s""#);
+    }
+    rate
+}
