@@ -143,11 +143,15 @@ impl Asking<'_> {
 
     async fn look_up(&mut self) -> String {
         let (source, id, client) = (self.source(), self.random.usize(1..ROWS + 100), self.client());
-        let reply = client.get(&self.setting.url(source, &format!("event/{id}"))).await;
+        let target = format!("event/{id}");
+        let reply = match self.open(client, source, &target, None).await {
+            Ok(stream) => stream.rest().await,
+            Err(ended) => return ended,
+        };
         match reply.status.as_u16() {
             200 => assert_eq!(whole(&reply), row(id), "{source:?}"),
             404 => {
-                assert!(id > ROWS && whole(&reply).contains("\"status\":404"), "{source:?} {id}: {reply:?}")
+                assert!(id > ROWS && whole(&reply).contains("\"status\":404"), "{source:?} {id}: {reply:?}");
             }
             _ => return refused(self.setting, source, &reply),
         }
@@ -157,20 +161,25 @@ impl Asking<'_> {
     async fn read(&mut self) -> String {
         let (source, shape, client) = (self.source(), self.shape(), self.client());
         let coding = (self.random.usize(..3) == 0).then(|| CODINGS[self.random.usize(..CODINGS.len())]);
-        let mut request = Request::get(self.setting.url(source, shape));
-        if let Some(coding) = coding {
-            request = request.header("accept-encoding", coding);
+        match self.open(client, source, shape, coding).await {
+            Ok(stream) => judge(self.setting, source, shape, &stream.rest().await).await,
+            Err(ended) => ended,
         }
-        let reply = client.send(request.body(String::new()).expect("a request")).await;
-        judge(self.setting, source, shape, &reply).await
     }
 
     async fn wait(&mut self) -> String {
         let (source, shape, client) = (self.source(), self.shape(), self.client());
         let separator = if shape.contains('?') { '&' } else { '?' };
-        let reply = client.get(&self.setting.url(source, &format!("{shape}{separator}_wait=end"))).await;
-        assert_eq!(reply.ended, Ended::Complete, "{source:?} {shape}: it had its length");
-        judge(self.setting, source, shape, &reply).await
+        let target = format!("{shape}{separator}_wait=end");
+        let reply = match self.open(client, source, &target, None).await {
+            Ok(stream) => stream.rest().await,
+            Err(ended) => return ended,
+        };
+        // It has its length, so that whoever gets less knows, and no id by which it could be asked for.
+        match reply.ended {
+            Ended::Complete => judge(self.setting, source, shape, &reply).await,
+            Ended::Broken(_) => "broken off: shorter than its length".to_owned(),
+        }
     }
 
     /// A browser's `EventSource`, that loses its connection in the middle.
@@ -187,7 +196,11 @@ impl Asking<'_> {
         let Some(last) = whole.lines().rev().find_map(|line| line.strip_prefix("id: ")) else {
             return "left before its first row".to_owned();
         };
-        let reply = client.get(&self.setting.url(source, &format!("rows.sse?_after={last}"))).await;
+        let target = format!("rows.sse?_after={last}");
+        let reply = match self.open(client, source, &target, None).await {
+            Ok(stream) => stream.rest().await,
+            Err(ended) => return ended,
+        };
         if reply.status == 200 && reply.ended == Ended::Complete {
             let all = [whole.as_bytes(), &reply.body].concat();
             let checked = self.setting.check("rows.sse", &reply, &all);
@@ -203,11 +216,33 @@ impl Asking<'_> {
 
     /// A stream whose head is there, or how it ended without.
     async fn begun(&mut self, client: Client, source: Source, target: &str) -> Result<Streaming, String> {
-        let stream = client.receive_buffer(32 * 1024).stream(&self.setting.url(source, target)).await;
+        let stream = self.open(client.receive_buffer(32 * 1024), source, target, None).await?;
         match stream.status.as_u16() {
             200 => Ok(stream),
             _ => Err(refused(self.setting, source, &stream.rest().await)),
         }
+    }
+
+    /// A stream whose head is there, of whatever status. Without one, the server has had a reason, and the time for it: the answer
+    /// lasted for too long, or this client, whose machine is busy, took nothing for too long.
+    async fn open(
+        &self,
+        client: Client,
+        source: Source,
+        target: &str,
+        coding: Option<&str>,
+    ) -> Result<Streaming, String> {
+        let mut request = Request::get(self.setting.url(source, target));
+        if let Some(coding) = coding {
+            request = request.header("accept-encoding", coding);
+        }
+        let asked = Instant::now();
+        let opened = client.open(request.body(String::new()).expect("a request")).await;
+        opened.map_err(|why| {
+            let took = asked.elapsed();
+            assert!(took >= WRITE_TIMEOUT, "{source:?} {target}: no answer after {took:?}: {why}");
+            "broken off: before its head".to_owned()
+        })
     }
 
     async fn read_slowly(&mut self) -> String {
@@ -271,7 +306,14 @@ impl Asking<'_> {
             ("rows?_after=x", 400),
         ];
         let (target, status) = mistakes[self.random.usize(..mistakes.len())];
-        let reply = client.get(&self.setting.url(source, target)).await;
+        let reply = match self.open(client, source, target, None).await {
+            Ok(stream) => stream.rest().await,
+            Err(ended) => return ended,
+        };
+        // What is told of a cursor is told by those that run.
+        if reply.status.is_server_error() {
+            return refused(self.setting, source, &reply);
+        }
         assert_eq!(
             (reply.status.as_u16(), &reply.ended),
             (status, &Ended::Complete),
