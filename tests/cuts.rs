@@ -43,7 +43,7 @@ impl Asked {
 
     /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it was an answer, and broke off.
     async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
-        let how = if at % 2 == 0 { Cut::Close } else { Cut::Reset };
+        let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };
         let reply = self.get(server, Some((at, how))).await;
         let what = format!("{:?} {} cut at {at} ({how:?}): {:?}", self.client, self.target, reply);
         match (reply.status.as_u16(), &reply.ended) {

@@ -3,11 +3,13 @@
 mod support;
 
 use std::path::Path;
+use std::time::Duration;
 
 use http::{Request, StatusCode};
 use rowstream::config::Config;
 use serde_json::{Value, json};
-use support::{Client, Cut, Ended, Faults, Launch, Reply, Server, TcpProxy, TestDb, get};
+use sha2::{Digest, Sha256};
+use support::{Client, Cut, Ended, Launch, Reply, Server, Streaming, TcpProxy, TestDb, get};
 
 /// A server of one source with these endpoints.
 async fn server(url: &str, endpoints: &[(&str, &str)]) -> Server {
@@ -519,10 +521,44 @@ async fn the_index_finds_the_row_to_go_on_with() {
     }
 }
 
-/// A proxy that cuts every connection after some bytes: what is resumed until it is done is the same as one read.
+/// The rows of the events that came whole, one a line, and the id of the last one.
+fn rows_and_last_id(body: &[u8]) -> (Vec<u8>, Option<&str>) {
+    let text = std::str::from_utf8(body).expect("events are UTF-8");
+    let whole = text.rfind("\n\n").map_or("", |end| &text[..=end]);
+    let (mut rows, mut last) = (Vec::new(), None);
+    for line in whole.lines() {
+        if let Some(row) = line.strip_prefix("data: ") {
+            rows.extend_from_slice(row.as_bytes());
+            rows.push(b'\n');
+        }
+        last = line.strip_prefix("id: ").or(last);
+    }
+    (rows, last)
+}
+
+/// What came of a stream that is cut some time after its first event: what came, and how it ended.
+async fn cut_after(proxy: &TcpProxy, mut stream: Streaming, time: Duration, how: Cut) -> (Vec<u8>, Ended) {
+    let mut body = Vec::new();
+    // Without a whole event it would be the same the next time, on a machine that is slow enough.
+    while rows_and_last_id(&body).1.is_none() {
+        match stream.chunk().await {
+            Ok(chunk) => body.extend_from_slice(&chunk),
+            Err(ended) => return (body, ended),
+        }
+    }
+    let cut = async {
+        tokio::time::sleep(time).await;
+        proxy.cut_now(how);
+    };
+    let (rest, ()) = tokio::join!(stream.rest(), cut);
+    body.extend_from_slice(&rest.body);
+    (body, rest.ended)
+}
+
+/// A proxy that cuts every connection 50 to 150 ms after its first event: what is resumed until it is done is the same as one read.
 #[tokio::test]
 async fn a_million_rows_through_a_connection_that_is_cut_again_and_again() {
-    const ROWS: i64 = 1_000_000;
+    const ROWS: usize = 1_000_000;
     let db = TestDb::new().await;
     db.execute(&format!(
         "create table payment_event as select i as event_no from generate_series(1, {ROWS}) as i;
@@ -530,29 +566,35 @@ async fn a_million_rows_through_a_connection_that_is_cut_again_and_again() {
     ))
     .await;
     let server = launch(&db.url(), &[("events", EVENTS)]).release().start().await;
-    let (mut last, mut rows, mut cuts) = (String::new(), 0, 0);
+    let whole = get(&server.url("/events.sse")).await;
+    let (rows, _) = rows_and_last_id(&whole.body);
+    assert_eq!((whole.ended, rows.iter().filter(|&&byte| byte == b'\n').count()), (Ended::Complete, ROWS));
+    assert!(rows.ends_with(b"\n{\"eventNo\":1000000,\"status\":\"x1000000\"}\n"));
+
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let proxy = TcpProxy::transparent(server.address().parse().unwrap()).await;
+    let url = format!("http://{}/events.sse", proxy.address());
+    let (mut digest, mut last, mut cuts) = (Sha256::new(), String::new(), 0);
     loop {
-        // Between 1 and 9 MB, by where the last one stopped.
-        let cut = 1_000_000 + (rows as u64 * 7919) % 8_000_000;
-        let how = if cuts % 2 == 0 { Cut::Close } else { Cut::Reset };
-        let faults = Faults { cut: Some((cut, how)), ..Faults::default() };
-        let proxy = TcpProxy::to_client(server.address().parse().unwrap(), faults).await;
-        let url = format!("http://{}/events.sse", proxy.address());
-        let request = Request::get(url).header("last-event-id", &last).body(String::new()).unwrap();
-        let reply = Client::HTTP1.send(request).await;
-        if reply.status == StatusCode::NO_CONTENT {
+        let request = Request::get(&url).header("last-event-id", &last).body(String::new()).unwrap();
+        let stream = Client::HTTP1.open(request).await.unwrap();
+        if stream.status == StatusCode::NO_CONTENT {
             break;
         }
-        assert_eq!(reply.status, StatusCode::OK, "{:?}", reply.body);
-        for (id, row) in events(&reply.body) {
-            rows += 1;
-            assert_eq!(row, json!({"eventNo": rows, "status": format!("x{rows}")}));
-            last = id.unwrap();
-        }
-        cuts += u64::from(reply.ended != Ended::Complete);
+        assert_eq!(stream.status, StatusCode::OK);
+        let how = if random.bool() { Cut::Close } else { Cut::Reset };
+        let time = Duration::from_millis(random.u64(50..150));
+        let (body, ended) = cut_after(&proxy, stream, time, how).await;
+        let (rows, id) = rows_and_last_id(&body);
+        digest.update(&rows);
+        last = id.unwrap_or_else(|| panic!("nothing came: {ended:?}")).to_owned();
+        cuts += usize::from(ended != Ended::Complete);
     }
-    assert_eq!(rows, ROWS);
-    assert!(cuts > 10, "{cuts}");
+    println!("{cuts} cuts");
+    assert_eq!(digest.finalize(), Sha256::digest(&rows), "seed {seed}");
+    assert!(cuts >= 3, "{cuts} cuts, seed {seed}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
 //! [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer one), [`installed`] (what those two get from package
 //! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
-//! (inputs for which a property does not hold), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
+//! (inputs for which a property does not hold), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
 //! command). It does not know what the tests test.
 
 mod compare;
@@ -14,6 +14,7 @@ mod needs;
 mod newer;
 mod postgres;
 mod python;
+mod soak;
 mod steps;
 mod test;
 
@@ -32,6 +33,8 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask fuzz [SECONDS] [PROPERTY…]
                                            looks for inputs for which a property of fuzz/ does not hold; 600 s for each
        cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
+       cargo xtask soak [MINUTES] [--seed N]
+                                           all that can go right and wrong at once, at random, for 20 minutes
        cargo xtask pg [--newer]            a private PostgreSQL with the users of the tests, until Ctrl-C: the system's, or a newer one";
 
 /// What went wrong, for a person to read.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),
+        ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
         ["pg"] => exit(pg(Postgres::start).map(|()| true)),

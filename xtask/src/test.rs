@@ -161,13 +161,18 @@ fn tests(command: Command, target: &Path, postgres: Result<Postgres>, counts: &m
     outcome
 }
 
-fn run_tests(mut command: Command, target: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+/// Gives tests their PostgreSQL, and the programs that they run.
+pub(crate) fn give(command: &mut Command, target: &Path, postgres: &Postgres) {
     // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
     command.env("PATH", needs::path()).envs(postgres.environment());
     command.env("ROWSTREAM_TEST_RELEASE_BIN", target.join("release/rowstream"));
+}
+
+fn run_tests(mut command: Command, target: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+    give(&mut command, target, postgres);
     run_and_count(&mut command, counts)
 }
 
