@@ -31,6 +31,7 @@ pub mod fuzzing;
 pub mod memory;
 pub mod negotiate;
 pub mod params;
+mod pass;
 pub mod pool;
 pub mod proof;
 pub mod respond;

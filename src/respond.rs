@@ -27,10 +27,11 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint};
+use crate::endpoint::{Authorization, Compression, Endpoint, Pass, Upstream};
 use crate::memory;
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
+use crate::pass::{self, Passed};
 use crate::proof::Asked;
 use crate::proof::delivery::{Break, Delivery};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
@@ -39,6 +40,7 @@ use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
 use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
 use crate::route::{Match, Router};
+use crate::source::http::fields;
 use crate::source::{Source, SourceConfig};
 use crate::watchdog::{Over, Watchdog};
 
@@ -67,6 +69,8 @@ pub struct App {
     sources: HashMap<String, Source>,
     admission: Admission,
     log: LogFormat,
+    /// Whether clients are counted, or told of to upstreams.
+    asks_who: bool,
     kept: Arc<Kept>,
 }
 
@@ -100,6 +104,8 @@ struct Query<'a> {
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
     values: Vec<ParamValue>,
+    /// What an upstream is told of the request.
+    told: HeaderMap,
 }
 
 impl App {
@@ -140,7 +146,9 @@ impl App {
         }
         let router = Router::new(&config.endpoints)
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        Ok(Self { config, router, sources, admission, log, kept })
+        let has_upstreams = config.endpoints.iter().any(|endpoint| endpoint.upstream.is_some());
+        let asks_who = has_upstreams || config.limits.max_streams_per_client.is_some();
+        Ok(Self { config, router, sources, admission, log, asks_who, kept })
     }
 
     /// What was configured.
@@ -154,6 +162,11 @@ impl App {
         let new =
             move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
         settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
+    }
+
+    /// Whether requests have to say where they came from ([`Peer`]).
+    pub fn asks_who(&self) -> bool {
+        self.asks_who
     }
 
     /// Who may run a stream.
@@ -203,7 +216,13 @@ impl App {
             return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
-        let query = read_query(endpoint, &found, request)?;
+        if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
+            return self.pass(pass, (endpoint, &found), request, record).await;
+        }
+        let mut query = read_query(endpoint, &found, request)?;
+        if endpoint.upstream.is_some() {
+            query.told = self.told(request);
+        }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
@@ -225,14 +244,61 @@ impl App {
         Some(self.config.limits.proxies.client(*peer, request.headers()))
     }
 
+    /// Asks an upstream, and passes its answer through.
+    async fn pass<B>(
+        &self,
+        pass: &Pass,
+        (endpoint, found): (&Endpoint, &Match),
+        request: &Request<B>,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        // What looks like a format is a part of the path: the upstream's answers have a type of their own.
+        let path = request.uri().path();
+        let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
+        let values = pass::values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
+        let mut call = pass.call(&values)?;
+        let own = std::mem::take(&mut call.headers);
+        let is_public = endpoint.authorization == Authorization::Public;
+        call.method = request.method().clone();
+        call.headers = fields::request(request.headers(), &self.told(request), is_public);
+        fields::put(&mut call.headers, &own);
+        let memory = match self.config.limits.memory {
+            Some(_) => memory::passed_window(self.settings(endpoint)?),
+            None => 0,
+        };
+        let (begun, client) = (Instant::now(), self.client(request));
+        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
+        let (reply, waited) = endpoint.timeout.until_row(begun, source.send(&call)).await?;
+        record.entry.times.pool = waited.pool;
+        record.entry.times.database = waited.begun.elapsed();
+        if let Some(total) = endpoint.timeout.total {
+            record.watchdog.limit(begun.into(), total);
+        }
+        Ok(pass::response(reply).map(|passed| Answer::Passed(Box::new(passed))))
+    }
+
+    /// What an upstream is told of a request.
+    fn told<B>(&self, request: &Request<B>) -> HeaderMap {
+        let peer = request.extensions().get().map(|Peer(peer)| *peer);
+        let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
+        fields::told(request.headers(), host, fields::Client { peer, is_trusted })
+    }
+
+    /// The settings of an endpoint's source.
+    fn settings(&self, endpoint: &Endpoint) -> Result<&SourceConfig, Error> {
+        let mut settings = self.config.sources.iter();
+        settings.find(|source| source.name == endpoint.source).ok_or_else(source_is_gone)
+    }
+
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
     fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }
-        let mut settings = self.config.sources.iter();
-        let source =
-            settings.find(|source| source.name == query.endpoint.source).ok_or_else(source_is_gone)?;
+        let source = self.settings(query.endpoint)?;
         let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
         Ok(window + if query.asked.wait { spool::IN_MEMORY } else { 0 })
     }
@@ -268,6 +334,11 @@ impl App {
     /// Begins the statements, and waits for the first chunk.
     async fn open(&self, query: &mut Query<'_>, record: &mut Record) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
+        let upstream = match source {
+            Source::Http(source) => Some(Source::Http(source.on_behalf_of(std::mem::take(&mut query.told)))),
+            Source::Postgres(_) | Source::Sqlite(_) => None,
+        };
+        let source = upstream.as_ref().unwrap_or(source);
         let values = std::mem::take(&mut query.values);
         let reading = query.reading.clone();
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
@@ -470,7 +541,8 @@ fn read_query<'a, B>(
     let reading = Reading { format, options, after, cursors };
     let (download, values) = (bound.download, bound.values);
     let asked_for = request.uri().query();
-    Ok(Query { endpoint, reading, asked_for, vary_accept, encoding, asked, download, values })
+    let told = HeaderMap::new();
+    Ok(Query { endpoint, reading, asked_for, vary_accept, encoding, asked, download, values, told })
 }
 
 /// Whether the client is asked how the body may be compressed.
@@ -617,6 +689,8 @@ enum Answer {
     Stream(Box<Streaming>),
     /// What waited for its end.
     File(Box<SpooledFile>),
+    /// What an upstream answers.
+    Passed(Box<Passed>),
     /// It has failed, and is broken off once what was handed over is on its way.
     Breaking(Box<Break>),
 }
@@ -864,6 +938,7 @@ impl ResponseBody {
                 polled.map_ok(|chunk| streaming.hashed(chunk))
             }
             Answer::File(file) => file.poll_chunk(cx),
+            Answer::Passed(passed) => passed.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
@@ -908,6 +983,7 @@ impl Body for ResponseBody {
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::Stream(streaming) => streaming.is_done(),
             Answer::File(file) => file.left() == 0,
+            Answer::Passed(passed) => passed.is_done(),
             Answer::Breaking(_) => false,
         }
     }
@@ -917,7 +993,7 @@ impl Body for ResponseBody {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Breaking(_) => SizeHint::default(),
+            Answer::Stream(_) | Answer::Passed(_) | Answer::Breaking(_) => SizeHint::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sources: databases that rows come from.
+//! Sources: databases and HTTP services that rows come from.
 //!
 //! A [`Source`] has a URL and a pool. A [`Session`] is one connection of it, held by one response from its first
 //! statement to its last row. The order of calls is fixed:
@@ -14,15 +14,19 @@
 //! A statement of which [`Session::refcursors`] tells columns has no rows of its own: between 2 and 3, once all statements are
 //! prepared, [`Session::call`] runs it, and [`Session::open_refcursor`] puts a cursor that it has opened in its place.
 //!
+//! A session of an HTTP source ([`Source::calls`]) has one statement, which is prepared and executed as 2 to 4 have it.
+//!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
 //! acquired with a snapshot read the same state of the data.
 
+pub mod http;
 pub mod postgres;
 mod settings;
 pub mod sqlite;
+mod tls;
 
-pub use settings::SourceConfig;
+pub use settings::{Kind, SourceConfig};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,24 +47,27 @@ pub enum Snapshot {
     Transaction,
 }
 
-/// A database that rows come from, with its pool.
+/// A database or an HTTP service that rows come from, with its pool.
 #[derive(Clone)]
 pub enum Source {
     /// PostgreSQL, and what speaks its protocol.
     Postgres(postgres::Source),
     /// A SQLite file.
     Sqlite(sqlite::Source),
+    /// An HTTP service.
+    Http(http::Source),
 }
 
 impl Source {
     /// A source without open connections.
     ///
     /// # Errors
-    /// The URL is not understood.
+    /// The URL is not understood, or root certificates cannot be read.
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
-        match config.dialect {
-            Dialect::Postgres => postgres::Source::open(config).map(Self::Postgres),
-            Dialect::Sqlite => sqlite::Source::open(config).map(Self::Sqlite),
+        match &config.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::Source::open(config).map(Self::Postgres),
+            Kind::Sql(Dialect::Sqlite) => sqlite::Source::open(config).map(Self::Sqlite),
+            Kind::Http(settings) => http::Source::open(config, settings).map(Self::Http),
         }
     }
 
@@ -69,6 +76,7 @@ impl Source {
         match self {
             Self::Postgres(source) => Box::pin(source.reap()),
             Self::Sqlite(source) => Box::pin(source.reap()),
+            Self::Http(source) => Box::pin(source.reap()),
         }
     }
 
@@ -85,7 +93,7 @@ impl Source {
     ) -> Result<Option<Session>, Error> {
         match self {
             Self::Postgres(source) => Ok(source.look_up(statement, args).await?.map(Session::Answer)),
-            Self::Sqlite(_) => Ok(None),
+            Self::Sqlite(_) | Self::Http(_) => Ok(None),
         }
     }
 
@@ -97,11 +105,42 @@ impl Source {
         match self {
             Self::Postgres(source) => source.acquire(snapshot).await.map(Session::Postgres),
             Self::Sqlite(source) => source.acquire(snapshot).await.map(Session::Sqlite),
+            Self::Http(source) => Err(no_statements(source.name())),
+        }
+    }
+
+    /// Connects, to see whether that can be done.
+    ///
+    /// # Errors
+    /// The pool's, or 503 when it cannot.
+    pub async fn probe(&self) -> Result<(), Error> {
+        match self {
+            Self::Http(source) => source.probe().await,
+            Self::Postgres(_) | Self::Sqlite(_) => self.acquire(Snapshot::Statement).await.map(drop),
+        }
+    }
+
+    /// The calls of a response, of an HTTP service. None is made yet.
+    ///
+    /// # Errors
+    /// It is a database.
+    pub fn calls(&self, calls: &Arc<http::calls::Calls>) -> Result<Session, Error> {
+        self.http().map(|source| Session::Http(Box::new(http::calls::Session::new(source, calls))))
+    }
+
+    /// The HTTP service.
+    ///
+    /// # Errors
+    /// It is a database.
+    pub fn http(&self) -> Result<&http::Source, Error> {
+        match self {
+            Self::Http(source) => Ok(source),
+            Self::Postgres(_) | Self::Sqlite(_) => Err(Error::endpoint("this source is no HTTP service")),
         }
     }
 }
 
-/// One connection of a source, held by one response.
+/// One connection of a source, held by one response; of an HTTP service, its requests.
 #[allow(
     clippy::large_enum_variant,
     reason = "one per response, which is boxed as a whole; the difference is near the limit"
@@ -113,6 +152,8 @@ pub enum Session {
     Answer(postgres::Answer),
     /// A SQLite connection on its own thread.
     Sqlite(sqlite::Session),
+    /// The requests to an HTTP service.
+    Http(Box<http::calls::Session>),
 }
 
 impl Session {
@@ -125,6 +166,7 @@ impl Session {
             Self::Postgres(session) => session.prepare(statement).await,
             Self::Answer(answer) => Ok(answer.columns()),
             Self::Sqlite(session) => session.prepare(statement).await,
+            Self::Http(session) => Ok(session.columns()),
         }
     }
 
@@ -133,7 +175,7 @@ impl Session {
     pub fn refcursors(&self, index: usize) -> &[usize] {
         match self {
             Self::Postgres(session) => session.refcursors(index),
-            Self::Answer(_) | Self::Sqlite(_) => &[],
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => &[],
         }
     }
 
@@ -149,7 +191,7 @@ impl Session {
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
         match self {
             Self::Postgres(session) => session.call(index, args).await,
-            Self::Answer(_) | Self::Sqlite(_) => Ok(Vec::new()),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => Ok(Vec::new()),
         }
     }
 
@@ -161,7 +203,9 @@ impl Session {
     pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Postgres(session) => session.open_refcursor(index, name).await,
-            Self::Answer(_) | Self::Sqlite(_) => Err(Error::protocol("this source has no refcursors")),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => {
+                Err(Error::protocol("this source has no refcursors"))
+            }
         }
     }
 
@@ -172,6 +216,7 @@ impl Session {
             Self::Postgres(session) => session.execute(index, args),
             Self::Answer(_) => {}
             Self::Sqlite(session) => session.execute(index, args),
+            Self::Http(session) => session.execute(args),
         }
     }
 
@@ -180,7 +225,7 @@ impl Session {
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         match self {
             Self::Postgres(session) => session.execute_together(runs),
-            Self::Answer(_) => {}
+            Self::Answer(_) | Self::Http(_) => {}
             Self::Sqlite(session) => session.execute_together(runs),
         }
     }
@@ -198,7 +243,9 @@ impl Session {
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Postgres(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Postgres)),
-            Self::Answer(_) => Poll::Ready(Err(Error::protocol("a look-up has one statement"))),
+            Self::Answer(_) | Self::Http(_) => {
+                Poll::Ready(Err(Error::protocol("this session has one statement")))
+            }
             Self::Sqlite(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Sqlite)),
         }
     }
@@ -213,8 +260,14 @@ impl Session {
             Self::Postgres(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Postgres)),
             Self::Answer(answer) => Poll::Ready(Ok(answer.next_row().map(Row::Postgres))),
             Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
+            Self::Http(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Http)),
         }
     }
+}
+
+#[cold]
+fn no_statements(source: &str) -> Error {
+    Error::endpoint(format!("source `{source}` is an HTTP service and takes no statements"))
 }
 
 /// A statement as a source takes it.
@@ -232,6 +285,8 @@ pub enum Row<'a> {
     Postgres(postgres::Row<'a>),
     /// A row in the batch that the SQLite thread handed over.
     Sqlite(sqlite::Row<'a>),
+    /// The reply to a request.
+    Http(http::calls::Row<'a>),
 }
 
 impl Row<'_> {
@@ -244,6 +299,10 @@ impl Row<'_> {
         match self {
             Self::Postgres(row) => row.encode(encoder, out),
             Self::Sqlite(row) => row.encode(encoder, out),
+            Self::Http(row) => {
+                row.encode(encoder, out);
+                Ok(())
+            }
         }
     }
 }

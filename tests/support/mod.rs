@@ -30,6 +30,7 @@ mod decode;
 mod hops;
 mod proxy;
 mod server;
+pub mod upstream;
 
 pub use browser::Browser;
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
