@@ -26,6 +26,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         allow: vec![Allowed::Public],
         headers: Vec::new(),
         timeouts: Timeouts::default(),
+        retries: None,
         max_age: None,
     });
     let main = SourceConfig::new("main", "", dialect);

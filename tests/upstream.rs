@@ -339,6 +339,51 @@ async fn a_connection_that_was_closed_while_idle_fails_nothing() {
 }
 
 #[tokio::test]
+async fn requests_are_sent_again_while_nothing_of_an_answer_has_come() {
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    for (answers, retries, expected) in [
+        // Connections that end without a word.
+        (&["", "", ANSWER][..], "retries = { max = 2, backoff = '1ms' }", (200, "ok")),
+        (&["", "", ANSWER], "retries = { max = 1, backoff = '1ms' }", (502, "upstream_broken")),
+        (&["", ANSWER], "", (502, "upstream_broken")),
+        // An answer that says no is one, and so is half a body.
+        (&["HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", ANSWER], "retries = {}", (503, "")),
+        (&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", ANSWER], "retries = {}", (200, "half")),
+        (&["SSH-2.0-OpenSSH_9\r\n", ANSWER], "retries = {}", (502, "upstream_broken")),
+    ] {
+        let url = scripted(Box::leak(answers.to_vec().into_boxed_slice())).await;
+        let server = server(&url, retries, &[("pass/{path}", PASS)]).await;
+        let reply = get(&server.url("/pass/x")).await;
+        assert_eq!(reply.status.as_u16(), expected.0, "{answers:?} {retries}: {}", reply.text());
+        assert!(reply.text().contains(expected.1), "{answers:?} {retries}: {}", reply.text());
+        assert_eq!(matches!(reply.ended, Ended::Broken(_)), expected.1 == "half", "{answers:?}");
+    }
+}
+
+/// An upstream that is down is asked little more often than one that is up.
+#[tokio::test]
+async fn a_budget_bounds_what_is_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let taken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&taken);
+    tokio::spawn(async move {
+        loop {
+            drop(listener.accept().await);
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let settings = "retries = { max = 5, backoff = '1ms', budget = 20 }";
+    let server = server(&url, settings, &[("pass/{path}", PASS)]).await;
+    for _ in 0..50 {
+        assert_eq!(get(&server.url("/pass/x")).await.status.as_u16(), 502);
+    }
+    // Ten are saved up, and a fifth of fifty is ten.
+    let taken = taken.load(Ordering::SeqCst);
+    assert!((51..=70).contains(&taken), "{taken} connections for 50 requests");
+}
+
+#[tokio::test]
 async fn a_slow_client_slows_the_upstream() {
     for (speaks, protocol) in [(Speaks::Http1, "http1"), (Speaks::H2c(10), "http2")] {
         let sent = Arc::new(AtomicU64::new(0));

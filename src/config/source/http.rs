@@ -10,7 +10,7 @@ use crate::endpoint::upstream::header_name;
 use crate::fault::reader::{Table, Value, set};
 use crate::source::http::address::Allowed;
 use crate::source::http::url::{Base, Host};
-use crate::source::http::{Protocol, Settings, Timeouts};
+use crate::source::http::{Protocol, Retries, Settings, Timeouts};
 use crate::source::{Kind, SourceConfig};
 
 /// Reads the rest of a source, whose `url` was `given` so. `None`, with the reason recorded, when that cannot be used.
@@ -27,13 +27,14 @@ pub(super) fn read(
     let allow = table.take("allow");
     let headers = table.take("headers").map(|value| read_headers(name, &value)).unwrap_or_default();
     let timeouts = table.take("timeout").map(|value| read_timeouts(name, &value)).unwrap_or_default();
+    let retries = table.take("retries").and_then(|value| read_retries(name, &value));
     let pool = table.take("pool").and_then(|pool| pool_table(name, &pool));
     let max_row_bytes = table.take("max_row_bytes").and_then(|value| value.size());
     table.finish();
     let base = base?;
     let allow = read_allow(allow.as_ref(), &base);
     let protocol = protocol.unwrap_or_default();
-    let settings = Settings { base, protocol, roots, allow, headers, timeouts, max_age: None };
+    let settings = Settings { base, protocol, roots, allow, headers, timeouts, retries, max_age: None };
     let mut source = SourceConfig::http(name, url, settings.clone());
     set(&mut source.max_row_bytes, max_row_bytes);
     if let Some(mut pool) = pool {
@@ -122,4 +123,14 @@ fn read_timeouts(source: &str, value: &Value<'_>) -> Timeouts {
     timeouts.total = table.take("total").and_then(|value| value.duration());
     table.finish();
     timeouts
+}
+
+fn read_retries(source: &str, value: &Value<'_>) -> Option<Retries> {
+    let mut retries = Retries::default();
+    let mut table = value.table(format!("`retries` of [source.{source}]"))?;
+    set(&mut retries.max, table.take("max").and_then(|value| u32::try_from(value.count(1)?).ok()));
+    set(&mut retries.backoff, table.take("backoff").and_then(|value| value.duration()));
+    set(&mut retries.budget, table.take("budget").and_then(|value| value.count(1)));
+    table.finish();
+    Some(retries)
 }

@@ -6,6 +6,7 @@
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
 //! | [`http1`], [`http2`] | connections, and answers on them |
+//! | [`retry`] | which requests are sent again |
 //! | [`reply`] | an answer whose body is polled, and what holds its place |
 //! | [`template`] | requests made of parameters, each value escaped for its place |
 //! | [`fields`] | the header fields that are handed on, and those that are not |
@@ -27,6 +28,7 @@ mod error;
 mod http1;
 mod http2;
 mod reply;
+mod retry;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,11 +39,13 @@ use tokio::time::timeout;
 
 pub use self::reply::Reply;
 use self::reply::{Body, Carrier};
+pub use self::retry::Retries;
 pub use self::settings::{Protocol, Settings, Timeouts};
 
 use self::connect::{Connector, Version};
 use self::http1::Http1;
 use self::http2::Connections;
+use self::retry::Budget;
 use crate::Error;
 use crate::pool::{Place, Pool};
 use crate::source::SourceConfig;
@@ -63,6 +67,8 @@ struct Inner {
     http2: Arc<Connections>,
     /// Whether the upstream has chosen HTTP/1.1: then nobody waits for another's connection to share it.
     has_http1: AtomicBool,
+    /// `None`: none is sent again.
+    retries: Option<Budget>,
 }
 
 /// One request, as it is sent to whichever connection.
@@ -87,10 +93,14 @@ pub struct Waited {
 
 /// Why an answer did not come.
 enum Failed {
-    /// The connection had been closed while it was idle: the request may be sent again.
-    Stale(Error),
-    For(Error),
+    /// The connection ended before anything of it came, or there was none.
+    Lost(Error),
+    /// For another reason.
+    Else(Error),
 }
+
+/// The head of an answer, and its body.
+type Answer = (http::response::Parts, Body);
 
 impl Source {
     /// The source of a configuration. Opens nothing.
@@ -106,6 +116,7 @@ impl Source {
             connector: Connector::new(&config.name, &settings)?,
             http2: Arc::new(Connections::new(config.pool.max, settings.max_age)),
             has_http1: AtomicBool::new(false),
+            retries: settings.retries.clone().map(Budget::new),
             settings,
         };
         Ok(Self { shared: Arc::new(shared), told: Arc::default() })
@@ -128,8 +139,10 @@ impl Source {
     /// See [`Source::send`].
     pub async fn probe(&self) -> Result<(), Error> {
         let place = self.shared.pool.acquire().await?;
-        if let Carrier::Http1(connection) = self.in_time(self.connect()).await? {
-            place.give_back(connection);
+        match self.in_time(self.connect()).await {
+            Ok(Carrier::Http1(connection)) => place.give_back(connection),
+            Ok(Carrier::Http2(_)) => {}
+            Err(Failed::Lost(error) | Failed::Else(error)) => return Err(error),
         }
         Ok(())
     }
@@ -164,25 +177,53 @@ impl Source {
         let entered = Instant::now();
         let place = self.shared.pool.acquire().await?;
         let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
-        let reply = match self.idle(&place) {
-            Some(carrier) => match self.ask(carrier, call, waited.begun).await {
-                Ok(answer) => Ok(answer),
-                // The connection ended while it was idle, which is no failure of this request: nothing of an answer has come.
-                Err(Failed::Stale(_)) => {
-                    let carrier = self.in_time(self.connect()).await?;
-                    self.ask(carrier, call, waited.begun).await
-                }
-                Err(failed) => Err(failed),
-            },
-            None => {
-                let carrier = self.in_time(self.connect_or_share()).await?;
-                self.ask(carrier, call, waited.begun).await
-            }
-        };
-        match reply {
-            Ok((head, body)) => Ok((Reply::new(head, body, place, self, waited.begun)?, waited)),
-            Err(Failed::Stale(error) | Failed::For(error)) => Err(error),
+        let (head, body) = self.ask_again(&place, call, waited.begun).await?;
+        Ok((Reply::new(head, body, place, self, waited.begun)?, waited))
+    }
+
+    /// Asks, and asks again where that can help and the source may.
+    async fn ask_again(
+        &self,
+        place: &Place<Box<Http1>>,
+        call: &Call,
+        begun: Instant,
+    ) -> Result<Answer, Error> {
+        let retries = self.shared.retries.as_ref();
+        if let Some(retries) = retries {
+            retries.earn();
         }
+        let late = begun + self.shared.settings.timeouts.first_byte;
+        let mut before = 0;
+        loop {
+            let error = match self.ask_once(place, call, begun).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Else(error)) => return Err(error),
+                Err(Failed::Lost(error)) => error,
+            };
+            match retries.and_then(|retries| retries.spend(before)) {
+                Some(wait) if Instant::now() + wait < late => tokio::time::sleep(wait).await,
+                _ => return Err(error),
+            }
+            before += 1;
+        }
+    }
+
+    /// Asks on a connection that is there, or on a new one.
+    async fn ask_once(
+        &self,
+        place: &Place<Box<Http1>>,
+        call: &Call,
+        begun: Instant,
+    ) -> Result<Answer, Failed> {
+        if let Some(carrier) = self.idle(place) {
+            match self.ask(carrier, call, begun).await {
+                // It ended while it was idle, which is no failure of this request.
+                Err(Failed::Lost(_)) => {}
+                answered => return answered,
+            }
+            return self.ask(self.in_time(self.connect()).await?, call, begun).await;
+        }
+        self.ask(self.in_time(self.connect_or_share()).await?, call, begun).await
     }
 
     /// A connection that is there already.
@@ -224,12 +265,14 @@ impl Source {
     async fn in_time(
         &self,
         connected: impl Future<Output = Result<Carrier, Error>>,
-    ) -> Result<Carrier, Error> {
+    ) -> Result<Carrier, Failed> {
         let bound = self.shared.settings.timeouts.connect;
-        match timeout(bound, connected).await {
-            Ok(connected) => connected,
-            Err(_) => Err(error::unreachable(self.name(), format!("no connection within {bound:?}"))),
-        }
+        let late = |_| Err(error::unreachable(self.name(), format!("no connection within {bound:?}")));
+        // An upstream that has no address which is allowed has none a moment later.
+        timeout(bound, connected).await.unwrap_or_else(late).map_err(|error| match error.retry_delay() {
+            Some(_) => Failed::Lost(error),
+            None => Failed::Else(error),
+        })
     }
 
     async fn connect(&self) -> Result<Carrier, Error> {
@@ -250,24 +293,19 @@ impl Source {
     }
 
     /// Sends a request on a connection.
-    async fn ask(
-        &self,
-        mut carrier: Carrier,
-        call: &Call,
-        begun: Instant,
-    ) -> Result<(http::response::Parts, Body), Failed> {
+    async fn ask(&self, mut carrier: Carrier, call: &Call, begun: Instant) -> Result<Answer, Failed> {
         let bound = self.shared.settings.timeouts.first_byte;
         let answer = async {
             match &mut carrier {
                 Carrier::Http1(connection) => {
-                    let sent = connection.send(self.http1_request(call).map_err(Failed::For)?).await;
+                    let sent = connection.send(self.http1_request(call).map_err(Failed::Else)?).await;
                     sent.map(|answer| answer.map(Incoming::Http1)).map_err(|cause| {
-                        let stale = cause.is_canceled() || cause.is_closed() || cause.is_incomplete_message();
-                        self.failed(stale || is_lost(&cause), cause)
+                        let ended = cause.is_canceled() || cause.is_closed() || cause.is_incomplete_message();
+                        self.failed(ended || is_lost(&cause), cause)
                     })
                 }
                 Carrier::Http2(slot) => {
-                    let sent = slot.send(self.http2_request(call).map_err(Failed::For)?).await;
+                    let sent = slot.send(self.http2_request(call).map_err(Failed::Else)?).await;
                     sent.map(|answer| answer.map(Incoming::Http2))
                         .map_err(|cause| self.failed(http2::is_untouched(&cause), cause))
                 }
@@ -278,16 +316,16 @@ impl Source {
             if let Carrier::Http2(slot) = &carrier {
                 slot.retire();
             }
-            return Err(Failed::For(error::no_answer(self.name(), bound)));
+            return Err(Failed::Else(error::no_answer(self.name(), bound)));
         };
         let answer = answer?;
         let (head, incoming) = answer.into_parts();
         Ok((head, Body { carrier: Some(carrier), incoming }))
     }
 
-    fn failed(&self, is_stale: bool, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failed {
+    fn failed(&self, is_lost: bool, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failed {
         let error = error::broken(self.name(), cause);
-        if is_stale { Failed::Stale(error) } else { Failed::For(error) }
+        if is_lost { Failed::Lost(error) } else { Failed::Else(error) }
     }
 
     fn http1_request(&self, call: &Call) -> Result<Request<String>, Error> {

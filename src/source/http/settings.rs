@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::address::Allowed;
+use super::retry::Retries;
 use super::url::Base;
 
 /// How an upstream is reached and asked.
@@ -24,6 +25,8 @@ pub struct Settings {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// How long its parts may take.
     pub timeouts: Timeouts,
+    /// Which requests are sent again; `None`: none.
+    pub retries: Option<Retries>,
     /// How old a connection may be that takes another request; `None`: as old as it becomes.
     pub max_age: Option<Duration>,
 }
