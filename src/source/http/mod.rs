@@ -12,7 +12,7 @@
 //! | [`fields`] | the header fields that are handed on, and those that are not |
 //! | [`calls`] | several requests at a time, whose replies are rows |
 //!
-//! A [`Place`](crate::pool::Place) of the pool is the right to one request in flight. Over HTTP/1.1 it is a connection too; over
+//! A [`Place`] of the pool is the right to one request in flight. Over HTTP/1.1 it is a connection too; over
 //! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
 //! is why it is our own and not that of hyper-util's client.
 
