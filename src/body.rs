@@ -42,7 +42,7 @@ use self::nest::Nest;
 use crate::Error;
 use crate::cursor::Signer;
 use crate::encoder::Encoder;
-use crate::endpoint::{Cardinality, Endpoint, Key, Piece};
+use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
 use crate::params::ParamValue;
 use crate::proof::digest::ChunkDigest;
 use crate::proof::framing::{Frames, Record};
@@ -846,6 +846,9 @@ async fn begin(
     (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Session, Clock), Error> {
+    if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
+        return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
+    }
     let mut statements = pieces.iter().filter_map(Piece::statement);
     let (first, second) = (statements.next(), statements.next());
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();

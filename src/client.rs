@@ -30,6 +30,12 @@ pub enum ClientHeader {
 }
 
 impl Proxies {
+    /// Whether `peer` is a proxy that is believed.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.trusted.iter().any(|network| network.contains(&peer))
+    }
+
     /// The client of a request that came from `peer`.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
@@ -39,7 +45,7 @@ impl Proxies {
         };
         let hops = headers.get_all(name).iter().filter_map(text).flat_map(|text| text.split(','));
         for hop in hops.collect::<Vec<_>>().into_iter().rev() {
-            if !self.trusted.iter().any(|network| network.contains(&client)) {
+            if !self.trusts(client) {
                 break;
             }
             // A proxy that tells nothing of use stands for its clients.

@@ -13,6 +13,7 @@ pub(crate) mod read;
 mod refcursor;
 pub(crate) mod slow_clients;
 pub(crate) mod timeout;
+pub(crate) mod upstream;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub use self::follow::{CouchFeed, Follow, Followed};
 pub use self::key::{Key, KeyColumn};
 pub use self::slow_clients::SlowClients;
 pub use self::timeout::Timeout;
+pub use self::upstream::{Pass, Upstream};
 use crate::Error;
 use crate::params::Param;
 use crate::source;
@@ -42,8 +44,11 @@ pub struct Endpoint {
     pub source: String,
     /// Its parameters, in the order of the file.
     pub params: Vec<Param>,
-    /// Its statements, in the order of the file.
+    /// Its statements, in the order of the file. An endpoint of several calls has one, whose rows are their replies; one that passes
+    /// an answer through has none.
     pub statements: Vec<Statement>,
+    /// What is asked of an upstream, in the place of statements of a database.
+    pub upstream: Option<Upstream>,
     /// The body of a JSON answer: the template, cut at its placeholders.
     pub body: Vec<Piece>,
     /// The formats it answers in; the first is the default.

@@ -8,13 +8,33 @@ pub use crate::bench::fuzzing::{Counted, count, unchunk};
 use crate::endpoint::read::{self, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::fault::{Collector, Fault, File, Variables};
+use crate::source::SourceConfig;
+use crate::source::http::address::Allowed;
+use crate::source::http::url::Base;
+use crate::source::http::{Protocol, Settings, Timeouts};
 pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
 use crate::sql::Dialect;
 
-/// Reads an endpoint file of this path and text, beside a configuration of one source and one token; gives its faults, too.
+/// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP service and one token; gives its
+/// faults, too.
 pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
+    let url = "http://192.0.2.1";
+    let settings = Base::parse(url).ok().map(|base| Settings {
+        base,
+        protocol: Protocol::default(),
+        roots: None,
+        allow: vec![Allowed::Public],
+        headers: Vec::new(),
+        timeouts: Timeouts::default(),
+        retries: None,
+        max_age: None,
+    });
+    let main = SourceConfig::new("main", "", dialect);
     let known = Known {
-        sources: &[("main".to_owned(), Some(dialect))],
+        sources: &[
+            (main.name.clone(), Some(main)),
+            ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
+        ],
         tokens: &["token".to_owned()],
         authorization: Some(Authorization::Public),
         csv: CsvDialect::default(),

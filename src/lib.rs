@@ -33,6 +33,7 @@ pub mod memory;
 pub mod metrics;
 pub mod negotiate;
 pub mod params;
+mod pass;
 pub mod pool;
 mod procfs;
 pub mod proof;

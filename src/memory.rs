@@ -11,7 +11,7 @@ use rowstream_encode::{ArrowEncoder, Format};
 use crate::body::CHUNK;
 use crate::compress::{self, Coding};
 use crate::config::Config;
-use crate::endpoint::{Compression, Endpoint, SlowClients};
+use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
 use crate::proof::spool::IN_MEMORY;
 use crate::server::{CONNECTION, HTTP_STREAM};
 use crate::source::SourceConfig;
@@ -51,7 +51,10 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     let parts = [
         chunks,
         key,
-        source.window(),
+        match &endpoint.upstream {
+            Some(Upstream::Calls(calls)) => calls.window(),
+            Some(Upstream::Pass(_)) | None => source.window(),
+        },
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
@@ -61,8 +64,16 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     parts.into_iter().fold(0, usize::saturating_add)
 }
 
+/// What an answer of an upstream may take that is passed through, in bytes.
+pub fn passed_window(source: &SourceConfig) -> usize {
+    source.window().saturating_add(HTTP_STREAM)
+}
+
 /// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
 pub fn largest_window(endpoint: &Endpoint, source: &SourceConfig) -> usize {
+    if let Some(Upstream::Pass(_)) = &endpoint.upstream {
+        return passed_window(source);
+    }
     let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);
     let windows = endpoint.formats.iter().map(|&format| window(endpoint, source, format, coding));
     windows.max().map_or(0, |window| window.saturating_add(IN_MEMORY))

@@ -30,6 +30,8 @@ pub struct PoolConfig {
     pub acquire_timeout: Duration,
     /// How many requests may wait at a time.
     pub waiting: usize,
+    /// Most connections that are kept while nobody uses them.
+    pub max_idle: usize,
 }
 
 impl Default for PoolConfig {
@@ -39,6 +41,7 @@ impl Default for PoolConfig {
             idle_timeout: Duration::from_secs(600),
             acquire_timeout: Duration::from_secs(5),
             waiting: 100,
+            max_idle: usize::MAX,
         }
     }
 }
@@ -120,6 +123,11 @@ impl<C: Send + 'static> Pool<C> {
             Err(_) => self.wait().await?,
         };
         Ok(Place { shared: Arc::clone(&self.0), _permit: permit })
+    }
+
+    /// A connection was opened that may serve several places.
+    pub fn opened(&self) {
+        self.0.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits for the turn of one that has time, such as a follower: half as many as there are places may [`acquire`](Self::acquire) at
@@ -261,9 +269,12 @@ impl<C> Place<C> {
         Some(idle.remove(index).connection)
     }
 
-    /// Gives a connection back, ready for its next user, and frees the place.
+    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle already, it is closed.
     pub fn give_back(self, connection: C) {
-        self.shared.idle().push(Idle { connection, since: Instant::now() });
+        let mut idle = self.shared.idle();
+        if idle.len() < self.shared.config.max_idle {
+            idle.push(Idle { connection, since: Instant::now() });
+        }
     }
 }
 

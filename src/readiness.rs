@@ -21,7 +21,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How long a source may take to answer. The common checks wait for one or two seconds themselves.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is asked for the readiness of an app: each of its sources.
+/// What is asked for the readiness of an app: each of its databases.
 pub(crate) struct Readiness(Vec<Arc<Asked>>);
 
 /// A source, and what it has answered.
@@ -39,10 +39,10 @@ struct State {
 impl Readiness {
     pub(crate) fn new<'a>(sources: impl Iterator<Item = &'a Source>) -> Self {
         let asked = |source: &Source| {
-            let state = Mutex::new(State { probe: source.probe(), answer: None });
-            Arc::new(Asked { name: source.name().to_owned(), state })
+            let state = Mutex::new(State { probe: source.probe()?, answer: None });
+            Some(Arc::new(Asked { name: source.name().to_owned(), state }))
         };
-        Self(sources.map(asked).collect())
+        Self(sources.filter_map(asked).collect())
     }
 
     /// Asks all sources at once; it takes no longer than one of them may.

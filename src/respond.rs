@@ -30,12 +30,13 @@ use crate::auth;
 use crate::body::{Reading, RowStream};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
-use crate::endpoint::{Compression, Endpoint, Followed, SlowClients, Timeout};
+use crate::endpoint::{Authorization, Compression, Endpoint, Followed, Pass, SlowClients, Timeout, Upstream};
 use crate::feed::Feeds;
 use crate::memory;
 use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, ParamValue};
+use crate::pass::{self, Passed};
 use crate::proof::Asked;
 use crate::proof::delivery::{Delivery, Wait};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
@@ -45,6 +46,7 @@ use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
 use crate::readiness::Readiness;
 use crate::route::{Match, Router};
+use crate::source::http::fields;
 use crate::source::{Source, SourceConfig};
 use crate::spill::Spill;
 use crate::spill::file::Used;
@@ -87,6 +89,8 @@ pub struct App {
     feeds: Feeds,
     log: LogFormat,
     readiness: Readiness,
+    /// Whether clients are counted, or told of to upstreams.
+    asks_who: bool,
     kept: Arc<Kept>,
     /// What is counted of each endpoint.
     series: Vec<Arc<Series>>,
@@ -136,6 +140,8 @@ struct Query<'a> {
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
     values: Vec<ParamValue>,
+    /// What an upstream is told of the request.
+    told: HeaderMap,
 }
 
 impl App {
@@ -179,7 +185,9 @@ impl App {
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
         let series = kept.metrics.series_of(&config.endpoints);
-        Ok(Self { config, router, sources, admission, feeds, log, readiness, kept, series })
+        let has_upstreams = config.endpoints.iter().any(|endpoint| endpoint.upstream.is_some());
+        let asks_who = has_upstreams || config.limits.max_streams_per_client.is_some();
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, asks_who, kept, series })
     }
 
     /// What was configured.
@@ -212,6 +220,11 @@ impl App {
             Subject::Own => &self.kept.metrics.own,
             Subject::Endpoint(index) => &self.series[index],
         }
+    }
+
+    /// Whether requests have to say where they came from ([`Peer`]).
+    pub fn asks_who(&self) -> bool {
+        self.asks_who
     }
 
     /// Who may run a stream.
@@ -290,8 +303,14 @@ impl App {
             return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
-        let query = read_query(endpoint, &found, request)?;
+        if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
+            return self.pass(pass, (endpoint, &found), request, record).await;
+        }
+        let mut query = read_query(endpoint, &found, request)?;
         record.meter.format(query.reading.format);
+        if endpoint.upstream.is_some() {
+            query.told = self.told(request);
+        }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
@@ -320,14 +339,61 @@ impl App {
         Some(self.config.limits.proxies.client(*peer, request.headers()))
     }
 
+    /// Asks an upstream, and passes its answer through.
+    async fn pass<B>(
+        &self,
+        pass: &Pass,
+        (endpoint, found): (&Endpoint, &Match),
+        request: &Request<B>,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        // What looks like a format is a part of the path: the upstream's answers have a type of their own.
+        let path = request.uri().path();
+        let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
+        let values = pass::values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
+        let mut call = pass.call(&values)?;
+        let own = std::mem::take(&mut call.headers);
+        let is_public = endpoint.authorization == Authorization::Public;
+        call.method = request.method().clone();
+        call.headers = fields::request(request.headers(), &self.told(request), is_public);
+        fields::put(&mut call.headers, &own);
+        let memory = match self.config.limits.memory {
+            Some(_) => memory::passed_window(self.settings(endpoint)?),
+            None => 0,
+        };
+        let (begun, client) = (Instant::now(), self.client(request));
+        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
+        let (reply, waited) = endpoint.timeout.until_row(begun, source.send(&call)).await?;
+        record.entry.times.pool = waited.pool;
+        record.entry.times.database = waited.begun.elapsed();
+        if let Some(total) = endpoint.timeout.total {
+            record.watchdog.limit(begun.into(), total);
+        }
+        Ok(pass::response(reply).map(|passed| Answer::Passed(Box::new(passed))))
+    }
+
+    /// What an upstream is told of a request.
+    fn told<B>(&self, request: &Request<B>) -> HeaderMap {
+        let peer = request.extensions().get().map(|Peer(peer)| *peer);
+        let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
+        fields::told(request.headers(), host, fields::Client { peer, is_trusted })
+    }
+
+    /// The settings of an endpoint's source.
+    fn settings(&self, endpoint: &Endpoint) -> Result<&SourceConfig, Error> {
+        let mut settings = self.config.sources.iter();
+        settings.find(|source| source.name == endpoint.source).ok_or_else(source_is_gone)
+    }
+
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
     fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }
-        let mut settings = self.config.sources.iter();
-        let source =
-            settings.find(|source| source.name == query.endpoint.source).ok_or_else(source_is_gone)?;
+        let source = self.settings(query.endpoint)?;
         let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
         Ok(window + if query.asked.wait { spool::IN_MEMORY } else { 0 })
     }
@@ -375,6 +441,11 @@ impl App {
         record: &mut Record,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
+        let upstream = match source {
+            Source::Http(source) => Some(Source::Http(source.on_behalf_of(query.told.clone()))),
+            Source::Postgres(_) | Source::Sqlite(_) => None,
+        };
+        let source = upstream.as_ref().unwrap_or(source);
         let follower = match query.followed {
             Followed::Continuously => Some(self.follower(query, &values, record).await?),
             Followed::No | Followed::ByLongPoll => None,
@@ -623,6 +694,7 @@ fn read_query<'a, B>(
         asked,
         download,
         values,
+        told: HeaderMap::new(),
     })
 }
 
@@ -786,6 +858,8 @@ enum Answer {
     Stream(Arc<Mutex<Streaming>>),
     /// What waited for its end.
     File(Box<SpooledFile>),
+    /// What an upstream answers.
+    Passed(Box<Passed>),
     /// It has failed, and is broken off once what was handed over is on its way.
     Breaking(Box<Wait>),
 }
@@ -1127,6 +1201,7 @@ impl ResponseBody {
                 polled
             }
             Answer::File(file) => file.poll_chunk(cx),
+            Answer::Passed(passed) => passed.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
@@ -1186,6 +1261,7 @@ impl Body for ResponseBody {
             Answer::Stream(_) if matches!(self.delivery, Delivery::Http2) => false,
             Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
+            Answer::Passed(passed) => passed.is_done(),
             Answer::Breaking(_) => false,
         }
     }
@@ -1195,7 +1271,7 @@ impl Body for ResponseBody {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Breaking(_) => SizeHint::default(),
+            Answer::Stream(_) | Answer::Passed(_) | Answer::Breaking(_) => SizeHint::default(),
         }
     }
 }

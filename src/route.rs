@@ -76,6 +76,14 @@ impl Router {
         Ok(self.find_with_suffix(&path).or_else(|| self.find_exactly(&path, None)))
     }
 
+    /// The endpoint of a path that names no format, whatever its suffix.
+    ///
+    /// # Errors
+    /// 400 for a path whose percent-encoding is not valid.
+    pub fn find_whole(&self, path: &str) -> Result<Option<Match>, Error> {
+        Ok(self.find_exactly(&canonical(path)?, None))
+    }
+
     fn find_with_suffix(&self, path: &str) -> Option<Match> {
         let (rest, suffix) = path.rsplit_once('.')?;
         let format = Format::from_name(suffix)?;

@@ -422,7 +422,7 @@ async fn serve_http(
             request.extensions_mut().insert(Remote);
         }
         let (app, ends) = (current.get(), Arc::clone(&ends_of_body));
-        if let (Some(peer), Some(_)) = (peer, app.config().limits.max_streams_per_client) {
+        if let Some(peer) = peer.filter(|_| app.asks_who()) {
             request.extensions_mut().insert(Peer(peer));
         }
         async move {

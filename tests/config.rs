@@ -13,6 +13,7 @@ use rowstream::endpoint::{
 };
 use rowstream::params::{ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::Router;
+use rowstream::source::Kind;
 use rowstream::sql::Dialect;
 use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
 
@@ -146,7 +147,8 @@ fn everything_that_can_be_said() {
 
     let [shop, local] = &config.sources[..] else { panic!("{:?}", config.sources) };
     assert_eq!((shop.name.as_str(), shop.url.as_str()), ("shop", "postgres://shop:hunter2@db/shop"));
-    assert_eq!((shop.dialect, local.dialect), (Dialect::Postgres, Dialect::Sqlite));
+    let kinds = [Dialect::Postgres, Dialect::Sqlite].map(Kind::Sql);
+    assert_eq!([&shop.kind, &local.kind], [&kinds[0], &kinds[1]]);
     assert_eq!((shop.pool.max, shop.pool.waiting), (5, 0));
     assert_eq!(shop.pool.acquire_timeout, Duration::from_millis(250));
     assert_eq!((shop.statement_cache, shop.fetch_rows, shop.max_row_bytes), (0, 1000, 65_536));
@@ -749,12 +751,12 @@ fn faults_of_the_configuration() {
         (
             "[source.a]\nurl = \"${BAD}\"",
             endpoint,
-            "2:7: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite` and a colon before it",
+            "2:7: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite`, `http`, `https` and a colon before it",
         ),
         (
             "[source.a]\nurl = \"mysql://h\"",
             endpoint,
-            "2:7: the scheme `mysql` is not known\n    hint: the schemes are `postgres`, `postgresql`, `sqlite`",
+            "2:7: the scheme `mysql` is not known\n    hint: the schemes are `postgres`, `postgresql`, `sqlite`, `http`, `https`",
         ),
         (
             "listen = \"${BAD}\"\n[source.a]\nurl = \"sqlite:x\"",
@@ -851,7 +853,7 @@ fn one_statement_without_a_file() {
         (
             "shop.db",
             "select 1",
-            "URL:1:1: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite` and a colon before it",
+            "URL:1:1: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite`, `http`, `https` and a colon before it",
         ),
     ] {
         assert_eq!(Config::single(url, sql).unwrap_err().to_string(), expected);

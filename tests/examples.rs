@@ -1,7 +1,9 @@
 //! The worked examples do what their READMEs say, and say the same on SQLite as on PostgreSQL: every answer is compared
-//! byte by byte. Each example runs from a copy of its folder, as after cloning.
+//! byte by byte. Each example runs from a copy of its folder, as after cloning. `delegate` has an upstream in the place of databases.
 
 mod support;
+#[path = "../examples/delegate/upstream.rs"]
+mod upstream;
 mod worked;
 
 use std::path::Path;
@@ -283,4 +285,43 @@ async fn articles() {
     both.refuses("/articles/1", 404, "").await;
     both.refuses("/articles?id=1", 400, "id").await;
     both.check().await;
+}
+
+#[tokio::test]
+async fn delegate() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    tokio::spawn(upstream::serve(listener));
+    let folder = worked::copy("delegate");
+    for config in ["rowstream.toml", "pool25.toml", "pool50.toml"] {
+        let mut command = std::process::Command::new(worked::program());
+        command.arg("check").arg(folder.path().join(config)).env("DELEGATE_URL", &url);
+        let ran = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = ran.expect("no panic").expect("the program can be started");
+        assert!(output.status.success(), "{config}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let server = Launch::folder(folder.path()).variable("DELEGATE_URL", &url).start().await;
+    for prefix in ["", "/h1", "/h2"] {
+        let at = |path: &str| server.url(&format!("{prefix}/delegate/{path}"));
+        let demo = get(&at("demo?processDuration=PT0.01S")).await;
+        assert_eq!((demo.text(), &demo.ended), (r#"{"id":null,"processed_ms":10}"#, &Ended::Complete));
+        let wrong = get(&at("demo?processDuration=10")).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+        let calls = get(&at("subcalldemo?subCalls=50&subCallDuration=PT0.01S")).await;
+        let rows = calls.json();
+        let mut ids: Vec<_> =
+            rows.as_array().expect("a list").iter().map(|row| row["body"]["id"].as_i64()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..50).map(Some).collect::<Vec<_>>());
+        for (path, expected) in [("subcallincrdemo", [10, 20, 40]), ("subcalldecrdemo", [10, 5, 2])] {
+            let events = get(&at(&format!("{path}.sse?subCalls=3&subCallDuration=PT0.01S"))).await;
+            assert_eq!(events.ended, Ended::Complete);
+            let data = events.text().lines().filter_map(|line| line.strip_prefix("data:"));
+            let mut rows: Vec<serde_json::Value> =
+                data.map(|data| serde_json::from_str(data).expect("JSON")).collect();
+            rows.sort_by_key(|row| row["n"].as_i64());
+            let took: Vec<_> = rows.iter().map(|row| row["body"]["processed_ms"].as_i64()).collect();
+            assert_eq!(took, expected.map(Some), "{path}");
+        }
+    }
 }

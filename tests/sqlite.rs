@@ -18,8 +18,8 @@ use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::PoolConfig;
-use rowstream::source::SourceConfig;
 use rowstream::source::sqlite::{Session, Source, create_missing};
+use rowstream::source::{Kind, SourceConfig};
 use rowstream::source::{Snapshot, Statement};
 use rowstream::sql::Dialect;
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
@@ -58,7 +58,7 @@ fn config(file: &Path) -> SourceConfig {
     SourceConfig {
         name: "test".to_owned(),
         url: format!("sqlite:{}", file.display()),
-        dialect: Dialect::Sqlite,
+        kind: Kind::Sql(Dialect::Sqlite),
         pool: PoolConfig { max: 4, ..PoolConfig::default() },
         statement_cache: 10,
         fetch_rows: 0,

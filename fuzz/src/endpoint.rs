@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rowstream::endpoint::{Endpoint, Piece};
+use rowstream::endpoint::{Endpoint, Piece, Upstream};
 use rowstream::fault::Fault;
 use rowstream::fuzzing::{read_endpoint, read_statement};
 use rowstream::params::ParamValue;
@@ -34,10 +34,21 @@ fn assert_read(text: &str, (endpoint, faults): (Option<Endpoint>, Vec<Fault>)) {
 }
 
 fn assert_endpoint(text: &str, endpoint: &Endpoint) {
-    assert_body(endpoint);
-    assert!(!endpoint.formats.is_empty());
+    match &endpoint.upstream {
+        Some(Upstream::Pass(_)) => {
+            assert!(
+                endpoint.statements.is_empty() && endpoint.body.is_empty() && endpoint.formats.is_empty()
+            );
+        }
+        Some(Upstream::Calls(calls)) => {
+            assert!(calls.concurrency > 0);
+            assert_body(endpoint);
+        }
+        None => assert_body(endpoint),
+    }
+    assert_eq!(endpoint.formats.is_empty(), endpoint.statements.is_empty());
     for statement in &endpoint.statements {
-        assert_eq!(statement.args.len(), statement.query.types.len());
+        assert!(endpoint.upstream.is_some() || statement.args.len() == statement.query.types.len());
         assert!(statement.args.iter().all(|arg| *arg < endpoint.params.len()));
         for (position, _) in statement.query.sql.char_indices() {
             assert!(statement.origin.file_offset(position) <= text.len());

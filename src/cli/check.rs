@@ -8,7 +8,7 @@ use rowstream_encode::{Column, Format};
 use super::Failure;
 use crate::Error;
 use crate::config::Config;
-use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement};
+use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upstream};
 use crate::fault::{Fault, place};
 use crate::memory;
 use crate::params::{Param, ParamPlace};
@@ -59,11 +59,15 @@ async fn check(config: &Config) -> usize {
 
 async fn connect(config: &SourceConfig) -> Result<Source, Error> {
     let source = Source::open(config)?;
-    source.acquire(Snapshot::Statement).await?;
+    source.reach().await?;
     Ok(source)
 }
 
 async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
+    if let Some(upstream) = &endpoint.upstream {
+        println!("{}{}", describe(endpoint), describe_upstream(upstream));
+        return 0;
+    }
     let mut faults = 0;
     let mut results = Vec::new();
     let mut refused: Vec<&str> = Vec::new();
@@ -220,6 +224,18 @@ fn describe(endpoint: &Endpoint) -> String {
         text.push_str(&describe_param(param));
     }
     text
+}
+
+/// What is asked, and what becomes of the answers.
+fn describe_upstream(upstream: &Upstream) -> String {
+    let calls = match upstream {
+        Upstream::Pass(_) => return "    passes the answer through\n".to_owned(),
+        Upstream::Calls(calls) => calls,
+    };
+    let columns = calls.columns();
+    let columns: Vec<_> =
+        columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
+    format!("    rows :many -> {}, of {} calls at a time\n", columns.join(", "), calls.concurrency)
 }
 
 fn describe_param(param: &Param) -> String {

@@ -108,10 +108,11 @@ pub(super) fn bounds(config: &Config) -> String {
         .sources
         .iter()
         .map(|source| {
-            format!(
-                "source {}: {} connections, {} waiting",
-                source.name, source.pool.max, source.pool.waiting
-            )
+            let what = match source.kind {
+                source::Kind::Sql(_) => "connections",
+                source::Kind::Http(_) => "requests",
+            };
+            format!("source {}: {} {what}, {} waiting", source.name, source.pool.max, source.pool.waiting)
         })
         .collect();
     let files = memory::megabytes(usize::try_from(config.limits.spooling.quota).unwrap_or(usize::MAX));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
-use super::source::{self, UrlFault};
+use super::source::{self, Scheme, UrlFault};
 use super::{Config, Cors, Limits, files};
 use crate::client::ClientHeader;
 use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
@@ -35,10 +35,17 @@ pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config,
 pub(super) fn single(url: &str, sql: &str) -> Result<Config, Faults> {
     const SOURCE: &str = "main";
     let faults = Collector::default();
+    let refuse = |message: &str, hint: &str| {
+        faults.add_to_file(Path::new("URL"), message, Some(hint));
+    };
     let (url, dialect) = match source::url(url, Path::new("")) {
-        Ok(url) => url,
+        Ok((url, Scheme::Sql(dialect))) => (url, dialect),
+        Ok((_, Scheme::Http)) => {
+            refuse("an HTTP service takes no SQL", "write an endpoint file with `[upstream]`");
+            return Err(faults.into_faults());
+        }
         Err(UrlFault { message, hint }) => {
-            faults.add_to_file(Path::new("URL"), message, Some(&hint));
+            refuse(&message, &hint);
             // Without a dialect, the SQL cannot be read.
             return Err(faults.into_faults());
         }
@@ -68,10 +75,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
     let tokens = read_tokens(table.take("token"));
     let token_names: Vec<_> = tokens.iter().map(|(name, _)| name.clone()).collect();
     let known = Known {
-        sources: &sources
-            .iter()
-            .map(|(name, source)| (name.clone(), source.as_ref().map(|s| s.dialect)))
-            .collect::<Vec<_>>(),
+        sources: &sources,
         tokens: &token_names,
         authorization: read_authorization(table.take("authorization"), &token_names),
         csv: table

@@ -1,4 +1,6 @@
-//! `[source.NAME]`: a database and how it is used.
+//! `[source.NAME]`: a database or an HTTP service, and how it is used.
+
+mod http;
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +10,39 @@ use crate::pool::PoolConfig;
 use crate::source::SourceConfig;
 use crate::sql::Dialect;
 
-/// The schemes of URLs, and whose SQL they stand for.
-const SCHEMES: [(&str, Dialect); 3] =
-    [("postgres", Dialect::Postgres), ("postgresql", Dialect::Postgres), ("sqlite", Dialect::Sqlite)];
+/// The schemes of URLs, and what they stand for.
+const SCHEMES: [(&str, Scheme); 5] = [
+    ("postgres", Scheme::Sql(Dialect::Postgres)),
+    ("postgresql", Scheme::Sql(Dialect::Postgres)),
+    ("sqlite", Scheme::Sql(Dialect::Sqlite)),
+    ("http", Scheme::Http),
+    ("https", Scheme::Http),
+];
+
+/// What the scheme of a URL stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// A database.
+    Sql(Dialect),
+    /// An HTTP service.
+    Http,
+}
 
 /// Reads a source; paths in it are relative to `folder`. `None`, with the reason recorded, when its URL cannot be used.
 pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<SourceConfig> {
     let mut table = value.table(format!("[source.{name}]"))?;
-    let url = table.require("url", "write `url = \"postgres://…\"` or `url = \"sqlite:…\"`");
-    let url = url.and_then(|value| read_url(&value, folder));
-    let (url, dialect) = url.map_or((String::new(), None), |(url, dialect)| (url, Some(dialect)));
+    let given =
+        table.require("url", "write `url = \"postgres://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
+    let url = given.as_ref().and_then(|value| read_url(value, folder));
+    let (url, dialect) = match (url, &given) {
+        (Some((url, Scheme::Http)), Some(given)) => return http::read(name, &url, given, table, folder),
+        (Some((url, Scheme::Sql(dialect))), _) => (url, Some(dialect)),
+        _ => (String::new(), None),
+    };
     let mut source = SourceConfig::new(name, url, dialect.unwrap_or(Dialect::Postgres));
-    if let Some(pool) = table.take("pool") {
-        source.pool = read_pool(name, &pool);
+    if let Some(mut pool) = table.take("pool").and_then(|pool| pool_table(name, &pool)) {
+        read_pool(&mut pool, &mut source.pool);
+        pool.finish();
     }
     set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
@@ -34,19 +56,20 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     dialect.map(|_| source)
 }
 
-fn read_pool(source: &str, value: &Value<'_>) -> PoolConfig {
-    let mut pool = PoolConfig::default();
-    let table: Option<Table<'_>> = value.table(format!("`pool` of [source.{source}]"));
-    let Some(mut table) = table else { return pool };
+fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {
+    value.table(format!("`pool` of [source.{source}]"))
+}
+
+/// The settings of every pool.
+fn read_pool(table: &mut Table<'_>, pool: &mut PoolConfig) {
     set(&mut pool.max, table.take("max").and_then(|value| value.count(1)));
     set(&mut pool.idle_timeout, table.take("idle_timeout").and_then(|value| value.duration()));
     set(&mut pool.acquire_timeout, table.take("acquire_timeout").and_then(|value| value.duration()));
     set(&mut pool.waiting, table.take("waiting").and_then(|value| value.count(0)));
-    table.finish();
-    pool
+    set(&mut pool.max_idle, table.take("max_idle").and_then(|value| value.count(0)));
 }
 
-fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Dialect)> {
+fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Scheme)> {
     match url(&value.string()?, folder) {
         Ok(url) => Some(url),
         Err(UrlFault { message, hint }) => {
@@ -62,25 +85,26 @@ pub(super) struct UrlFault {
     pub(super) hint: String,
 }
 
-/// The URL ready for its source, a path in it joined to `folder`, and the dialect that its scheme stands for.
-pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Dialect), UrlFault> {
+/// The URL ready for its source, a path in it joined to `folder`, and what its scheme stands for.
+pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlFault> {
     let Some((scheme, rest)) = url.split_once(':') else { return Err(no_scheme()) };
     let lower = scheme.to_ascii_lowercase();
     match SCHEMES.iter().find(|(known, _)| *known == lower) {
-        Some((_, Dialect::Sqlite)) => Ok((sqlite(rest, folder)?, Dialect::Sqlite)),
-        Some((_, Dialect::Postgres)) if rest.starts_with("//") => {
-            Ok((format!("{lower}:{rest}"), Dialect::Postgres))
-        }
-        Some((_, Dialect::Postgres)) => Err(UrlFault {
+        Some((_, scheme @ Scheme::Sql(Dialect::Sqlite))) => Ok((sqlite(rest, folder)?, *scheme)),
+        Some((_, scheme)) if rest.starts_with("//") => Ok((format!("{lower}:{rest}"), *scheme)),
+        Some((_, scheme)) => Err(UrlFault {
             message: format!("`{lower}:` is not followed by `//`"),
-            hint: "write `postgres://user@host/database`".to_owned(),
+            hint: match scheme {
+                Scheme::Sql(_) => "write `postgres://user@host/database`".to_owned(),
+                Scheme::Http => "write `http://host:port` or `https://host`".to_owned(),
+            },
         }),
         None => Err(unknown_scheme(scheme)),
     }
 }
 
 fn schemes() -> String {
-    list(SCHEMES.iter().map(|(scheme, _)| *scheme))
+    list(SCHEMES.map(|(scheme, _)| scheme))
 }
 
 fn no_scheme() -> UrlFault {
@@ -91,10 +115,7 @@ fn no_scheme() -> UrlFault {
 /// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a password.
 fn unknown_scheme(scheme: &str) -> UrlFault {
     let near = did_you_mean(scheme, SCHEMES.map(|(scheme, _)| scheme));
-    let known = [
-        "mysql", "mariadb", "odbc", "adbc", "http", "https", "file", "jdbc", "mssql", "oracle", "duckdb",
-        "sqlite3",
-    ];
+    let known = ["mysql", "mariadb", "odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
         true => format!("the scheme {} is not known", shown(scheme)),
@@ -172,6 +193,8 @@ mod tests {
             ("sqlite://shop.db", Err("this SQLite URL names a host")),
             ("sqlite:shop.db?mode=ro", Err("a SQLite URL has no options")),
             ("postgres:h", Err("`postgres:` is not followed by `//`")),
+            ("HTTPS://h/a", Ok("https://h/a")),
+            ("http:h", Err("`http:` is not followed by `//`")),
             ("mysql://h", Err("the scheme `mysql` is not known")),
             ("postgre://h", Err("the scheme `postgre` is not known")),
             ("hunter2:x", Err("the scheme of this URL is not known")),

@@ -1,4 +1,4 @@
-//! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"`.
+//! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"` or `[upstream]`.
 //!
 //! Faults are recorded and reading goes on; an endpoint that comes out of a file with faults is good for finding more
 //! of them, and for nothing else.
@@ -15,12 +15,13 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 use super::params::{self, Declared};
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, SlowClients,
-    Statement, Timeout, compression, csv, follow, key, path, slow_clients, timeout, values,
+    Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout, upstream,
+    values,
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
 use crate::params::{Param, ParamType};
-use crate::source;
+use crate::source::{self, Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// The name of a statement that has none.
@@ -34,8 +35,8 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What endpoint files may refer to.
 pub(crate) struct Known<'a> {
-    /// The sources by name; without a dialect when there is a fault in the source itself.
-    pub(crate) sources: &'a [(String, Option<Dialect>)],
+    /// The sources by name; without settings when there is a fault in the source itself.
+    pub(crate) sources: &'a [(String, Option<SourceConfig>)],
     /// The names of the tokens.
     pub(crate) tokens: &'a [String],
     /// Who may call endpoints that do not say; `None`: each must say.
@@ -59,14 +60,20 @@ pub(crate) struct Known<'a> {
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
 /// when too little of it could be read to go on.
 pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option<Endpoint> {
-    let (mut table, text) = open(file)?;
+    let (mut table, behind) = open(file)?;
+    if let Behind::Upstream(value) = &behind {
+        upstream::refuse_others(&mut table, value);
+    }
     let path = path::read(file, &mut table, relative);
     let declared = params::read(file, &mut table, &path);
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
     let authorization = endpoint_authorization(file, table.take("authorization"), known);
-    let source = choose_source(file, table.take("source"), known);
+    let source = match &behind {
+        Behind::Sql(_) => choose_source(file, table.take("source"), known),
+        Behind::Upstream(_) => None,
+    };
     let result = table.take("result").map(|value| (cardinality(&value), value));
     let body = table.take("body").map(|value| (read_template(&value), value));
     let next = body.as_ref().map_or(0, |(_, value)| value.find(|text| text == "$next"));
@@ -84,9 +91,20 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
-    let (source, dialect) = source?;
-    let statements = Statements { file, text: text?, dialect, declared: &declared }.read(result.as_ref())?;
+    let (source, dialect, statements, upstream) = match behind {
+        Behind::Sql(text) => {
+            let (source, dialect) = source?;
+            let statements = Statements { file, text: text?, dialect, declared: &declared };
+            (source, Some(dialect), statements.read(result.as_ref())?, None)
+        }
+        Behind::Upstream(value) => {
+            let read = upstream::read(file, &value, &declared, known)?;
+            let statements = read_replies(file, &read, declared.len());
+            (read.source, None, statements, Some(read.upstream))
+        }
+    };
     let body = match body {
+        _ if statements.is_empty() => Vec::new(),
         Some((template, value)) => read_body(file, &value, template?, &statements)?,
         None => default_body(file, &statements)?,
     };
@@ -97,6 +115,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         params: declared.into_iter().map(|declared| declared.param).collect(),
         not_found: result.is_some() && statements.first()?.cardinality == Cardinality::One,
         statements,
+        upstream,
         body,
         formats: Vec::new(),
         csv,
@@ -106,12 +125,12 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         timeout,
         slow_clients: slow_clients.unwrap_or(known.slow_clients),
         key: None,
-        follow: follow.as_ref().and_then(|value| follow::read(value, dialect)),
+        follow: follow.as_ref().zip(dialect).and_then(|(value, dialect)| follow::read(value, dialect)),
         heartbeat: heartbeat.unwrap_or(known.heartbeat),
         authorization,
         file: file.path.to_owned(),
     };
-    if let Some(columns) = columns {
+    if let (Some(columns), Some(dialect)) = (columns, dialect) {
         endpoint.key = read_key(file, &endpoint, columns, (dialect, known.cursor_secret));
     } else if let Some(value) = &follow
         && endpoint.follow.is_some()
@@ -120,6 +139,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     }
     check_next(file, &endpoint, next);
     endpoint.formats = match formats {
+        _ if endpoint.statements.is_empty() => Vec::new(),
         Some(formats) => carried_formats(&formats, &endpoint),
         None => all_formats(&endpoint),
     };
@@ -145,6 +165,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         source: source.to_owned(),
         params,
         statements: vec![statement],
+        upstream: None,
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
         csv: CsvDialect::default(),
@@ -217,12 +238,24 @@ fn sql_fault(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
     file.fault(text.offset(start + error.offset), error.message, error.hint);
 }
 
-/// The TOML of a file, and its SQL.
-fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Option<SqlText>)> {
+/// What is behind an endpoint.
+enum Behind<'a> {
+    /// Statements; `None` when there is a fault in their text.
+    Sql(Option<SqlText>),
+    /// `[upstream]`.
+    Upstream(Value<'a>),
+}
+
+/// The TOML of a file, and what is behind the endpoint.
+fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
     if file.path.extension().is_some_and(|extension| extension == "toml") {
         let mut table = Table::parse(file, 0..file.text.len(), None)?;
-        let sql = table.require("sql", "an endpoint is made of SQL: write `sql = \"\"\"…\"\"\"`");
-        return Some((table, sql.and_then(|value| toml_sql(&value))));
+        if let Some(upstream) = table.take("upstream") {
+            return Some((table, Behind::Upstream(upstream)));
+        }
+        let hint = "an endpoint is made of SQL (`sql = \"\"\"…\"\"\"`) or of requests (`[upstream]`)";
+        let sql = table.require("sql", hint);
+        return Some((table, Behind::Sql(sql.and_then(|value| toml_sql(&value)))));
     }
     const HINT: &str = "the first comment of an endpoint file is TOML: write other words with `--`";
     let Some((toml, sql)) = front_matter(file.text) else {
@@ -234,7 +267,7 @@ fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Option<SqlText>)> {
         return None;
     };
     let text = SqlText { text: file.text[sql..].to_owned(), stands: Stands::Verbatim(sql) };
-    Some((Table::parse(file, toml, Some(HINT))?, Some(text)))
+    Some((Table::parse(file, toml, Some(HINT))?, Behind::Sql(Some(text))))
 }
 
 fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
@@ -259,14 +292,48 @@ fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     Some((toml..end, end + "*/".len()))
 }
 
-/// The source that an endpoint names, or the only one.
+/// The statement whose rows are the replies of several calls. Its text is the request, and all parameters are its own.
+fn read_replies(file: File<'_>, read: &upstream::Read, params: usize) -> Vec<Statement> {
+    let (request, offset) = &read.request;
+    let statement = || Statement {
+        name: ONLY.to_owned(),
+        cardinality: Cardinality::Many,
+        query: source::Statement { sql: Arc::from(request.as_str()), types: Vec::new() },
+        args: (0..params).collect(),
+        nested: None,
+        opener: None,
+        origin: Origin { pieces: vec![(0, *offset), (usize::MAX, *offset)], text: Arc::from(file.text) },
+    };
+    match read.upstream {
+        Upstream::Pass(_) => Vec::new(),
+        Upstream::Calls(_) => vec![statement()],
+    }
+}
+
+/// What a source's SQL is; `None` where there is a fault in the source, or where it has none.
+fn dialect_of(source: Option<&SourceConfig>) -> Option<Dialect> {
+    match source?.kind {
+        Kind::Sql(dialect) => Some(dialect),
+        Kind::Http(_) => None,
+    }
+}
+
+/// The database that an endpoint names, or the only one.
 fn choose_source(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Option<(String, Dialect)> {
-    let names = || known.sources.iter().map(|(name, _)| name.as_str());
+    // One with a fault in it may be any.
+    let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
+    let databases: Vec<_> = known.sources.iter().filter(|(_, source)| may_be(source)).collect();
+    let names = || databases.iter().map(|(name, _)| name.as_str());
     let Some(value) = value else {
-        return match known.sources {
-            [(name, dialect)] => dialect.map(|dialect| (name.clone(), dialect)),
-            // That there is none is a fault of the configuration file, and told there.
-            [] => None,
+        return match databases[..] {
+            [(name, source)] => dialect_of(source.as_ref()).map(|dialect| (name.clone(), dialect)),
+            // That there is none at all is a fault of the configuration file, and told there.
+            [] if known.sources.is_empty() => None,
+            [] => {
+                let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
+                file.fault(0, "there is no database for this SQL", Some(hint));
+                None
+            }
             _ => {
                 let hint = format!("say which: `source = \"NAME\"`, one of {}", crate::fault::list(names()));
                 file.fault(0, "there are several sources, and this endpoint names none", Some(hint));
@@ -275,12 +342,16 @@ fn choose_source(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) ->
         };
     };
     let name = value.string()?;
-    let Some((_, dialect)) = known.sources.iter().find(|(known, _)| *known == name) else {
+    let Some((_, source)) = known.sources.iter().find(|(known, _)| *known == name) else {
         let hint = suggest("the sources are", &name, names().collect::<Vec<_>>());
         value.fault_with(format!("there is no source {}", shown(&name)), hint);
         return None;
     };
-    dialect.map(|dialect| (name, dialect))
+    if !may_be(source) {
+        let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
+        value.fault_with(message, format!("the databases are {}", crate::fault::list(names())));
+    }
+    dialect_of(source.as_ref()).map(|dialect| (name, dialect))
 }
 
 fn endpoint_authorization(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Authorization {
@@ -803,7 +874,8 @@ mod tests {
     fn read_text(path: &str, text: &str) {
         let faults = Collector::default();
         let file = File { path: Path::new(path), text, variables: Variables::Keep, faults: &faults };
-        let sources = [("main".to_owned(), Some(Dialect::Postgres))];
+        let main = SourceConfig::new("main", "postgres://h", Dialect::Postgres);
+        let sources = [("main".to_owned(), Some(main))];
         let known = Known {
             sources: &sources,
             tokens: &[],

@@ -67,6 +67,13 @@ impl<'a> Table<'a> {
         value
     }
 
+    /// Records a fault where a key is there that has no meaning here, and takes it out.
+    pub(crate) fn refuse(&mut self, key: &str, message: &str, hint: &str) {
+        if let Some(value) = self.entries.remove(key) {
+            self.value(key, value).fault_with(format!("`{key}` {message}"), hint);
+        }
+    }
+
     fn value(&self, key: &str, value: Spanned<DeValue<'a>>) -> Value<'a> {
         Value {
             file: self.file,

@@ -1,4 +1,4 @@
-//! Sources: databases that rows come from.
+//! Sources: databases and HTTP services that rows come from.
 //!
 //! A [`Source`] has a URL and a pool. A [`Session`] is one connection of it, held by one response from its first
 //! statement to its last row. The order of calls is fixed:
@@ -14,15 +14,19 @@
 //! A statement of which [`Session::refcursors`] tells columns has no rows of its own: between 2 and 3, once all statements are
 //! prepared, [`Session::call`] runs it, and [`Session::open_refcursor`] puts a cursor that it has opened in its place.
 //!
+//! A session of an HTTP source ([`Source::calls`]) has one statement, which is prepared and executed as 2 to 4 have it.
+//!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
 //! acquired with a snapshot read the same state of the data.
 
+pub mod http;
 pub mod postgres;
 mod settings;
 pub mod sqlite;
+mod tls;
 
-pub use settings::SourceConfig;
+pub use settings::{Kind, SourceConfig};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,24 +50,27 @@ pub enum Snapshot {
     Transaction,
 }
 
-/// A database that rows come from, with its pool.
+/// A database or an HTTP service that rows come from, with its pool.
 #[derive(Clone)]
 pub enum Source {
     /// PostgreSQL, and what speaks its protocol.
     Postgres(postgres::Source),
     /// A SQLite file.
     Sqlite(sqlite::Source),
+    /// An HTTP service.
+    Http(http::Source),
 }
 
 impl Source {
     /// A source without open connections.
     ///
     /// # Errors
-    /// The URL is not understood.
+    /// The URL is not understood, or root certificates cannot be read.
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
-        match config.dialect {
-            Dialect::Postgres => postgres::Source::open(config).map(Self::Postgres),
-            Dialect::Sqlite => sqlite::Source::open(config).map(Self::Sqlite),
+        match &config.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::Source::open(config).map(Self::Postgres),
+            Kind::Sql(Dialect::Sqlite) => sqlite::Source::open(config).map(Self::Sqlite),
+            Kind::Http(settings) => http::Source::open(config, settings).map(Self::Http),
         }
     }
 
@@ -72,14 +79,16 @@ impl Source {
         match self {
             Self::Postgres(source) => Box::pin(source.reap()),
             Self::Sqlite(source) => Box::pin(source.reap()),
+            Self::Http(source) => Box::pin(source.reap()),
         }
     }
 
-    /// What asks whether it can be reached.
-    pub fn probe(&self) -> Probe {
+    /// What asks whether it can be reached. `None`: that is no matter of this server, whose other replicas would not reach it either.
+    pub fn probe(&self) -> Option<Probe> {
         match self {
-            Self::Postgres(source) => Probe::Postgres(Box::new(source.probe())),
-            Self::Sqlite(source) => Probe::Sqlite(source.probe()),
+            Self::Postgres(source) => Some(Probe::Postgres(Box::new(source.probe()))),
+            Self::Sqlite(source) => Some(Probe::Sqlite(source.probe())),
+            Self::Http(_) => None,
         }
     }
 
@@ -88,6 +97,7 @@ impl Source {
         match self {
             Self::Postgres(source) => source.name(),
             Self::Sqlite(source) => source.name(),
+            Self::Http(source) => source.name(),
         }
     }
 
@@ -96,6 +106,7 @@ impl Source {
         match self {
             Self::Postgres(source) => source.pool_stats(),
             Self::Sqlite(source) => source.pool_stats(),
+            Self::Http(source) => source.pool_stats(),
         }
     }
 
@@ -103,7 +114,7 @@ impl Source {
     pub(crate) fn look_ups(&self) -> Option<usize> {
         match self {
             Self::Postgres(source) => Some(source.look_ups()),
-            Self::Sqlite(_) => None,
+            Self::Sqlite(_) | Self::Http(_) => None,
         }
     }
 
@@ -120,7 +131,7 @@ impl Source {
     ) -> Result<Option<Session>, Error> {
         match self {
             Self::Postgres(source) => Ok(source.look_up(statement, args).await?.map(Session::Answer)),
-            Self::Sqlite(_) => Ok(None),
+            Self::Sqlite(_) | Self::Http(_) => Ok(None),
         }
     }
 
@@ -133,6 +144,7 @@ impl Source {
         match self {
             Self::Postgres(source) => source.changes(channel, every).await.map(Changes::Postgres),
             Self::Sqlite(source) => source.changes(every).await.map(Changes::Sqlite),
+            Self::Http(source) => Err(no_statements(source.name())),
         }
     }
 
@@ -141,6 +153,7 @@ impl Source {
         match self {
             Self::Postgres(source) => source.turn().await,
             Self::Sqlite(source) => source.turn().await,
+            Self::Http(source) => source.turn().await,
         }
     }
 
@@ -149,6 +162,7 @@ impl Source {
         match self {
             Self::Postgres(source) => source.acquire_timeout(),
             Self::Sqlite(source) => source.acquire_timeout(),
+            Self::Http(source) => source.acquire_timeout(),
         }
     }
 
@@ -160,6 +174,37 @@ impl Source {
         match self {
             Self::Postgres(source) => source.acquire(snapshot).await.map(Session::Postgres),
             Self::Sqlite(source) => source.acquire(snapshot).await.map(Session::Sqlite),
+            Self::Http(source) => Err(no_statements(source.name())),
+        }
+    }
+
+    /// Connects, to see whether that can be done.
+    ///
+    /// # Errors
+    /// The pool's, or 503 when it cannot.
+    pub async fn reach(&self) -> Result<(), Error> {
+        match self {
+            Self::Http(source) => source.reach().await,
+            Self::Postgres(_) | Self::Sqlite(_) => self.acquire(Snapshot::Statement).await.map(drop),
+        }
+    }
+
+    /// The calls of a response, of an HTTP service. None is made yet.
+    ///
+    /// # Errors
+    /// It is a database.
+    pub fn calls(&self, calls: &Arc<http::calls::Calls>) -> Result<Session, Error> {
+        self.http().map(|source| Session::Http(Box::new(http::calls::Session::new(source, calls))))
+    }
+
+    /// The HTTP service.
+    ///
+    /// # Errors
+    /// It is a database.
+    pub fn http(&self) -> Result<&http::Source, Error> {
+        match self {
+            Self::Http(source) => Ok(source),
+            Self::Postgres(_) | Self::Sqlite(_) => Err(Error::endpoint("this source is no HTTP service")),
         }
     }
 }
@@ -209,7 +254,7 @@ impl Probe {
     }
 }
 
-/// One connection of a source, held by one response.
+/// One connection of a source, held by one response; of an HTTP service, its requests.
 #[allow(
     clippy::large_enum_variant,
     reason = "one per response, which is boxed as a whole; the difference is near the limit"
@@ -221,13 +266,15 @@ pub enum Session {
     Answer(postgres::Answer),
     /// A SQLite connection on its own thread.
     Sqlite(sqlite::Session),
+    /// The requests to an HTTP service.
+    Http(Box<http::calls::Session>),
 }
 
 impl Session {
     /// Whether a connection of the pool is in use for it.
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
-            Self::Postgres(_) | Self::Sqlite(_) => true,
+            Self::Postgres(_) | Self::Sqlite(_) | Self::Http(_) => true,
             Self::Answer(_) => false,
         }
     }
@@ -241,6 +288,7 @@ impl Session {
             Self::Postgres(session) => session.prepare(statement).await,
             Self::Answer(answer) => Ok(answer.columns()),
             Self::Sqlite(session) => session.prepare(statement).await,
+            Self::Http(session) => Ok(session.columns()),
         }
     }
 
@@ -249,7 +297,7 @@ impl Session {
     pub fn refcursors(&self, index: usize) -> &[usize] {
         match self {
             Self::Postgres(session) => session.refcursors(index),
-            Self::Answer(_) | Self::Sqlite(_) => &[],
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => &[],
         }
     }
 
@@ -265,7 +313,7 @@ impl Session {
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
         match self {
             Self::Postgres(session) => session.call(index, args).await,
-            Self::Answer(_) | Self::Sqlite(_) => Ok(Vec::new()),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => Ok(Vec::new()),
         }
     }
 
@@ -277,7 +325,9 @@ impl Session {
     pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Postgres(session) => session.open_refcursor(index, name).await,
-            Self::Answer(_) | Self::Sqlite(_) => Err(Error::protocol("this source has no refcursors")),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => {
+                Err(Error::protocol("this source has no refcursors"))
+            }
         }
     }
 
@@ -288,6 +338,7 @@ impl Session {
             Self::Postgres(session) => session.execute(index, args),
             Self::Answer(_) => {}
             Self::Sqlite(session) => session.execute(index, args),
+            Self::Http(session) => session.execute(args),
         }
     }
 
@@ -296,7 +347,7 @@ impl Session {
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         match self {
             Self::Postgres(session) => session.execute_together(runs),
-            Self::Answer(_) => {}
+            Self::Answer(_) | Self::Http(_) => {}
             Self::Sqlite(session) => session.execute_together(runs),
         }
     }
@@ -314,7 +365,9 @@ impl Session {
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Postgres(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Postgres)),
-            Self::Answer(_) => Poll::Ready(Err(Error::protocol("a look-up has one statement"))),
+            Self::Answer(_) | Self::Http(_) => {
+                Poll::Ready(Err(Error::protocol("this session has one statement")))
+            }
             Self::Sqlite(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Sqlite)),
         }
     }
@@ -329,8 +382,14 @@ impl Session {
             Self::Postgres(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Postgres)),
             Self::Answer(answer) => Poll::Ready(Ok(answer.next_row().map(Row::Postgres))),
             Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
+            Self::Http(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Http)),
         }
     }
+}
+
+#[cold]
+fn no_statements(source: &str) -> Error {
+    Error::endpoint(format!("source `{source}` is an HTTP service and takes no statements"))
 }
 
 /// A statement as a source takes it.
@@ -348,6 +407,8 @@ pub enum Row<'a> {
     Postgres(postgres::Row<'a>),
     /// A row in the batch that the SQLite thread handed over.
     Sqlite(sqlite::Row<'a>),
+    /// The reply to a request.
+    Http(http::calls::Row<'a>),
 }
 
 impl Row<'_> {
@@ -360,6 +421,10 @@ impl Row<'_> {
         match self {
             Self::Postgres(row) => row.encode(encoder, out),
             Self::Sqlite(row) => row.encode(encoder, out),
+            Self::Http(row) => {
+                row.encode(encoder, out);
+                Ok(())
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{postgres, sqlite};
+use super::{http, postgres, sqlite};
 use crate::pool::PoolConfig;
 use crate::sql::Dialect;
 
@@ -15,8 +15,8 @@ pub struct SourceConfig {
     pub name: String,
     /// Its URL, secrets included; never printed.
     pub url: String,
-    /// The dialect that the URL's scheme stands for.
-    pub dialect: Dialect,
+    /// What the URL's scheme stands for.
+    pub kind: Kind,
     /// The pool's limits.
     pub pool: PoolConfig,
     /// Prepared statements kept per connection.
@@ -33,6 +33,15 @@ pub struct SourceConfig {
     pub create: Vec<PathBuf>,
 }
 
+/// What a source is asked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Statements: a database.
+    Sql(Dialect),
+    /// Requests: an HTTP service.
+    Http(Box<http::Settings>),
+}
+
 impl fmt::Debug for SourceConfig {
     /// Without the URL, which may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,34 +55,37 @@ impl fmt::Debug for SourceConfig {
 impl SourceConfig {
     /// What a stream's session may take, in bytes.
     pub(crate) fn window(&self) -> usize {
-        match self.dialect {
-            Dialect::Postgres => postgres::window(self.max_row_bytes),
-            Dialect::Sqlite => sqlite::window(self.max_row_bytes),
+        match self.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::window(self.max_row_bytes),
+            Kind::Sql(Dialect::Sqlite) => sqlite::window(self.max_row_bytes),
+            Kind::Http(_) => http::window(),
         }
     }
 
     /// What may wait of one of several statements that are read by turns, in bytes.
     pub(crate) fn portion(&self) -> usize {
-        match self.dialect {
-            Dialect::Postgres => postgres::portion(self.max_row_bytes),
-            Dialect::Sqlite => sqlite::portion(self.max_row_bytes),
+        match self.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::portion(self.max_row_bytes),
+            Kind::Sql(Dialect::Sqlite) => sqlite::portion(self.max_row_bytes),
+            Kind::Http(_) => 0,
         }
     }
 
     /// What an idle connection of the pool takes, in bytes.
     pub(crate) fn idle(&self) -> usize {
-        match self.dialect {
-            Dialect::Postgres => postgres::IDLE,
-            Dialect::Sqlite => sqlite::IDLE,
+        match self.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::IDLE,
+            Kind::Sql(Dialect::Sqlite) => sqlite::IDLE,
+            Kind::Http(_) => http::IDLE,
         }
     }
 
-    /// A source with every setting at its default.
+    /// A database with every setting at its default.
     pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
         Self {
             name: name.into(),
             url: url.into(),
-            dialect,
+            kind: Kind::Sql(dialect),
             pool: PoolConfig::default(),
             statement_cache: 1000,
             fetch_rows: 0,
@@ -81,6 +93,17 @@ impl SourceConfig {
             statement_timeout: None,
             mmap: 0,
             create: Vec::new(),
+        }
+    }
+
+    /// An HTTP service with every setting at its default, but for those of its own. It closes idle connections earlier than a
+    /// database: most servers close theirs after a minute or so.
+    pub fn http(name: impl Into<String>, url: impl Into<String>, settings: http::Settings) -> Self {
+        Self {
+            pool: PoolConfig { idle_timeout: Duration::from_secs(60), ..PoolConfig::default() },
+            max_row_bytes: 1 << 20,
+            kind: Kind::Http(Box::new(settings)),
+            ..Self::new(name, url, Dialect::Postgres)
         }
     }
 }

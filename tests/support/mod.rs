@@ -31,6 +31,7 @@ mod hops;
 mod prometheus;
 mod proxy;
 mod server;
+pub mod upstream;
 
 pub use browser::Browser;
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};

@@ -1,8 +1,6 @@
 //! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
 
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -14,9 +12,8 @@ use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -28,6 +25,7 @@ use super::url::{Host, SslMode, Target};
 use super::wire::Wire;
 use crate::Error;
 use crate::source::SourceConfig;
+use crate::source::tls::{roots_of, system_roots};
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
@@ -361,27 +359,6 @@ fn tls_connector(target: &Target) -> Result<TlsConnector, Box<dyn std::error::Er
         _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
     };
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
-}
-
-fn system_roots() -> Result<RootCertStore, Box<dyn std::error::Error>> {
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    match added {
-        0 => Err("this system has none; name a file with `sslrootcert`".into()),
-        _ => Ok(roots),
-    }
-}
-
-fn roots_of(path: &Path) -> Result<RootCertStore, Box<dyn std::error::Error>> {
-    let mut roots = RootCertStore::empty();
-    let pem = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        roots.add(certificate?)?;
-    }
-    match roots.is_empty() {
-        true => Err(format!("{} holds no certificate", path.display()).into()),
-        false => Ok(roots),
-    }
 }
 
 /// `sslmode=prefer` and `require`: encryption against listeners, whoever the server is, as libpq has it. The handshake's

@@ -1,0 +1,30 @@
+//! The upstream of this example, and the measuring of what Rowstream makes of it.
+//!
+//! ```sh
+//! cargo run --example delegate                 # the upstream, on 127.0.0.1:9090; another address as an argument
+//! cargo run --example delegate -- measure      # pools of 5, 25 and 50, over HTTP/1.1 and HTTP/2
+//! ```
+
+mod measure;
+mod upstream;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use tokio::net::TcpListener;
+
+const ADDRESS: &str = "127.0.0.1:9090";
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let argument = std::env::args().nth(1);
+    match argument.as_deref() {
+        Some("measure") => measure::measure(std::env::args().nth(2)).await,
+        address => {
+            let listener = TcpListener::bind(address.unwrap_or(ADDRESS)).await?;
+            eprintln!("listening on http://{}", listener.local_addr()?);
+            upstream::serve(listener).await;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

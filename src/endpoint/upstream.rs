@@ -1,0 +1,280 @@
+//! `[upstream]` of an endpoint file: a request whose answer is passed through, or several whose replies are rows.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use super::params::Declared;
+use super::read::Known;
+use crate::Error;
+use crate::fault::reader::{Table, Value};
+use crate::fault::{File, list, shown, suggest};
+use crate::params::{ParamType, ParamValue};
+use crate::source::http::Call;
+use crate::source::http::calls::{Calls, OnError, Order, Repeat};
+use crate::source::http::fields::is_of_connection;
+use crate::source::http::template::{NUMBER, Name, Template, Values};
+use crate::source::{Kind, SourceConfig};
+
+/// What is asked of an upstream.
+#[derive(Debug, Clone)]
+pub enum Upstream {
+    /// One request, whose answer is passed through as it comes.
+    Pass(Arc<Pass>),
+    /// Several, whose replies are rows.
+    Calls(Arc<Calls>),
+}
+
+/// A request whose answer is passed through.
+#[derive(Debug)]
+pub struct Pass {
+    template: Template,
+    /// The names of the endpoint's parameters.
+    names: Vec<String>,
+}
+
+impl Pass {
+    /// The request with these values.
+    ///
+    /// # Errors
+    /// 400 that names a parameter whose value cannot stand where it would.
+    pub fn call(&self, values: &[ParamValue]) -> Result<Call, Error> {
+        self.template.fill(&Values { names: &self.names, values, number: 0 })
+    }
+}
+
+/// What was read of `[upstream]`.
+pub(super) struct Read {
+    /// The name of its source.
+    pub(super) source: String,
+    pub(super) upstream: Upstream,
+    /// The request as the file has it, and where.
+    pub(super) request: (String, usize),
+}
+
+/// Reads `[upstream]`. `None`, with the reason recorded, when it cannot be used.
+pub(super) fn read(
+    file: File<'_>,
+    value: &Value<'_>,
+    declared: &[Declared],
+    known: &Known<'_>,
+) -> Option<Read> {
+    let mut table = value.table("[upstream]")?;
+    let source = choose_source(value, table.take("source"), known);
+    let repeat = table.take("repeat");
+    let mut names = Names { declared, used: vec![false; declared.len()], numbered: repeat.is_some() };
+    if repeat.is_some() {
+        names.check();
+    }
+    let template = read_template(&mut table, &mut names);
+    let calls = read_calls(&mut table, repeat.as_ref(), &mut names);
+    table.finish();
+    let (template, request) = template?;
+    for (declared, _) in declared.iter().zip(&names.used).filter(|(_, used)| !**used) {
+        let name = &declared.param.name;
+        let hint = format!("write `{{{name}}}` where its value belongs, or remove it");
+        file.fault(declared.offset, format!("the request does not use the parameter `{name}`"), Some(hint));
+    }
+    let source = source?;
+    let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
+    let upstream = match repeat {
+        None => Upstream::Pass(Arc::new(Pass { template, names })),
+        Some(_) => {
+            let (repeat, concurrency, order, on_error) = calls?;
+            let places = source.pool.max;
+            Upstream::Calls(Arc::new(Calls {
+                template,
+                names,
+                repeat,
+                // More would wait for one another in the pool, and be refused there.
+                concurrency: concurrency.unwrap_or(places).min(places),
+                order,
+                on_error,
+                max_reply: source.max_row_bytes,
+            }))
+        }
+    };
+    Some(Read { source: source.name.clone(), upstream, request })
+}
+
+/// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
+pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
+    const OF_STATEMENTS: [&str; 2] = ["result", "key"];
+    const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
+    table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
+    for key in OF_STATEMENTS {
+        table.refuse(key, "is for rows of a database", "remove it");
+    }
+    let has_rows = upstream.table("[upstream]").is_some_and(|mut table| table.take("repeat").is_some());
+    for key in OF_ROWS.into_iter().filter(|_| !has_rows) {
+        table.refuse(key, "has no meaning where an answer is passed through", "remove it");
+    }
+}
+
+/// The HTTP service that an endpoint names, or the only one.
+fn choose_source<'a>(
+    upstream: &Value<'_>,
+    value: Option<Value<'_>>,
+    known: &Known<'a>,
+) -> Option<&'a SourceConfig> {
+    // One with a fault in it may be any.
+    let may_be = |source: &Option<SourceConfig>| {
+        source.as_ref().is_none_or(|source| matches!(source.kind, Kind::Http(_)))
+    };
+    let services = || known.sources.iter().filter(|(_, source)| may_be(source));
+    let names = || services().map(|(name, _)| name.as_str());
+    let Some(value) = value else {
+        let mut all = services();
+        match (all.next(), all.next()) {
+            (Some((_, source)), None) => return source.as_ref(),
+            (None, _) => upstream.fault_with(
+                "there is no HTTP service to ask",
+                "add a source with `url = \"https://…\"` to the configuration",
+            ),
+            (Some(_), Some(_)) => upstream.fault_with(
+                "there are several HTTP services, and this endpoint names none",
+                format!("say which: `source = \"NAME\"`, one of {}", list(names())),
+            ),
+        }
+        return None;
+    };
+    let name = value.string()?;
+    match known.sources.iter().find(|(known, _)| *known == name) {
+        Some((_, source)) if may_be(source) => source.as_ref(),
+        Some(_) => {
+            let message = format!("the source {} is a database", shown(&name));
+            value.fault_with(message, format!("the HTTP services are {}", list(names())));
+            None
+        }
+        None => {
+            let hint = suggest("the HTTP services are", &name, names().collect::<Vec<_>>());
+            value.fault_with(format!("there is no source {}", shown(&name)), hint);
+            None
+        }
+    }
+}
+
+/// What the names in a template stand for.
+struct Names<'a> {
+    declared: &'a [Declared],
+    used: Vec<bool>,
+    /// Whether there is a number of the call.
+    numbered: bool,
+}
+
+impl Names<'_> {
+    fn find(&mut self, name: &str) -> Option<Name> {
+        if self.numbered && name == NUMBER {
+            return Some(Name::Number);
+        }
+        self.param(name).map(Name::Param)
+    }
+
+    fn param(&mut self, name: &str) -> Option<usize> {
+        let index = self.declared.iter().position(|declared| declared.param.name == name)?;
+        self.used[index] = true;
+        Some(index)
+    }
+
+    /// A parameter may not have the name of the number. It is taken for used: that fault would follow from this one.
+    fn check(&mut self) -> Option<usize> {
+        self.param(NUMBER)
+    }
+}
+
+/// `request` and `headers`; the request also as it stands in the file.
+fn read_template(table: &mut Table<'_>, names: &mut Names<'_>) -> Option<(Template, (String, usize))> {
+    let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
+    let headers = table.take("headers");
+    let request = request?;
+    let text = request.string()?;
+    let parsed = Template::parse(&text, &mut |name| names.find(name));
+    let mut template = parsed.map_err(|(message, hint)| request.fault_with(message, hint)).ok();
+    for (_, name, value) in
+        headers.and_then(|value| value.table("`headers`")).map(Table::entries).unwrap_or_default()
+    {
+        let (Some(text), Some(field)) = (value.string(), header_name(&name, &value)) else { continue };
+        if let Some(template) = &mut template
+            && let Err((message, hint)) = template.header(field, &text, &mut |name| names.find(name))
+        {
+            value.fault_with(message, hint);
+        }
+    }
+    Some((template?, (text, request.offset())))
+}
+
+/// The name of a header field that a request may be given.
+pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
+    let Ok(field) = HeaderName::from_bytes(name.as_bytes()) else {
+        value.fault(format!("{} cannot be the name of a header", shown(name)));
+        return None;
+    };
+    if is_of_connection(&field) {
+        value.fault_with(format!("the header `{field}` is the connection's own"), "leave it out");
+        return None;
+    }
+    Some(field)
+}
+
+/// `repeat` and the keys that go with it.
+fn read_calls(
+    table: &mut Table<'_>,
+    repeat: Option<&Value<'_>>,
+    names: &mut Names<'_>,
+) -> Option<(Repeat, Option<usize>, Order, OnError)> {
+    let (concurrency, order) = (table.take("concurrency"), table.take("order"));
+    let on_error = table.take("on_error");
+    let Some(repeat) = repeat else {
+        for value in [concurrency, order, on_error].into_iter().flatten() {
+            value.fault_with("this has no meaning for a single request", "remove it, or add `repeat`");
+        }
+        return None;
+    };
+    let times = read_repeat(repeat, names);
+    let concurrency = concurrency.map(|value| value.count(1));
+    let order =
+        order.map(|value| choice(&value, [("completion", Order::Completion), ("input", Order::Input)]));
+    let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
+    Some((
+        times?,
+        concurrency.flatten(),
+        order.unwrap_or_else(|| Some(Order::default()))?,
+        on_error.unwrap_or_else(|| Some(OnError::default()))?,
+    ))
+}
+
+fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
+    let text = value.string()?;
+    let hint = format!("write \"{}\" or \"{}\"", choices[0].0, choices[1].0);
+    let chosen = choices.into_iter().find(|(name, _)| *name == text);
+    if chosen.is_none() {
+        value.fault_with(format!("{} is none of the choices here", value.shown(&text)), hint);
+    }
+    chosen.map(|(_, choice)| choice)
+}
+
+/// A number, or the name of a parameter that is one.
+fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
+    if let Some(index) = names.check() {
+        let message = format!("`{NUMBER}` is the number of the call, and a parameter has this name");
+        value.fault_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));
+        return None;
+    }
+    if !value.is_string() {
+        return value.count(0).map(|times| Repeat::Times(times as u64));
+    }
+    let name = value.string()?;
+    let Some(index) = names.param(&name) else {
+        let known: Vec<_> = names.declared.iter().map(|declared| declared.param.name.as_str()).collect();
+        let hint = suggest("the parameters are", &name, known);
+        value.fault_with(format!("there is no parameter {}", shown(&name)), hint);
+        return None;
+    };
+    let param = &names.declared[index].param;
+    if param.kind != ParamType::Integer || param.list || param.default == Some(ParamValue::Null) {
+        let message = format!("`{name}` says how many calls there are, and may be something else");
+        value.fault_with(message, format!("declare it as `{name} = {{ type = \"integer\", max = 1000 }}`"));
+        return None;
+    }
+    Some(Repeat::Param(index))
+}

@@ -1,0 +1,338 @@
+//! Several requests at a time on behalf of one: each reply is a row, as soon as it is there.
+//!
+//! ```text
+//! poll_row ──► running: at most `concurrency` requests, and no more than the pool has places
+//!    │            │ complete
+//!    └── row ◄────┴── by completion: at once;  by input: once all before it have gone
+//! ```
+//!
+//! Invariants: running requests and replies that wait for others are `concurrency` together at most; nothing is asked or read that
+//! is not polled; dropping the session drops the requests.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::Stream as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, StatusCode, header};
+use rowstream_encode::{Column, ColumnKind, RowWriter, Value};
+use serde::de::IgnoredAny;
+
+use super::template::{Template, Values};
+use super::{Call, Reply, Source, fields};
+use crate::Error;
+use crate::params::ParamValue;
+
+/// The requests that an endpoint makes for one of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls {
+    /// What is asked, with the number of the call.
+    pub template: Template,
+    /// The names of the endpoint's parameters.
+    pub names: Vec<String>,
+    /// How many there are.
+    pub repeat: Repeat,
+    /// How many run at a time.
+    pub concurrency: usize,
+    /// In which order their replies come.
+    pub order: Order,
+    /// What becomes of one that fails.
+    pub on_error: OnError,
+    /// The longest reply, in bytes.
+    pub max_reply: usize,
+}
+
+/// How many requests are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// So many.
+    Times(u64),
+    /// As many as the parameter of this index says.
+    Param(usize),
+}
+
+/// The order of replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// As they come.
+    #[default]
+    Completion,
+    /// As they were asked for.
+    Input,
+}
+
+/// What becomes of a call that fails: without a reply, with a status of 400 or more, or with a reply that is not what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// The response fails.
+    #[default]
+    Fail,
+    /// It is a row with `error`.
+    Row,
+}
+
+impl Calls {
+    /// The columns of the rows. `error` is there where failures are rows.
+    pub fn columns(&self) -> Arc<[Column]> {
+        static COLUMNS: LazyLock<[Arc<[Column]>; 2]> = LazyLock::new(|| {
+            let column = |(name, type_name, kind): (&str, &str, _)| Column {
+                name: name.to_owned(),
+                type_name: type_name.to_owned(),
+                kind,
+            };
+            let mut columns = vec![
+                column(("n", "integer", ColumnKind::Int64)),
+                column(("status", "integer", ColumnKind::Int32)),
+                column(("duration_ms", "number", ColumnKind::Float64)),
+                column(("body", "json or text", ColumnKind::Text)),
+            ];
+            let without = Arc::from(columns.as_slice());
+            columns.push(column(("error", "text", ColumnKind::Text)));
+            [without, Arc::from(columns)]
+        });
+        Arc::clone(match self.on_error {
+            OnError::Fail => &COLUMNS[0],
+            OnError::Row => &COLUMNS[1],
+        })
+    }
+
+    /// What the replies of one response may take, in bytes.
+    pub(crate) fn window(&self) -> usize {
+        // A reply stands twice while its buffer grows.
+        let reply = self.max_reply.saturating_mul(2).saturating_add(super::window());
+        self.concurrency.saturating_mul(reply)
+    }
+}
+
+/// The calls of one response.
+pub struct Session {
+    source: Source,
+    calls: Arc<Calls>,
+    values: Arc<[ParamValue]>,
+    count: u64,
+    /// The number of the next one that is made, and of the next one whose row is due.
+    next: u64,
+    due: u64,
+    running: FuturesUnordered<Running>,
+    /// Replies that wait for others before them.
+    waiting: BTreeMap<u64, Outcome>,
+    /// The row that is lent.
+    current: Option<Outcome>,
+    /// Why it cannot go on; told by the next poll.
+    failed: Option<Error>,
+}
+
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// How a call went.
+struct Outcome {
+    number: u64,
+    duration: Duration,
+    status: Option<StatusCode>,
+    body: Option<Text>,
+    error: Option<Error>,
+}
+
+/// What a reply said.
+enum Text {
+    Json(String),
+    Plain(String),
+}
+
+impl Session {
+    /// The calls of a response. Asks nothing yet.
+    pub(crate) fn new(source: &Source, calls: &Arc<Calls>) -> Self {
+        Self {
+            source: source.clone(),
+            calls: Arc::clone(calls),
+            values: Arc::default(),
+            count: 0,
+            next: 0,
+            due: 0,
+            running: FuturesUnordered::new(),
+            waiting: BTreeMap::new(),
+            current: None,
+            failed: None,
+        }
+    }
+
+    /// See [`crate::source::Session::prepare`].
+    pub(crate) fn columns(&self) -> Arc<[Column]> {
+        self.calls.columns()
+    }
+
+    /// See [`crate::source::Session::execute`]; with the values of all of the endpoint's parameters.
+    pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
+        self.values = args.iter().map(|&value| value.clone()).collect();
+        match self.count() {
+            Ok(count) => self.count = count,
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn count(&self) -> Result<u64, Error> {
+        let index = match self.calls.repeat {
+            Repeat::Times(count) => return Ok(count),
+            Repeat::Param(index) => index,
+        };
+        let wrong = |message: &str| {
+            Error::invalid_parameters(vec![(self.calls.names[index].clone(), message.to_owned())])
+        };
+        match &self.values[index] {
+            ParamValue::Integer(count) => u64::try_from(*count).map_err(|_| wrong("it is less than 0")),
+            _ => Err(wrong("it is no number of calls")),
+        }
+    }
+
+    /// See [`crate::source::Session::poll_row`].
+    ///
+    /// # Errors
+    /// A call failed, where that is not a row; or 400 where the parameters make no request.
+    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        let outcome = ready!(self.poll_outcome(cx))?;
+        self.current = outcome;
+        let on_error = self.calls.on_error;
+        Poll::Ready(Ok(self.current.as_ref().map(|outcome| Row { outcome, on_error })))
+    }
+
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Outcome>, Error>> {
+        loop {
+            if let Some(outcome) = self.waiting.remove(&self.due) {
+                self.due += 1;
+                return Poll::Ready(Ok(Some(outcome)));
+            }
+            self.start()?;
+            let Some(mut outcome) = ready!(Pin::new(&mut self.running).poll_next(cx)) else {
+                return Poll::Ready(Ok(None));
+            };
+            if self.calls.on_error == OnError::Fail
+                && let Some(error) = outcome.error.take()
+            {
+                return Poll::Ready(Err(error));
+            }
+            match self.calls.order {
+                Order::Completion => return Poll::Ready(Ok(Some(outcome))),
+                Order::Input => drop(self.waiting.insert(outcome.number, outcome)),
+            }
+        }
+    }
+
+    /// Begins as many calls as may run.
+    fn start(&mut self) -> Result<(), Error> {
+        while self.next < self.count && self.running.len() + self.waiting.len() < self.calls.concurrency {
+            let values = Values { names: &self.calls.names, values: &self.values, number: self.next };
+            let mut call = self.calls.template.fill(&values)?;
+            let mut headers = fields::own(&self.source.told);
+            fields::put(&mut headers, &call.headers);
+            call.headers = headers;
+            let (source, most) = (self.source.clone(), self.calls.max_reply);
+            self.running.push(Box::pin(run(source, call, self.next, most)));
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a call, and reads all of its reply.
+async fn run(source: Source, call: Call, number: u64, most: usize) -> Outcome {
+    let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
+    let answered = source.send(&call).await;
+    let read = match answered {
+        Ok((mut reply, waited)) => {
+            outcome.status = Some(reply.head.status);
+            let read = read(&mut reply, &source, most).await;
+            outcome.duration = waited.begun.elapsed();
+            read
+        }
+        Err(error) => Err(error),
+    };
+    match read {
+        Ok(body) => outcome.body = Some(body),
+        Err(error) => outcome.error = Some(error),
+    }
+    if let Some(status) = outcome.status.filter(|status| status.as_u16() >= 400) {
+        outcome.error = Some(Error::new(
+            "upstream_status",
+            StatusCode::BAD_GATEWAY,
+            format!("source `{}` answered call {number} with {status}", source.name()),
+        ));
+    }
+    outcome
+}
+
+/// The body of a reply.
+async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, Error> {
+    let mut body = Vec::new();
+    while let Some(data) = poll_fn(|cx| reply.poll_data(cx)).await {
+        let data = data?;
+        let length = body.len() + data.len();
+        if length > most {
+            return Err(Error::row_too_large(length as u64, most));
+        }
+        body.extend_from_slice(&data);
+    }
+    let unreadable = |what: &str| {
+        let message = format!("a reply of source `{}` is {what}", source.name());
+        Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
+    };
+    let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
+    if !is_json(&reply.head.headers) || text.is_empty() {
+        return Ok(Text::Plain(text));
+    }
+    match serde_json::from_str::<IgnoredAny>(&text) {
+        Ok(_) => Ok(Text::Json(one_line(text))),
+        Err(_) => Err(unreadable("not the JSON that it says it is")),
+    }
+}
+
+/// JSON without its line ends, which are blanks between its tokens: texts have them escaped. Rows of lines have none within.
+fn one_line(mut json: String) -> String {
+    json.truncate(json.trim_end().len());
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
+}
+
+/// Whether a reply says that it is JSON: `application/json`, or a type that ends in `+json` (RFC 6839).
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return false;
+    };
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
+}
+
+/// The row of one call.
+pub struct Row<'a> {
+    outcome: &'a Outcome,
+    on_error: OnError,
+}
+
+impl Row<'_> {
+    /// See [`crate::source::Row::encode`].
+    pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) {
+        let Outcome { number, duration, status, body, error } = self.outcome;
+        encoder.begin_row(out);
+        encoder.value(Value::Int(i64::try_from(*number).unwrap_or(i64::MAX)), out);
+        encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
+        let millis = (duration.as_secs_f64() * 1e4).round() / 1e1;
+        encoder.value(if status.is_some() { Value::Float(millis) } else { Value::Null }, out);
+        encoder.value(
+            match body {
+                None => Value::Null,
+                Some(Text::Json(text)) => Value::Json(text),
+                Some(Text::Plain(text)) => Value::Text(text),
+            },
+            out,
+        );
+        if self.on_error == OnError::Row {
+            encoder.value(error.as_ref().map_or(Value::Null, |error| Value::Text(error.message())), out);
+        }
+        encoder.end_row(out);
+    }
+}

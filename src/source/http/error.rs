@@ -1,0 +1,56 @@
+//! What goes wrong with an upstream, as users are told it. Addresses and causes go to the log.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::Error;
+
+/// It has no address that is allowed.
+pub(super) fn refused(source: &str, told: &str) -> Error {
+    let message = format!("the address of source `{source}` is not one that it may have");
+    Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message)
+        .hint("`allow` of the source names the networks that its addresses may lie in")
+        .cause(told.to_owned())
+}
+
+/// No connection could be opened.
+pub(super) fn unreachable(source: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::source_unavailable(format!("source `{source}` cannot be reached")).cause(cause)
+}
+
+/// No head came in time.
+pub(super) fn no_answer(source: &str, timeout: Duration) -> Error {
+    let message = format!("source `{source}` did not answer within {timeout:?}");
+    Error::new("upstream_timeout", StatusCode::GATEWAY_TIMEOUT, message)
+}
+
+/// The answer did not end in time.
+pub(super) fn no_end(source: &str, timeout: Duration) -> Error {
+    let message = format!("the answer of source `{source}` was not complete within {timeout:?}");
+    Error::new("upstream_timeout", StatusCode::GATEWAY_TIMEOUT, message)
+}
+
+/// The answer broke off, or was none.
+pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    let message = format!("source `{source}` did not answer properly, or broke its answer off");
+    Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message).cause(cause)
+}
+
+/// The answer ends with its connection, as one does that broke off.
+pub(super) fn endless(source: &str) -> Error {
+    let message =
+        format!("the answer of source `{source}` has no length and no chunks: its end cannot be told");
+    Error::new("upstream_without_end", StatusCode::BAD_GATEWAY, message)
+}
+
+/// The answer leads elsewhere.
+pub(super) fn redirect(source: &str, status: StatusCode, location: Option<&str>) -> Error {
+    let message = format!(
+        "source `{source}` answered {} and leads elsewhere: redirects are not followed",
+        status.as_u16()
+    );
+    Error::new("upstream_redirect", StatusCode::BAD_GATEWAY, message)
+        .hint("ask for what it leads to, or make that a source of its own")
+        .cause(format!("to {}", location.unwrap_or("nowhere")))
+}

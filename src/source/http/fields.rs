@@ -1,0 +1,266 @@
+//! Header fields between a client, this server and an upstream: which are handed on, which are not, and which are added.
+
+use std::net::IpAddr;
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+/// Fields of one connection, which end at each hop (RFC 9110, section 7.6.1; RFC 2616, section 13.5.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+/// What speaks of a body that a request with GET does not have, and of its host, which is another one from here on.
+const NOT_OURS: [HeaderName; 5] =
+    [header::HOST, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::CONTENT_ENCODING, header::EXPECT];
+/// What says by whom a request was made, before us.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// By which a request is found again in other services (W3C Trace Context).
+const TRACE: [HeaderName; 2] =
+    [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+/// Who we are, to upstreams and to clients (RFC 9110, section 7.6.3).
+const VIA: HeaderValue = HeaderValue::from_static("1.1 rowstream");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("rowstream/", env!("CARGO_PKG_VERSION")));
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    /// The address that the request came from.
+    pub peer: Option<IpAddr>,
+    /// Whether that is a proxy that is believed: then what it tells of its own client is handed on.
+    pub is_trusted: bool,
+}
+
+/// What an upstream is told of the request on whose behalf it is asked: for whom, and its trace.
+pub fn told(headers: &HeaderMap, host: Option<&str>, client: Client) -> HeaderMap {
+    let mut told = HeaderMap::new();
+    for name in TRACE {
+        copy(headers, &name, &mut told);
+    }
+    if client.is_trusted {
+        for name in [header::FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
+            copy(headers, &name, &mut told);
+        }
+    }
+    if let Some(peer) = client.peer.map(|peer| peer.to_canonical()) {
+        extend(&mut told, FORWARDED_FOR, &peer.to_string());
+        extend(&mut told, header::FORWARDED, &forwarded(peer, host));
+    }
+    if let Some(host) = host {
+        add(&mut told, FORWARDED_HOST, host);
+    }
+    add(&mut told, FORWARDED_PROTO, "http");
+    told
+}
+
+/// The fields of a request that is made here.
+pub(super) fn own(told: &HeaderMap) -> HeaderMap {
+    let mut headers = told.clone();
+    headers.insert(header::USER_AGENT, AGENT);
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert(header::VIA, VIA);
+    headers
+}
+
+/// The fields of a client's request that are handed on, with what the upstream is `told`. Where this server itself asks who the
+/// client is, its answer is for nobody else: then `is_public` is false.
+pub fn request(client: &HeaderMap, told: &HeaderMap, is_public: bool) -> HeaderMap {
+    let mut headers = client.clone();
+    strip(&mut headers);
+    for name in NOT_OURS {
+        headers.remove(name);
+    }
+    if !is_public {
+        headers.remove(header::AUTHORIZATION);
+    }
+    for name in [header::FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
+        headers.remove(name);
+    }
+    put(&mut headers, told);
+    headers.append(header::VIA, VIA);
+    headers
+}
+
+/// The fields of an answer that are handed on.
+pub fn response(upstream: &HeaderMap) -> HeaderMap {
+    let mut headers = upstream.clone();
+    strip(&mut headers);
+    headers.append(header::VIA, VIA);
+    headers
+}
+
+/// Whether a field is written by whoever drives a connection, and by nobody else.
+pub(crate) fn is_of_connection(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name) || NOT_OURS.contains(name)
+}
+
+/// Puts fields in the place of those of the same name.
+pub(crate) fn put(headers: &mut HeaderMap, fields: &HeaderMap) {
+    for name in fields.keys() {
+        copy(fields, name, headers);
+    }
+}
+
+/// Removes the fields of one connection, and those that it names as such.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in HOP_BY_HOP.into_iter().chain(named) {
+        headers.remove(name);
+    }
+}
+
+fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
+    to.remove(name);
+    for value in from.get_all(name) {
+        to.append(name, value.clone());
+    }
+}
+
+/// Sets a field that is not there yet.
+fn add(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let (false, Ok(value)) = (headers.contains_key(&name), HeaderValue::from_str(value)) {
+        headers.insert(name, value);
+    }
+}
+
+/// Sets a field, behind what is in it already.
+fn extend(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    let before = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok());
+    let all: Vec<_> = before.chain([value]).collect();
+    if let Ok(value) = HeaderValue::from_str(&all.join(", ")) {
+        headers.insert(name, value);
+    }
+}
+
+/// An element of `Forwarded` (RFC 7239).
+fn forwarded(peer: IpAddr, host: Option<&str>) -> String {
+    let node = match peer {
+        IpAddr::V4(peer) => peer.to_string(),
+        IpAddr::V6(peer) => format!("\"[{peer}]\""),
+    };
+    // The host is a quoted string, in which these two would end it.
+    let host = host.filter(|host| !host.contains(['"', '\\'])).map(|host| format!(";host=\"{host}\""));
+    format!("for={node}{};proto=http", host.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        fields.iter().map(field).collect()
+    }
+
+    fn shown(headers: &HeaderMap) -> Vec<String> {
+        let mut fields: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        fields.sort();
+        fields
+    }
+
+    #[test]
+    fn fields_of_one_connection_end_here() {
+        let client = map(&[
+            ("accept", "text/plain"),
+            ("authorization", "Bearer x"),
+            ("connection", "keep-alive, x-secret"),
+            ("content-length", "3"),
+            ("cookie", "a=b"),
+            ("host", "rowstream.example"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "trailers"),
+            ("upgrade", "h2c"),
+            ("x-secret", "1"),
+        ]);
+        assert_eq!(
+            shown(&request(&client, &HeaderMap::new(), true)),
+            ["accept: text/plain", "authorization: Bearer x", "cookie: a=b", "via: 1.1 rowstream"]
+        );
+        assert_eq!(
+            shown(&request(&client, &HeaderMap::new(), false)),
+            ["accept: text/plain", "cookie: a=b", "via: 1.1 rowstream"]
+        );
+        let upstream =
+            map(&[("content-length", "3"), ("transfer-encoding", "chunked"), ("via", "1.1 other")]);
+        assert_eq!(
+            shown(&response(&upstream)),
+            ["content-length: 3", "via: 1.1 other", "via: 1.1 rowstream"]
+        );
+    }
+
+    #[test]
+    fn upstreams_are_told_for_whom() {
+        let headers = map(&[
+            ("traceparent", "00-1-2-01"),
+            ("tracestate", "a=b"),
+            ("x-forwarded-for", "203.0.113.9"),
+            ("x-forwarded-host", "shop.example"),
+            ("x-forwarded-proto", "https"),
+            ("forwarded", "for=203.0.113.9;proto=https"),
+        ]);
+        let peer = Some("192.0.2.1".parse().unwrap());
+        let told_by = |is_trusted| shown(&told(&headers, Some("h:80"), Client { peer, is_trusted }));
+        assert_eq!(
+            told_by(false),
+            [
+                "forwarded: for=192.0.2.1;host=\"h:80\";proto=http",
+                "traceparent: 00-1-2-01",
+                "tracestate: a=b",
+                "x-forwarded-for: 192.0.2.1",
+                "x-forwarded-host: h:80",
+                "x-forwarded-proto: http",
+            ]
+        );
+        assert_eq!(
+            told_by(true),
+            [
+                "forwarded: for=203.0.113.9;proto=https, for=192.0.2.1;host=\"h:80\";proto=http",
+                "traceparent: 00-1-2-01",
+                "tracestate: a=b",
+                "x-forwarded-for: 203.0.113.9, 192.0.2.1",
+                "x-forwarded-host: shop.example",
+                "x-forwarded-proto: https",
+            ]
+        );
+        let peer = Some("2001:db8::1".parse().unwrap());
+        let told = shown(&told(&HeaderMap::new(), Some("a\"b"), Client { peer, is_trusted: false }));
+        assert_eq!(told[0], "forwarded: for=\"[2001:db8::1]\";proto=http");
+    }
+
+    /// A client cannot pass itself off as another by what it writes itself.
+    #[test]
+    fn untrusted_claims_are_replaced() {
+        let client = map(&[("x-forwarded-for", "10.0.0.1"), ("x-forwarded-host", "internal")]);
+        let peer = Some("192.0.2.1".parse().unwrap());
+        let told = told(&client, None, Client { peer, is_trusted: false });
+        let fields = shown(&request(&client, &told, true));
+        assert_eq!(
+            fields,
+            [
+                "forwarded: for=192.0.2.1;proto=http",
+                "via: 1.1 rowstream",
+                "x-forwarded-for: 192.0.2.1",
+                "x-forwarded-proto: http",
+            ]
+        );
+    }
+}

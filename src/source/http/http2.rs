@@ -1,0 +1,182 @@
+//! HTTP/2: connections that requests share, each as a stream.
+//!
+//! By the h2 library itself, which hyper hides: it tells how many streams the upstream takes at a time, so that none waits in a
+//! queue that nobody sees, and it takes no reset for an end. A task of each connection reads and writes its frames; it ends once
+//! nothing refers to the connection any more.
+//!
+//! Places of the pool count requests. One that has a place takes a stream of the first connection that has one free, and opens
+//! another connection where none has: never more than there are places.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Ping, RecvStream};
+use http::{Request, Response};
+
+use super::connect::Io;
+
+/// What an upstream may send of an answer that is not read.
+pub(super) const WINDOW: u32 = 64 * 1024;
+/// All header fields of one answer.
+const HEADERS: u32 = 32 * 1024;
+
+/// The open connections of a source.
+pub(super) struct Connections {
+    list: Mutex<List>,
+    /// Held by whoever opens one: those that come meanwhile share it.
+    pub(super) opening: tokio::sync::Mutex<()>,
+    max_age: Option<Duration>,
+    /// What the upstream may send of all answers of a connection that are not read: no stream's share is taken by another.
+    window: u32,
+}
+
+#[derive(Default)]
+struct List {
+    open: Vec<Shared>,
+    next_id: u64,
+}
+
+/// One connection.
+struct Shared {
+    id: u64,
+    sender: SendRequest<Bytes>,
+    /// Requests on it.
+    streams: usize,
+    opened: Instant,
+    /// Since when there are none.
+    idle: Instant,
+    /// Whether it takes no more requests: one on it was not answered in time, and the connection may be why.
+    is_retired: bool,
+    /// Set when its task has ended.
+    is_over: Arc<AtomicBool>,
+}
+
+/// A stream of a connection, held by one request.
+pub(super) struct Slot {
+    connections: Arc<Connections>,
+    id: u64,
+    sender: SendRequest<Bytes>,
+}
+
+impl Connections {
+    /// None; of a source that has at most `max` requests at a time.
+    pub(super) fn new(max: usize, max_age: Option<Duration>) -> Self {
+        let most = (1 << 31) - 1;
+        let window = u32::try_from(max).unwrap_or(u32::MAX).saturating_mul(WINDOW).clamp(WINDOW, most);
+        Self { list: Mutex::default(), opening: tokio::sync::Mutex::default(), max_age, window }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        // Nothing under this lock panics half way.
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream of a connection that is open and has one free.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
+        let mut list = self.lock();
+        list.open.retain(|shared| !shared.is_over.load(Ordering::Relaxed));
+        let has_one = |shared: &&mut Shared| {
+            shared.streams < shared.sender.current_max_send_streams() && !self.is_past(shared)
+        };
+        let shared = list.open.iter_mut().find(has_one)?;
+        shared.streams += 1;
+        Some(Slot { connections: Arc::clone(self), id: shared.id, sender: shared.sender.clone() })
+    }
+
+    /// Whether it takes no more requests, and is let go of with the last of those that it has.
+    fn is_past(&self, shared: &Shared) -> bool {
+        shared.is_retired || self.max_age.is_some_and(|most| shared.opened.elapsed() >= most)
+    }
+
+    /// Makes a new connection of `io`, and takes its first stream.
+    pub(super) async fn open(self: &Arc<Self>, io: Box<dyn Io>) -> Result<Slot, h2::Error> {
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(WINDOW).initial_connection_window_size(self.window);
+        builder.max_header_list_size(HEADERS).enable_push(false);
+        let (sender, mut connection) = builder.handshake::<_, Bytes>(io).await?;
+        let ping_pong = connection.ping_pong();
+        let is_over = Arc::<AtomicBool>::default();
+        let over = Arc::clone(&is_over);
+        tokio::spawn(async move {
+            // How it ended is told to the streams on it.
+            let _ = connection.await;
+            over.store(true, Ordering::Relaxed);
+        });
+        // The answer comes behind the upstream's settings: from then on it is known how many streams it takes.
+        if let Some(mut ping_pong) = ping_pong {
+            ping_pong.ping(Ping::opaque()).await?;
+        }
+        let now = Instant::now();
+        let mut list = self.lock();
+        let id = list.next_id;
+        list.next_id += 1;
+        let slot = Slot { connections: Arc::clone(self), id, sender: sender.clone() };
+        let (opened, idle) = (now, now);
+        list.open.push(Shared { id, sender, streams: 1, opened, idle, is_retired: false, is_over });
+        Ok(slot)
+    }
+
+    /// Lets go of those that have had no request for so long.
+    pub(super) fn close_idle(&self, idle_timeout: Duration) {
+        self.lock().open.retain(|shared| shared.streams > 0 || shared.idle.elapsed() < idle_timeout);
+    }
+}
+
+impl Slot {
+    /// Has the connection take no more requests.
+    pub(super) fn retire(&self) {
+        let mut list = self.connections.lock();
+        if let Some(shared) = list.open.iter_mut().find(|shared| shared.id == self.id) {
+            shared.is_retired = true;
+        }
+    }
+
+    /// Sends a request, and waits for the head of its answer. Dropping it, or the body, resets the stream.
+    pub(super) async fn send(&self, request: Request<()>) -> Result<Response<RecvStream>, h2::Error> {
+        let mut sender = self.sender.clone().ready().await?;
+        let (answer, _) = sender.send_request(request, true)?;
+        answer.await
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut list = self.connections.lock();
+        let Some(at) = list.open.iter().position(|shared| shared.id == self.id) else { return };
+        let shared = &mut list.open[at];
+        shared.streams -= 1;
+        shared.idle = Instant::now();
+        if shared.streams == 0 && self.connections.is_past(&list.open[at]) {
+            list.open.remove(at);
+        }
+    }
+}
+
+/// The next bytes of a body. The upstream may send as much again as soon as they are taken.
+pub(super) fn poll_data(
+    body: &mut RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, h2::Error>>> {
+    loop {
+        match ready!(body.poll_data(cx)) {
+            // It ends here by END_STREAM alone: every reset is an error, also one without an error code.
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Ok(data)) => {
+                body.flow_control().release_capacity(data.len())?;
+                if !data.is_empty() {
+                    return Poll::Ready(Some(Ok(data)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the upstream has not begun with a request that failed so: it may be sent again.
+pub(super) fn is_untouched(error: &h2::Error) -> bool {
+    error.is_go_away() || error.is_io() || error.reason() == Some(h2::Reason::REFUSED_STREAM)
+}

@@ -1,0 +1,71 @@
+//! The settings of an HTTP source beside those that every source has.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+
+use super::address::Allowed;
+use super::retry::Retries;
+use super::url::Base;
+
+/// How an upstream is reached and asked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where it is.
+    pub base: Base,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// A PEM file of the certificates that sign its own; `None`: those of the system.
+    pub roots: Option<PathBuf>,
+    /// The addresses that it may have; never empty.
+    pub allow: Vec<Allowed>,
+    /// Sent with every request; they may hold secrets.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// How long its parts may take.
+    pub timeouts: Timeouts,
+    /// Which requests are sent again; `None`: none.
+    pub retries: Option<Retries>,
+    /// How old a connection may be that takes another request; `None`: as old as it becomes.
+    pub max_age: Option<Duration>,
+}
+
+impl fmt::Debug for Settings {
+    /// Without what may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("base", &self.base)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is spoken with an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// With TLS, HTTP/2 if the upstream has it (ALPN); else HTTP/1.1.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2; without TLS by prior knowledge (h2c).
+    Http2,
+}
+
+/// How long the parts of a request may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To a connection that can be used: name, address, TLS.
+    pub connect: Duration,
+    /// From the request to the head of its answer.
+    pub first_byte: Duration,
+    /// From the request to the last byte of its answer; `None`: as long as it takes.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(5), first_byte: Duration::from_secs(30), total: None }
+    }
+}

@@ -1,0 +1,114 @@
+//! The URL of an HTTP source: `http://host:port/prefix`.
+
+use std::net::IpAddr;
+
+use http::Uri;
+use http::uri::Scheme;
+
+/// Where an upstream is, and what stands before the paths of its requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// Whether it is asked over TLS.
+    pub tls: bool,
+    /// Its host.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+    /// What stands before each path: empty, or a path without a slash at its end.
+    pub prefix: String,
+}
+
+/// A name that has to be resolved, or an address that the configuration gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// A name.
+    Name(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+impl Base {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to do; neither quotes it.
+    pub(crate) fn parse(url: &str) -> Result<Self, (&'static str, &'static str)> {
+        const WRITE: &str = "write `http://host:port` or `https://host/prefix`, in ASCII";
+        let unreadable = ("this is no URL of an HTTP service", WRITE);
+        if url.contains(['#', '?']) {
+            return Err(("this URL has a query or a fragment", "leave it out: requests have their own"));
+        }
+        let uri: Uri = url.parse().map_err(|_| unreadable)?;
+        let authority = uri.authority().ok_or(unreadable)?;
+        if authority.as_str().contains('@') {
+            return Err(("this URL has a name or a password", "send it as a header: `headers = { … }`"));
+        }
+        let host = Host::parse(authority.host()).ok_or(unreadable)?;
+        let tls = uri.scheme() == Some(&Scheme::HTTPS);
+        let port = match authority.as_str().strip_prefix(authority.host()).unwrap_or_default() {
+            "" => Some(if tls { 443 } else { 80 }),
+            port => port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0),
+        };
+        let prefix = uri.path().trim_end_matches('/');
+        if prefix.split('/').any(|segment| matches!(segment, "." | "..")) {
+            return Err(("the path of this URL has a segment of dots", "write the path that it leads to"));
+        }
+        Ok(Self { tls, host, port: port.ok_or(unreadable)?, prefix: prefix.to_owned() })
+    }
+
+    /// `host`, or `host:port` where the port is not the scheme's own.
+    pub(super) fn authority(&self) -> String {
+        let host = match &self.host {
+            Host::Name(name) => name.clone(),
+            Host::Address(IpAddr::V4(address)) => address.to_string(),
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+        };
+        match (self.tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+impl Host {
+    fn parse(host: &str) -> Option<Self> {
+        if let Some(address) = host.strip_prefix('[') {
+            return Some(Self::Address(IpAddr::V6(address.strip_suffix(']')?.parse().ok()?)));
+        }
+        if let Ok(address) = host.parse() {
+            return Some(Self::Address(IpAddr::V4(address)));
+        }
+        let well = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let is_name = !host.is_empty() && host.chars().all(well);
+        is_name.then(|| Self::Name(host.to_ascii_lowercase()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (url, expected) in [
+            ("http://api.example", Ok("api.example 80 ")),
+            ("https://API.example/v2/", Ok("api.example 443 /v2")),
+            ("HTTP://api.example:8080/a/b", Ok("api.example:8080 8080 /a/b")),
+            ("http://127.0.0.1:9090", Ok("127.0.0.1:9090 9090 ")),
+            ("http://[::1]:9090/", Ok("[::1]:9090 9090 ")),
+            ("https://[2001:db8::1]", Ok("[2001:db8::1] 443 ")),
+            ("http://api.example:0", Err("this is no URL of an HTTP service")),
+            ("http://api.example:", Err("this is no URL of an HTTP service")),
+            ("http://:80", Err("this is no URL of an HTTP service")),
+            ("http:///a", Err("this is no URL of an HTTP service")),
+            ("http://größe.example", Err("this is no URL of an HTTP service")),
+            ("http://u:p@api.example", Err("this URL has a name or a password")),
+            ("http://api.example/a?b=1", Err("this URL has a query or a fragment")),
+            ("http://api.example/a/../b", Err("the path of this URL has a segment of dots")),
+        ] {
+            let base = Base::parse(url).map_err(|(message, _)| message);
+            let shown = base.map(|base| format!("{} {} {}", base.authority(), base.port, base.prefix));
+            assert_eq!(shown.as_deref().map_err(|message| *message), expected, "{url}");
+        }
+    }
+}

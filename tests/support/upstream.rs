@@ -1,0 +1,273 @@
+//! Upstreams: real HTTP servers that answer as a test has them answer, and count what they are asked.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Version};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// How long something may take that has to happen.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A body as tests make it.
+pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
+
+type Answer = Pin<Box<dyn Future<Output = Response<Payload>> + Send>>;
+type Handler = dyn Fn(Arc<Seen>, Asked) -> Answer + Send + Sync;
+
+/// What an upstream was asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: Method,
+    pub version: Version,
+    /// Path and query.
+    pub target: String,
+    pub headers: HeaderMap,
+}
+
+/// What an upstream has seen.
+pub struct Seen {
+    asked: Mutex<Vec<Asked>>,
+    connections: AtomicUsize,
+    /// Requests that are being answered, up to the head; and the most of them at a time.
+    running: AtomicUsize,
+    most: AtomicUsize,
+    /// A request that waits for one is answered once the test gives it.
+    pub gate: Semaphore,
+}
+
+/// Counts a request for as long as it is there, also where its client leaves.
+struct Running(Arc<Seen>);
+
+impl Running {
+    fn enter(seen: &Arc<Seen>) -> Self {
+        let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.most.fetch_max(running, Ordering::SeqCst);
+        Self(Arc::clone(seen))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What an upstream speaks.
+#[derive(Clone)]
+pub enum Speaks {
+    Http1,
+    /// By prior knowledge, with so many streams at a time on each connection.
+    H2c(u32),
+    /// TLS, and one of these by ALPN.
+    Tls(Certificate, &'static [&'static [u8]]),
+}
+
+/// An upstream that runs. Dropping it ends it, with its connections.
+pub struct Upstream {
+    address: SocketAddr,
+    pub seen: Arc<Seen>,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Upstream {
+    /// Answers every request by `handler`.
+    pub async fn start<F>(
+        speaks: Speaks,
+        handler: impl Fn(Arc<Seen>, Asked) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Response<Payload>> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let seen = Arc::new(Seen {
+            asked: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+        });
+        let handler: Arc<Handler> = Arc::new(move |seen, asked| Box::pin(handler(seen, asked)));
+        let accepting = tokio::spawn(accept(listener, speaks, Arc::clone(&seen), handler));
+        Self { address, seen, accepting }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it was asked, in the order in which that came.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.seen.asked.lock().expect("no panic").clone()
+    }
+
+    /// How often it was asked for a target that begins so.
+    pub fn count(&self, target: &str) -> usize {
+        self.asked().iter().filter(|asked| asked.target.starts_with(target)).count()
+    }
+
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many requests it answers now.
+    pub fn running(&self) -> usize {
+        self.seen.running.load(Ordering::SeqCst)
+    }
+
+    /// How many it has answered at a time, at most.
+    pub fn most(&self) -> usize {
+        self.seen.most.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it answers so many.
+    pub async fn until_running(&self, count: usize) {
+        let deadline = Instant::now() + SOON;
+        while self.running() != count {
+            assert!(Instant::now() < deadline, "{} requests run, and not {count}", self.running());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+/// A whole body of this type.
+pub fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response<Payload> {
+    let body = Full::new(body.into()).map_err(|never| match never {});
+    let response = Response::builder().status(status).header("content-type", kind);
+    response.body(body.boxed_unsync()).expect("a response")
+}
+
+/// A body of these pieces, as they come; an error breaks it off.
+pub fn stream<S>(pieces: S) -> Response<Payload>
+where
+    S: futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
+{
+    use futures_util::StreamExt;
+    Response::new(StreamBody::new(pieces.map(|piece| piece.map(Frame::data))).boxed_unsync())
+}
+
+async fn accept(listener: TcpListener, speaks: Speaks, seen: Arc<Seen>, handler: Arc<Handler>) {
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        seen.connections.fetch_add(1, Ordering::SeqCst);
+        // Else the last bytes of a head wait for an acknowledgement.
+        stream.set_nodelay(true).expect("a socket");
+        let (speaks, seen, handler) = (speaks.clone(), Arc::clone(&seen), Arc::clone(&handler));
+        connections.spawn(async move {
+            match speaks {
+                Speaks::Http1 => serve_http1(stream, seen, handler).await,
+                Speaks::H2c(streams) => serve_http2(stream, streams, seen, handler).await,
+                Speaks::Tls(certificate, protocols) => {
+                    let Ok(stream) = certificate.acceptor(protocols).accept(stream).await else { return };
+                    match stream.get_ref().1.alpn_protocol() {
+                        Some(b"h2") => serve_http2(stream, 100, seen, handler).await,
+                        _ => serve_http1(stream, seen, handler).await,
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve_http1(
+    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    seen: Arc<Seen>,
+    handler: Arc<Handler>,
+) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&seen), Arc::clone(&handler)));
+    drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(io), service).await);
+}
+
+async fn serve_http2(
+    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    streams: u32,
+    seen: Arc<Seen>,
+    handler: Arc<Handler>,
+) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&seen), Arc::clone(&handler)));
+    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    drop(builder.max_concurrent_streams(streams).serve_connection(TokioIo::new(io), service).await);
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Seen>,
+    handler: Arc<Handler>,
+) -> Result<Response<Payload>, Infallible> {
+    let _running = Running::enter(&seen);
+    let (head, _) = request.into_parts();
+    let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let asked = Asked { method: head.method, version: head.version, target, headers: head.headers };
+    seen.asked.lock().expect("no panic").push(asked.clone());
+    Ok(handler(Arc::clone(&seen), asked).await)
+}
+
+/// A certificate for `localhost` and 127.0.0.1, and the CA that signed it.
+#[derive(Clone)]
+pub struct Certificate(Arc<tempfile::TempDir>);
+
+impl Certificate {
+    /// Made by openssl.
+    pub fn new() -> Self {
+        const SCRIPT: &str = "set -e
+            new='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+            openssl req -x509 -subj /CN=ca -days 2 $new -keyout ca.key -out ca.crt
+            openssl req -new -subj /CN=localhost $new -keyout server.key -out server.csr
+            printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > names
+            openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.crt";
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = Command::new("sh").args(["-c", SCRIPT]).current_dir(folder.path()).output();
+        let output = output.expect("a shell");
+        assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+        Self(Arc::new(folder))
+    }
+
+    /// The PEM file of the CA.
+    pub fn ca(&self) -> PathBuf {
+        self.path("ca.crt")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        Path::join(self.0.path(), name)
+    }
+
+    fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
+        let certificate = CertificateDer::from_pem_file(self.path("server.crt")).expect("openssl made it");
+        let key = PrivateKeyDer::from_pem_file(self.path("server.key")).expect("openssl made it");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.expect("there are versions").with_no_client_auth();
+        let mut config = builder.with_single_cert(vec![certificate], key).expect("they belong together");
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
