@@ -200,7 +200,10 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
             until_none_active(&db).await;
             let id = stream.headers["rowstream-stream"].to_str().expect("it is one").to_owned();
             let told = async || get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
-            assert_eq!(told().await["state"], "running", "{coding}");
+            if coding == "identity" {
+                // Of a compressed answer, the client's buffers may hold all.
+                assert_eq!(told().await["state"], "running");
+            }
             let (body, reply) = rest(stream, &first).await;
             assert_eq!(reply.ended, Ended::Complete, "{coding}");
             let trailers = reply.trailers.expect("they were asked for");
