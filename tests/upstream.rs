@@ -463,6 +463,26 @@ async fn the_pool_is_the_only_limit() {
 }
 
 #[tokio::test]
+async fn connections_are_kept_as_long_as_the_pool_says() {
+    for (speaks, protocol, pool, connections) in [
+        (Speaks::Http1, "http1", "max_idle = 1", 1),
+        (Speaks::Http1, "http1", "max_idle = 0", 3),
+        (Speaks::Http1, "http1", "max_age = '1ms'", 3),
+        (Speaks::H2c(10), "http2", "max_age = '10m'", 1),
+        (Speaks::H2c(10), "http2", "max_age = '1ms'", 3),
+    ] {
+        let upstream = Upstream::start(speaks, usual).await;
+        let settings = format!("protocol = '{protocol}'\npool = {{ {pool} }}");
+        let server = server(&url(&upstream), &settings, &[("pass/{path}", PASS)]).await;
+        for _ in 0..3 {
+            assert_eq!(get(&server.url("/pass/text")).await.status, StatusCode::OK);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(upstream.connections(), connections, "{protocol} {pool}");
+    }
+}
+
+#[tokio::test]
 async fn the_queue_of_the_pool_is_bounded() {
     let upstream = http1().await;
     let settings = "pool = { max = 1, waiting = 1, acquire_timeout = '300ms' }";
