@@ -18,6 +18,9 @@ const BUSY: Duration = Duration::from_secs(1);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// A reading, and who brings the next one.
+type Next = (Box<Follower>, Opened);
+
 /// Opens what stands behind a cursor, or all of it.
 pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send + Sync>;
 
@@ -34,11 +37,7 @@ impl Follower {
     }
 
     /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`: the server is about to end.
-    async fn next(
-        mut self,
-        after: Option<String>,
-        at_once: bool,
-    ) -> Result<Option<(Box<Self>, Opened)>, Error> {
+    async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
         if !at_once && self.subscription.woken().await? == Woken::Closing {
             return Ok(None);
         }
@@ -70,7 +69,7 @@ enum State {
     /// Its rows are read.
     Reading(Box<Follower>),
     /// It waits for others.
-    Waiting(Boxed<Result<Option<(Box<Follower>, Opened)>, Error>>),
+    Waiting(Boxed<Result<Option<Next>, Error>>),
     /// It has ended.
     Over,
 }

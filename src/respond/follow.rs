@@ -9,7 +9,7 @@ use rowstream_encode::Format;
 use super::{App, Query, Record, source_is_gone};
 use crate::Error;
 use crate::body::{Follower, Opened, Reading, Reopen, RowStream};
-use crate::endpoint::{Endpoint, Followed};
+use crate::endpoint::{CouchFeed, Endpoint, Followed};
 use crate::feed::{Subscription, Woken};
 use crate::params::{Bound, ParamValue};
 use crate::proof::Asked;
@@ -32,7 +32,7 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
         let error = wrong(name, "this endpoint cannot be followed");
         return Err(error.hint("ask again behind the cursor of the last row, if it has a `key`"));
     }
-    if let (None, Some(format)) = (&bound.format, bound.feed.and_then(|feed| feed.format())) {
+    if let (None, Some(format)) = (&bound.format, bound.feed.and_then(CouchFeed::format)) {
         bound.format = Some(format.name().to_owned());
     }
     Ok(followed)
