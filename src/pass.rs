@@ -4,6 +4,7 @@
 //! the connection to it. An answer that breaks off breaks the response off.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, header};
@@ -13,6 +14,9 @@ use crate::endpoint::Endpoint;
 use crate::params::{self, ParamValue};
 use crate::route::Match;
 use crate::source::http::{Reply, fields};
+
+/// How long an answer that is later than its source lets it be may take to be polled and to say so.
+pub(crate) const LATE: Duration = Duration::from_millis(500);
 
 /// The body of an answer on its way.
 pub(crate) struct Passed {

@@ -356,6 +356,9 @@ impl App {
         let is_public = endpoint.authorization == Authorization::Public;
         call.method = request.method().clone();
         call.headers = fields::request(request.headers(), &self.told(request), is_public);
+        for name in pass.header_names() {
+            call.headers.remove(name);
+        }
         fields::put(&mut call.headers, &own);
         let memory = match self.config.limits.memory {
             Some(_) => memory::passed_window(self.settings(endpoint)?),
@@ -363,12 +366,18 @@ impl App {
         };
         let (begun, client) = (Instant::now(), self.client(request));
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        record.meter.admit();
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
         let (reply, waited) = endpoint.timeout.until_row(begun, source.send(&call)).await?;
         record.entry.times.pool = waited.pool;
         record.entry.times.database = waited.begun.elapsed();
-        if let Some(total) = endpoint.timeout.total {
+        // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
+        let late = source.total().map(|total| total + pass::LATE);
+        if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
             record.watchdog.limit(begun.into(), total);
+        }
+        if let SlowClients::Shed(rate) = endpoint.slow_clients {
+            record.watchdog.shed_below(rate);
         }
         Ok(pass::response(reply).map(|passed| Answer::Passed(Box::new(passed))))
     }
@@ -835,6 +844,10 @@ fn problem(error: &Error) -> Response<Bytes> {
 
 /// Which pages of other origins may read the response. With a list of origins the answer differs by `Origin`, and caches must know.
 fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    // An upstream may have an opinion of its own, about clients of its own.
+    for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_ALLOW_CREDENTIALS] {
+        headers.remove(name);
+    }
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     let any = cors.origins.iter().any(|allowed| allowed == "*");
     if any {
@@ -1258,7 +1271,7 @@ impl Body for ResponseBody {
             _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
-            Answer::Stream(_) if matches!(self.delivery, Delivery::Http2) => false,
+            Answer::Stream(_) | Answer::Passed(_) if matches!(self.delivery, Delivery::Http2) => false,
             Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Passed(passed) => passed.is_done(),

@@ -251,6 +251,8 @@ impl Queue {
 
     /// Writes what fills a block, and counts it in `spilled`; ready when there is room for a chunk.
     fn poll_room(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
+        // What was to be asked again is asked now: a time that is over would be waited for without end.
+        self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
             if self.takes == Takes::Nothing {
@@ -263,7 +265,6 @@ impl Queue {
                 self.again = Some(Instant::now() + AGAIN);
                 return Poll::Pending;
             }
-            self.again = None;
             self.block = Bytes::from(mem::take(&mut self.memory));
             self.file.begin_write(self.block.clone());
         }
@@ -529,6 +530,18 @@ mod tests {
             assert!(take_all(&mut spill).await == chunks(0..put));
             used.until_none().await;
         }
+    }
+
+    /// The time at which room was to be asked for was left standing, and was waited for again and again once it was over.
+    #[tokio::test]
+    async fn room_that_is_not_wanted_is_not_asked_for() {
+        let settings = Spooling { limit: 200_000, ..Spooling::default() };
+        let mut spill = slow(&settings, &Arc::default());
+        fill(&mut spill, 0, 100).await;
+        assert!(spill.again().is_some(), "room may come");
+        spill.end();
+        assert!(spill.poll_room(0, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(spill.again(), None);
     }
 
     #[tokio::test]

@@ -176,6 +176,24 @@ async fn requests_and_answers_are_passed_through() {
     assert_eq!(upstream.asked().len(), 1, "what is refused is not asked");
 }
 
+/// Who left the parameter out could send the header itself.
+#[tokio::test]
+async fn a_header_of_the_endpoint_is_no_clients() {
+    let upstream = http1().await;
+    let endpoint = r#"
+        [params]
+        tenant = { type = "text", optional = true }
+        [upstream]
+        request = "GET /echo"
+        headers = { X-Tenant-Id = "{tenant}" }
+    "#;
+    let server = server(&url(&upstream), "", &[("pass", endpoint)]).await;
+    let request =
+        Request::get(server.url("/pass")).header("X-Tenant-Id", "other").body(String::new()).unwrap();
+    let reply = Client::HTTP1.send(request).await;
+    assert!(!reply.text().contains("x-tenant-id"), "{}", reply.text());
+}
+
 #[tokio::test]
 async fn what_an_upstream_says_is_what_a_client_gets() {
     let upstream = http1().await;
@@ -307,6 +325,16 @@ async fn ends_that_prove_nothing_are_no_ends() {
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", Ok(false)),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n", Ok(false)),
         ("HTTP/1.1 200 OK\r\n\r\nhalf", Err("upstream_without_end")),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nhalf", Err("upstream_without_end")),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n4\r\nhalf\r\n0\r\n\r\n",
+            Err("upstream_without_end"),
+        ),
+        // A length beside chunks means nothing.
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n\r\n",
+            Ok(true),
+        ),
         ("HTTP/1.0 200 OK\r\n\r\nhalf", Err("upstream_without_end")),
         ("HTTP/1.1 200 OK\r\ncontent-le", Err("upstream_broken")),
         ("", Err("upstream_broken")),

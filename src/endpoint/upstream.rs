@@ -34,6 +34,11 @@ pub struct Pass {
 }
 
 impl Pass {
+    /// The names of the header fields that are the endpoint's own, whatever the client sends.
+    pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.template.header_names()
+    }
+
     /// The request with these values.
     ///
     /// # Errors
@@ -99,7 +104,7 @@ pub(super) fn read(
 
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
-    const OF_STATEMENTS: [&str; 2] = ["result", "key"];
+    const OF_STATEMENTS: [&str; 3] = ["result", "key", "follow"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
     table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
     for key in OF_STATEMENTS {

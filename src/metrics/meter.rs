@@ -31,8 +31,9 @@ pub(crate) struct Meter {
     /// Whether it had a permit.
     admitted: bool,
     first_row: Option<Duration>,
-    /// Of a stream, what has been counted already.
+    /// Of a stream, what has been counted already, and how long after its beginning.
     counted: Option<Box<Part>>,
+    counted_at: Duration,
 }
 
 impl Meter {
@@ -44,6 +45,7 @@ impl Meter {
             admitted: false,
             first_row: None,
             counted: None,
+            counted_at: Duration::ZERO,
         }
     }
 
@@ -76,13 +78,13 @@ impl Meter {
     /// Whether what has come of it since it was counted last is to be counted.
     #[inline]
     pub(crate) fn is_due(&self, entry: &Entry) -> bool {
-        let counted = self.counted.as_ref();
-        counted.is_some_and(|counted| entry.times.total() >= counted.times.total() + COUNTED_EACH)
+        self.counted.is_some() && entry.elapsed() >= self.counted_at + COUNTED_EACH
     }
 
     /// Counts what has come of it since it was counted last.
     #[cold]
     pub(crate) fn count(&mut self, series: &Series, entry: &Entry) {
+        self.counted_at = entry.elapsed();
         let part = self.part(entry);
         series.add(self.kind, part);
     }

@@ -91,7 +91,12 @@ impl Ended {
 
     fn of(outcome: &Outcome, entry: &Entry) -> Self {
         match outcome {
-            Outcome::Complete => Self::Complete,
+            // What an upstream answered is passed through as a whole, whatever it says.
+            Outcome::Complete => match entry.status {
+                Some(status) if status.is_client_error() => Self::ClientError,
+                Some(status) if status.is_server_error() => Self::Failed,
+                _ => Self::Complete,
+            },
             Outcome::Failed(error) if is_refusal(error) => Self::Refused,
             // After the head of a success, an error's own status has been seen by nobody.
             Outcome::Failed(_) if entry.status.is_some_and(|status| status.is_client_error()) => {

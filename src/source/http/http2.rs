@@ -135,11 +135,22 @@ impl Slot {
         }
     }
 
+    /// Waits until a request can be sent. A connection on which none can be takes no more of them.
+    pub(super) async fn ready(&mut self) -> Result<(), h2::Error> {
+        let ready = self.sender.clone().ready().await;
+        self.sender = ready.inspect_err(|_| self.retire())?;
+        Ok(())
+    }
+
     /// Sends a request, and waits for the head of its answer. Dropping it, or the body, resets the stream.
-    pub(super) async fn send(&self, request: Request<()>) -> Result<Response<RecvStream>, h2::Error> {
-        let mut sender = self.sender.clone().ready().await?;
-        let (answer, _) = sender.send_request(request, true)?;
-        answer.await
+    pub(super) async fn send(&mut self, request: Request<()>) -> Result<Response<RecvStream>, h2::Error> {
+        let (answer, _) = self.sender.send_request(request, true)?;
+        // One that goes away does so for all, and may live on for the answers that still come.
+        answer.await.inspect_err(|error| {
+            if error.is_go_away() || error.is_io() {
+                self.retire();
+            }
+        })
     }
 }
 

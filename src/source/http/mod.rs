@@ -94,6 +94,8 @@ pub struct Waited {
 
 /// Why an answer did not come.
 enum Failed {
+    /// The connection had ended while it was idle, or takes no more requests: this one was not sent.
+    Stale(Error),
     /// The connection ended before anything of it came, or there was none.
     Lost(Error),
     /// For another reason.
@@ -143,7 +145,7 @@ impl Source {
         match self.in_time(self.connect()).await {
             Ok(Carrier::Http1(connection)) => place.give_back(connection),
             Ok(Carrier::Http2(_)) => {}
-            Err(Failed::Lost(error) | Failed::Else(error)) => return Err(error),
+            Err(Failed::Stale(error) | Failed::Lost(error) | Failed::Else(error)) => return Err(error),
         }
         Ok(())
     }
@@ -177,6 +179,11 @@ impl Source {
     /// See [`super::Source::acquire_timeout`].
     pub fn acquire_timeout(&self) -> Duration {
         self.shared.pool.acquire_timeout()
+    }
+
+    /// How long an answer may take, to its last byte.
+    pub(crate) fn total(&self) -> Option<Duration> {
+        self.shared.settings.timeouts.total
     }
 
     /// What the pool holds.
@@ -214,7 +221,7 @@ impl Source {
             let error = match self.ask_once(place, call, begun).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failed::Else(error)) => return Err(error),
-                Err(Failed::Lost(error)) => error,
+                Err(Failed::Stale(error) | Failed::Lost(error)) => error,
             };
             match retries.and_then(|retries| retries.spend(before)) {
                 Some(wait) if Instant::now() + wait < late => tokio::time::sleep(wait).await,
@@ -231,13 +238,14 @@ impl Source {
         call: &Call,
         begun: Instant,
     ) -> Result<Answer, Failed> {
-        if let Some(carrier) = self.idle(place) {
+        while let Some(carrier) = self.idle(place) {
+            let was_idle = matches!(carrier, Carrier::Http1(_));
             match self.ask(carrier, call, begun).await {
-                // It ended while it was idle, which is no failure of this request.
-                Err(Failed::Lost(_)) => {}
+                Err(Failed::Stale(_)) => {}
+                // It ended while it was idle, which is no failure of this request. Others were on one that is shared: then it may be.
+                Err(Failed::Lost(_)) if was_idle => break,
                 answered => return answered,
             }
-            return self.ask(self.in_time(self.connect()).await?, call, begun).await;
         }
         self.ask(self.in_time(self.connect_or_share()).await?, call, begun).await
     }
@@ -322,6 +330,8 @@ impl Source {
                     })
                 }
                 Carrier::Http2(slot) => {
+                    let stale = |cause| Failed::Stale(error::broken(self.name(), cause));
+                    slot.ready().await.map_err(stale)?;
                     let sent = slot.send(self.http2_request(call).map_err(Failed::Else)?).await;
                     sent.map(|answer| answer.map(Incoming::Http2))
                         .map_err(|cause| self.failed(http2::is_untouched(&cause), cause))

@@ -125,7 +125,13 @@ impl Incoming {
     }
 }
 
-/// Whether the framing of an HTTP/1 answer says where it ends.
+/// Whether the framing of an HTTP/1 answer says where it ends: with a transfer coding other than chunks, of which none is undone here, it
+/// ends with its connection (RFC 9112, section 6.3).
 fn tells_end(head: &http::response::Parts) -> bool {
-    head.headers.contains_key(header::CONTENT_LENGTH) || head.headers.contains_key(header::TRANSFER_ENCODING)
+    let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => head.headers.contains_key(header::CONTENT_LENGTH),
+        (Some(coding), None) => coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
 }

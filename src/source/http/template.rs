@@ -114,6 +114,11 @@ impl Template {
         Ok(())
     }
 
+    /// The names of the header fields, also of those that are left out of a request.
+    pub(crate) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.headers.iter().map(|(name, _)| name)
+    }
+
     /// The request with `values` in their places.
     ///
     /// # Errors
