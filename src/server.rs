@@ -135,9 +135,10 @@ pub async fn serve(
     let mut stop = Signals::new()?;
     let mut serving = Serving::new((listener, admin), app, reload)?;
     serving.accept_until(stop.next()).await;
-    let app = serving.current.get();
-    app.leave();
-    let told_twice = serving.accept_while_leaving(app.config().limits.drain_delay, &mut stop).await;
+    // Nothing of it is kept: what holds the app at the end holds its connections, and the end would wait for them.
+    serving.current.get().leave();
+    let delay = serving.current.get().config().limits.drain_delay;
+    let told_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
     let Serving { listener, admin, mut connections, state, workers, mut reapers, current, .. } = serving;

@@ -425,7 +425,9 @@ async fn a_failure_while_rows_are_spilled_comes_behind_them() {
         }
         if target.ends_with("_end=1") {
             let last = text.lines().next_back().expect("there are lines");
-            assert!(last.contains("\"error\":{") && last.contains("57P01"), "{last}");
+            // What the backend says last may be lost with its connection.
+            let told = last.contains("57P01") || last.contains("source_unavailable");
+            assert!(last.contains("\"error\":{") && told, "{last}");
         }
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 failed ") && number(&line, "spilled") > 4_000_000, "{line}");
