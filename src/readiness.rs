@@ -1,6 +1,7 @@
 //! Whether requests should come here: what `/_rowstream/ready` says.
 //!
-//! Yes, while the server is not on its way out and each source can be reached. Whoever asks needs neither a permit nor a place in a
+//! Yes, while the server is not on its way out and each database can be reached; HTTP upstreams are not asked, because no other replica
+//! would reach them either. Whoever asks needs neither a permit nor a place in a
 //! pool: a server that is busy is ready, and a proxy that took it for dead would have the others carry its load, too.
 //!
 //! However many ask, however often, a source is asked by one of them at a time, and its answer holds for [`FRESH`]. The asking is a
