@@ -44,6 +44,7 @@ use crate::cursor::Signer;
 use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
 use crate::params::ParamValue;
+use crate::pool::Errand;
 use crate::proof::digest::ChunkDigest;
 use crate::proof::framing::{Frames, Record};
 use crate::source::{self, Row, Session, Snapshot, Source};
@@ -852,9 +853,9 @@ async fn begin(
     let mut statements = pieces.iter().filter_map(Piece::statement);
     let (first, second) = (statements.next(), statements.next());
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
-    if let (Some(first), false) = (first.map(|index| &endpoint.statements[index]), more)
-        && first.cardinality != Cardinality::Many
-    {
+    let first = first.map(|index| &endpoint.statements[index]);
+    let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
+    if let Some(first) = look_up {
         let clock = Clock::new(Duration::ZERO);
         let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
         if let Some(session) = source.look_up(&first.query, &args).await? {
@@ -863,7 +864,8 @@ async fn begin(
     }
     let started = Instant::now();
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
-    let session = source.acquire(snapshot).await?;
+    let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
+    let session = source.acquire(snapshot, errand).await?;
     Ok((session, Clock::new(started.elapsed())))
 }
 

@@ -1,6 +1,7 @@
 //! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
 //!
-//! A [`Place`] is the right to hold one connection. Places are handed out first come, first served; beyond
+//! A [`Place`] is the right to hold one connection. Places are handed out first come, first served, but that of the streams that wait
+//! only the first stands in the queue with the look-ups, so that those wait for one stream at most and not for all. Beyond
 //! `waiting` requests in the queue the answer is an error at once, and nobody waits longer than `acquire_timeout`.
 //! What a place does with its connection (open, check, cancel, close) is its source's affair; the pool counts places and keeps the idle
 //! connections. The invariants, which the tests check:
@@ -46,6 +47,15 @@ impl Default for PoolConfig {
     }
 }
 
+/// What a place is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// For one row, one reply or a check: it is over soon.
+    LookUp,
+    /// For a list, which may take as long as its client does.
+    Stream,
+}
+
 /// The pool of one source, for connections of type `C`.
 pub struct Pool<C>(Arc<Shared<C>>);
 
@@ -53,6 +63,8 @@ struct Shared<C> {
     config: PoolConfig,
     source: String,
     places: Arc<Semaphore>,
+    /// Held by the first of the streams that wait.
+    first_stream: Semaphore,
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -101,6 +113,7 @@ impl<C: Send + 'static> Pool<C> {
     pub fn new(source: &str, config: PoolConfig) -> Self {
         Self(Arc::new(Shared {
             places: Arc::new(Semaphore::new(config.max)),
+            first_stream: Semaphore::new(1),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             waiting: AtomicUsize::new(0),
             counts: Counts::default(),
@@ -114,13 +127,13 @@ impl<C: Send + 'static> Pool<C> {
     ///
     /// # Errors
     /// 503 at once when `waiting` requests wait already; 504 after `acquire_timeout`. Both name the source and say when to retry.
-    pub async fn acquire(&self) -> Result<Place<C>, Error> {
+    pub async fn acquire(&self, errand: Errand) -> Result<Place<C>, Error> {
         let permit = match Arc::clone(&self.0.places).try_acquire_owned() {
             Ok(permit) => {
                 self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
                 permit
             }
-            Err(_) => self.wait().await?,
+            Err(_) => self.wait(errand).await?,
         };
         Ok(Place { shared: Arc::clone(&self.0), _permit: permit })
     }
@@ -141,11 +154,16 @@ impl<C: Send + 'static> Pool<C> {
         self.0.config.acquire_timeout
     }
 
-    async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
+    async fn wait(&self, errand: Errand) -> Result<OwnedSemaphorePermit, Error> {
         let _waiting = Waiting::enter(&self.0).ok_or_else(|| self.refuse(self.0.config.waiting))?;
-        let acquired =
-            tokio::time::timeout(self.0.config.acquire_timeout, Arc::clone(&self.0.places).acquire_owned());
-        match acquired.await {
+        let in_turn = async {
+            let _first = match errand {
+                Errand::LookUp => None,
+                Errand::Stream => Some(self.0.first_stream.acquire().await),
+            };
+            Arc::clone(&self.0.places).acquire_owned().await
+        };
+        match tokio::time::timeout(self.0.config.acquire_timeout, in_turn).await {
             Ok(permit) => Ok(permit.expect("the semaphore of a pool is never closed")),
             Err(_) => {
                 self.0.counts.timed_out.fetch_add(1, Ordering::Relaxed);

@@ -275,6 +275,96 @@ async fn long_arguments_and_long_rows_pass() {
     }
 }
 
+/// A pool of `max` connections, with look-ups, and lists that do not end (`/endless`) or take 0.3 s (`/list`).
+async fn with_lists(db: &TestDb, max: usize, look_ups: &[(&str, &str)]) -> Server {
+    table(db).await;
+    let head = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\n";
+    let config = format!(
+        "[source.db]\nurl = \"{}\"\npool = {{ max = {max}, waiting = 100, acquire_timeout = \"20s\" }}\n",
+        db.url()
+    );
+    let mut files = vec![
+        ("rowstream.toml".to_owned(), config),
+        ("endpoints/list.sql".into(), "select pg_sleep(0.3)::text as slept".into()),
+        (
+            "endpoints/endless.sql".into(),
+            "select generate_series(1, 1000000000000) as n, repeat('x', 100) as text".into(),
+        ),
+    ];
+    files.extend(
+        look_ups.iter().map(|(name, sql)| (format!("endpoints/{name}/{{id}}.sql"), head.to_owned() + sql)),
+    );
+    Server::start(&files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>()).await
+}
+
+/// Waits until so many requests wait for a connection.
+async fn until_waiting(server: &Server, requests: usize) {
+    let line = format!("rowstream_pool_waiting{{source=\"db\"}} {requests}\n");
+    let deadline = Instant::now() + SOON * 4;
+    loop {
+        let metrics = get(&server.url("/_rowstream/metrics")).await;
+        if metrics.text().contains(&line) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "there are not {requests} that wait: {}", metrics.text());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_look_up_waits_for_few_of_the_lists_that_wait() {
+    const LISTS: usize = 40;
+    let db = TestDb::new().await;
+    // Too few connections to share one.
+    let server = with_lists(&db, 2, &[("t", BY_KEY)]).await;
+    let mut lists = JoinSet::new();
+    for _ in 0..LISTS {
+        let url = server.url("/list");
+        lists.spawn(async move { get(&url).await.status });
+    }
+    until_waiting(&server, LISTS - 2).await;
+    assert_eq!(row(&get(&server.url("/t/1")).await), by_key(1));
+    let mut ended = 0;
+    while lists.try_join_next().is_some() {
+        ended += 1;
+    }
+    assert!(ended < LISTS / 2, "{ended} of {LISTS} lists had ended before the look-up");
+    assert!(lists.join_all().await.iter().all(|status| *status == 200), "no list is forgotten");
+}
+
+#[tokio::test]
+async fn look_ups_keep_their_connection_where_lists_have_all_others() {
+    let db = TestDb::new().await;
+    let slow = "select n, case when n = 7 then pg_sleep(60)::text end as slept from t where n = :id";
+    let server = with_lists(&db, 4, &[("t", BY_KEY), ("slow", slow)]).await;
+    // Described on connections of their own, then asked on the one that they share.
+    for path in ["/t/1", "/slow/1", "/t/2", "/slow/2"] {
+        row(&get(&server.url(path)).await);
+    }
+    let mut lists = Vec::new();
+    for _ in 0..3 {
+        let mut list = support::Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+        list.at_least(1000).await;
+        lists.push(list);
+    }
+    let waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let url = server.url("/endless.ndjson");
+            tokio::spawn(async move { get(&url).await })
+        })
+        .collect();
+    until_waiting(&server, 5).await;
+    let url = server.url("/slow/7");
+    let slow = tokio::spawn(async move { get(&url).await });
+    // It has held up the others by then, and waits for a connection of its own.
+    until_waiting(&server, 6).await;
+    let replies = get_all(&server, (1..=50).map(|n| format!("/t/{n}"))).await;
+    for (n, reply) in (1..).zip(&replies) {
+        assert_eq!(row(reply), by_key(n));
+    }
+    waiting.iter().chain([&slow]).for_each(tokio::task::JoinHandle::abort);
+}
+
 /// What is beyond the pool and its queue is refused at once, as it is on connections of their own.
 #[tokio::test]
 async fn too_many_are_refused() {

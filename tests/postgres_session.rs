@@ -15,6 +15,7 @@ use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::endpoint::Endpoint;
 use rowstream::params::{ParamType, ParamValue};
+use rowstream::pool::Errand;
 use rowstream::source::SourceConfig;
 use rowstream::source::{Session, Snapshot, Source, Statement};
 use rowstream_encode::{Format, RowEncoder, Shape};
@@ -151,7 +152,7 @@ fn statement(sql: &str, types: &[ParamType]) -> Statement {
 
 /// Prepares and runs one statement with arguments.
 async fn ask(source: &Source, sql: &str, types: &[ParamType], args: &[ParamValue]) -> Result<String, Error> {
-    let mut session = source.acquire(Snapshot::Statement).await?;
+    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await?;
     let columns = session.prepare(&statement(sql, types)).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());
     rows(&mut session, &columns).await
@@ -395,7 +396,7 @@ async fn the_statements_of_a_response_read_one_snapshot() {
     db.execute("create table t as select 1 as n").await;
     for fetch_rows in [0, 1] {
         let asked = Asked::new(&db.url(), "select 1", |source| source.fetch_rows = fetch_rows);
-        let mut session = asked.source.acquire(Snapshot::Transaction).await.unwrap();
+        let mut session = asked.source.acquire(Snapshot::Transaction, Errand::Stream).await.unwrap();
         let first = session.prepare(&statement("select count(*) as a from t", &[])).await.unwrap();
         let second = session.prepare(&statement("select count(*) as a, 2 as b from t", &[])).await.unwrap();
         session.execute(0, &[]);
@@ -984,7 +985,11 @@ async fn leave_notices(index: usize) {
     let answer = timeout(Duration::from_millis(300), run(&source, "select n, t")).await;
     assert!(answer.is_err(), "{answer:?}");
     // The place is free again: the next request gets as far as this one.
-    timeout(LONG, source.acquire(Snapshot::Statement)).await.expect("soon").map(drop).unwrap();
+    timeout(LONG, source.acquire(Snapshot::Statement, Errand::Stream))
+        .await
+        .expect("soon")
+        .map(drop)
+        .unwrap();
 }
 
 /// Altered bytes of a good conversation. A panic anywhere in a task of ours would only be printed, so they are counted.

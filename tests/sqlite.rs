@@ -17,7 +17,7 @@ use rowstream::Error;
 use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::params::{ParamType, ParamValue};
-use rowstream::pool::PoolConfig;
+use rowstream::pool::{Errand, PoolConfig};
 use rowstream::source::sqlite::{Session, Source, create_missing};
 use rowstream::source::{Kind, SourceConfig};
 use rowstream::source::{Snapshot, Statement};
@@ -74,7 +74,7 @@ fn statement(sql: &str, types: &[ParamType]) -> Statement {
 }
 
 async fn acquire(source: &Source) -> Session {
-    source.acquire(Snapshot::Statement).await.unwrap()
+    source.acquire(Snapshot::Statement, Errand::Stream).await.unwrap()
 }
 
 /// A session that runs `sql`.
@@ -101,7 +101,7 @@ async fn count(session: &mut Session) -> Result<usize, Error> {
 
 /// Runs one statement in a session of its own.
 async fn run(source: &Source, sql: &str) -> Result<usize, Error> {
-    let mut session = source.acquire(Snapshot::Statement).await?;
+    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await?;
     session.prepare(&statement(sql, &[])).await?;
     session.execute(0, &[]);
     count(&mut session).await
@@ -109,7 +109,7 @@ async fn run(source: &Source, sql: &str) -> Result<usize, Error> {
 
 /// The rows of one statement as NDJSON.
 async fn ndjson(source: &Source, sql: &str, args: &[(ParamType, ParamValue)]) -> Result<String, Error> {
-    let mut session = source.acquire(Snapshot::Statement).await?;
+    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await?;
     let types: Vec<_> = args.iter().map(|(kind, _)| *kind).collect();
     let columns = session.prepare(&statement(sql, &types)).await?;
     let args: Vec<_> = args.iter().map(|(_, value)| value).collect();
@@ -372,7 +372,7 @@ async fn a_session_dropped_in_mid_stream_frees_its_place_and_leaves_a_clean_conn
     let database = Database::new("create table t (v)");
     let source = database.with_pool(PoolConfig { max: 1, ..PoolConfig::default() });
     for snapshot in [Snapshot::Statement, Snapshot::Transaction] {
-        let mut session = source.acquire(snapshot).await.unwrap();
+        let mut session = source.acquire(snapshot, Errand::Stream).await.unwrap();
         session.prepare(&statement(&series(10_000_000), &[])).await.unwrap();
         session.execute(0, &[]);
         for _ in 0..1000 {
@@ -421,7 +421,7 @@ async fn a_heavy_statement_ends_with_its_session() {
 async fn a_transaction_reads_one_snapshot() {
     let database = Database::new("create table t (v); insert into t values (1)");
     let source = database.source();
-    let mut session = source.acquire(Snapshot::Transaction).await.unwrap();
+    let mut session = source.acquire(Snapshot::Transaction, Errand::Stream).await.unwrap();
     for _ in 0..2 {
         session.prepare(&statement("select v from t", &[])).await.unwrap();
     }
@@ -550,7 +550,10 @@ async fn a_pool_of_one_serialises() {
     let acquire_timeout = Duration::from_millis(50);
     let source = database.with_pool(PoolConfig { max: 1, acquire_timeout, ..PoolConfig::default() });
     let session = acquire(&source).await;
-    assert_eq!(source.acquire(Snapshot::Statement).await.err().unwrap().code(), "pool_timeout");
+    assert_eq!(
+        source.acquire(Snapshot::Statement, Errand::Stream).await.err().unwrap().code(),
+        "pool_timeout"
+    );
     drop(session);
     assert_eq!(run(&source, "select 1").await.unwrap(), 1);
 }

@@ -12,6 +12,7 @@ use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upst
 use crate::fault::{Fault, place};
 use crate::memory;
 use crate::params::{Param, ParamPlace};
+use crate::pool::Errand;
 use crate::source::{Snapshot, Source, SourceConfig};
 
 /// Checks a configuration: files, connections, statements.
@@ -165,7 +166,8 @@ async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> R
     let columns = columns.own().ok_or_else(|| fault(&Key::of_refcursor()))?;
     key.check(columns).map_err(|error| fault(&error))?;
     for query in [&key.ordered, &key.rest, &key.nulls] {
-        let prepared = async { source.acquire(Snapshot::Statement).await?.prepare(query).await };
+        let prepared =
+            async { source.acquire(Snapshot::Statement, Errand::LookUp).await?.prepare(query).await };
         prepared.await.map_err(|error| fault(&error))?;
     }
     Ok(())
@@ -173,7 +175,7 @@ async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> R
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
     let statement = &endpoint.statements[index];
-    let mut session = source.acquire(Snapshot::Statement).await?;
+    let mut session = source.acquire(Snapshot::Statement, Errand::LookUp).await?;
     let columns = session.prepare(&statement.query).await?;
     let refcursors = session.refcursors(0);
     if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {

@@ -38,7 +38,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::params::{ParamType, ParamValue};
-use crate::pool;
+use crate::pool::{self, Errand};
 use crate::sql::Dialect;
 
 /// How many statements of a response must agree.
@@ -170,10 +170,10 @@ impl Source {
     ///
     /// # Errors
     /// The pool's (503, 504), or 503 when the database cannot be reached.
-    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
+    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
         match self {
-            Self::Postgres(source) => source.acquire(snapshot).await.map(Session::Postgres),
-            Self::Sqlite(source) => source.acquire(snapshot).await.map(Session::Sqlite),
+            Self::Postgres(source) => source.acquire(snapshot, errand).await.map(Session::Postgres),
+            Self::Sqlite(source) => source.acquire(snapshot, errand).await.map(Session::Sqlite),
             Self::Http(source) => Err(no_statements(source.name())),
         }
     }
@@ -185,7 +185,9 @@ impl Source {
     pub async fn reach(&self) -> Result<(), Error> {
         match self {
             Self::Http(source) => source.reach().await,
-            Self::Postgres(_) | Self::Sqlite(_) => self.acquire(Snapshot::Statement).await.map(drop),
+            Self::Postgres(_) | Self::Sqlite(_) => {
+                self.acquire(Snapshot::Statement, Errand::LookUp).await.map(drop)
+            }
         }
     }
 

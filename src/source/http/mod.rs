@@ -48,7 +48,7 @@ use self::http1::Http1;
 use self::http2::Connections;
 use self::retry::Budget;
 use crate::Error;
-use crate::pool::{Place, Pool};
+use crate::pool::{Errand, Place, Pool};
 use crate::source::SourceConfig;
 
 /// An HTTP service with its pool.
@@ -141,7 +141,7 @@ impl Source {
     /// # Errors
     /// See [`Source::send`].
     pub async fn reach(&self) -> Result<(), Error> {
-        let place = self.shared.pool.acquire().await?;
+        let place = self.shared.pool.acquire(Errand::LookUp).await?;
         match self.in_time(self.connect()).await {
             Ok(Carrier::Http1(connection)) => place.give_back(connection),
             Ok(Carrier::Http2(_)) => {}
@@ -198,7 +198,7 @@ impl Source {
     /// what comes is no answer, or one that leads elsewhere.
     pub async fn send(&self, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
-        let place = self.shared.pool.acquire().await?;
+        let place = self.shared.pool.acquire(Errand::LookUp).await?;
         let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
         let (head, body) = self.ask_again(&place, call, waited.begun).await?;
         Ok((Reply::new(head, body, place, self, waited.begun)?, waited))

@@ -50,7 +50,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Place, Pool};
+use crate::pool::{self, Errand, Place, Pool};
 use crate::source::SourceConfig;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -80,8 +80,8 @@ struct Shared {
 
 impl Shared {
     /// Waits for a place, and takes an idle connection or opens one.
-    async fn connection(&self) -> Result<(Place<Connection>, Connection), Error> {
-        let place = self.pool.acquire().await?;
+    async fn connection(&self, errand: Errand) -> Result<(Place<Connection>, Connection), Error> {
+        let place = self.pool.acquire(errand).await?;
         while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
             if connection.is_alive()
                 && let Ok(connection) = connection.move_here()
@@ -126,8 +126,8 @@ impl Source {
     ///
     /// # Errors
     /// The pool's, or 503 when the database cannot be reached.
-    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
-        let (place, connection) = self.0.connection().await?;
+    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
+        let (place, connection) = self.0.connection(errand).await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
 

@@ -17,8 +17,8 @@
 //! 2. every look-up is told something; one whose sender is dropped goes elsewhere;
 //! 3. rows are taken for the described columns only if they are: a statement that is parsed here is described here too, and
 //!    compared with what its readers know;
-//! 4. a statement holds up the others for [`PATIENCE`] at most. It then runs on connections of its own until it is seen to be
-//!    quick there, and the connection that it held up is cancelled and goes back to the pool;
+//! 4. a statement holds up the others for [`PATIENCE`] at most. It is then cancelled, and runs on connections of its own until it is
+//!    seen to be quick there. The place in the pool is kept for the others, however many streams wait for one;
 //! 5. of a reply at most two rows are held, of which the second is only the proof that there is one too many.
 
 use std::collections::{HashSet, VecDeque};
@@ -41,12 +41,12 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::session::{bind, recycle, unsendable};
+use super::session::{bind, settle_in_time, unsendable};
 use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Place, PoolConfig};
+use crate::pool::{Errand, Place, PoolConfig};
 
 /// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
@@ -285,18 +285,26 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
         shared: &shared,
         idle_timeout: place.idle_timeout(),
     };
-    let end = poll_fn(|cx| driver.poll(cx)).await;
-    let (connection, syncs) = driver.end(&end);
-    match (end, shared.upgrade()) {
-        (End::Lost, _) | (_, None) => {}
-        (End::Idle, Some(_)) => place.give_back(connection),
-        (End::Stalled, Some(shared)) => recycle(shared, place, connection, syncs, true).await,
+    loop {
+        match poll_fn(|cx| driver.poll(cx)).await {
+            End::Lost => return,
+            End::Idle => break,
+            End::Stalled => {
+                let syncs = driver.refuse_expected();
+                let Some(shared) = shared.upgrade() else { return };
+                if !settle_in_time(&shared, &mut driver.connection, syncs, true).await {
+                    return;
+                }
+            }
+        }
     }
+    open.0.close(|| Refused::Again);
+    place.give_back(driver.connection);
 }
 
 async fn connect(shared: &Weak<Shared>) -> Option<(Place<Connection>, Connection)> {
     // Why it failed is told to the look-ups when they ask for a connection of their own.
-    shared.upgrade()?.connection().await.ok()
+    shared.upgrade()?.connection(Errand::LookUp).await.ok()
 }
 
 struct CloseOnDrop(Arc<Pipeline>);
@@ -454,10 +462,7 @@ impl Driver<'_> {
     fn refuse_skipped(&mut self) {
         while let Some(Expected::Rows(_)) = self.expected.front() {
             let Some(skipped) = self.take_current() else { return };
-            if skipped.parses {
-                self.pipeline.lock().parsed.remove(&skipped.statement.number);
-            }
-            skipped.end(Err(Refused::Again));
+            self.refuse(skipped, Refused::Again);
         }
     }
 
@@ -493,27 +498,29 @@ impl Driver<'_> {
         }
     }
 
-    /// Tells those that wait what to do, and yields the connection with the number of ReadyForQuery still to come on it.
-    fn end(mut self, end: &End) -> (Connection, u32) {
-        self.pipeline.close(|| Refused::Again);
+    /// Tells those whose replies do not come what to do, and yields the number of ReadyForQuery still to come.
+    fn refuse_expected(&mut self) -> u32 {
         let mut syncs = 0;
-        for (index, expected) in self.expected.drain(..).enumerate() {
+        for (index, expected) in mem::take(&mut self.expected).into_iter().enumerate() {
             match expected {
                 Expected::Ready => syncs += 1,
-                Expected::Rows(look_up) => {
-                    let stalls = matches!(end, End::Stalled) && index == 0;
-                    if stalls {
-                        look_up.statement.mark_slow();
-                    }
-                    let refused = match end {
-                        End::Stalled | End::Idle if !stalls => Refused::Again,
-                        _ => Refused::Elsewhere,
-                    };
-                    look_up.end(Err(refused));
+                Expected::Rows(look_up) if index == 0 => {
+                    look_up.statement.mark_slow();
+                    self.refuse(look_up, Refused::Elsewhere);
                 }
+                Expected::Rows(look_up) => self.refuse(look_up, Refused::Again),
             }
         }
-        (self.connection, syncs)
+        self.skipping = false;
+        syncs
+    }
+
+    /// Refuses one that was sent, and may have been skipped.
+    fn refuse(&self, look_up: LookUp, refused: Refused) {
+        if look_up.parses {
+            self.pipeline.lock().parsed.remove(&look_up.statement.number);
+        }
+        look_up.end(Err(refused));
     }
 }
 

@@ -457,18 +457,31 @@ impl Drop for Session {
 }
 
 /// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may still run on it.
-pub(super) async fn recycle(
+async fn recycle(
     shared: Arc<Shared>,
     place: Place<Connection>,
     mut connection: Connection,
     in_flight: u32,
     runs: bool,
 ) {
-    let ready = tokio::time::timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, in_flight, runs));
-    if let Ok(Ok(())) = ready.await {
-        connection.wire.rest();
+    if settle_in_time(&shared, &mut connection, in_flight, runs).await {
         place.give_back(connection);
     }
+}
+
+/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be used.
+pub(super) async fn settle_in_time(
+    shared: &Shared,
+    connection: &mut Connection,
+    in_flight: u32,
+    runs: bool,
+) -> bool {
+    let settled = tokio::time::timeout(RECYCLE_DEADLINE, settle(shared, connection, in_flight, runs)).await;
+    let is_ready = matches!(settled, Ok(Ok(())));
+    if is_ready {
+        connection.wire.rest();
+    }
+    is_ready
 }
 
 /// Cancels what runs and reads on until the server is ready, outside of a transaction.

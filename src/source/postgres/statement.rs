@@ -17,6 +17,9 @@ use crate::params::ParamType;
 /// How long a statement that held up others runs on connections of its own, at the least: one that is slow for some
 /// arguments only would be back at once.
 const SLOW_FOR: Duration = Duration::from_secs(1);
+/// After which it may try again, quick or not: it may be that there is no connection of its own to show it on, because streams
+/// have all of them, and that it was the machine that was busy. At worst it holds up the others once in that time.
+const SLOW_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A statement that the server has prepared on one connection.
 #[derive(Debug)]
@@ -79,14 +82,16 @@ pub(super) struct Described {
     pub(super) has_refcursors: bool,
     /// That of the types by which it was described.
     pub(super) version: u64,
-    /// When it held up others; until it is seen to be quick, it runs on connections of its own.
+    /// When it held up others; until it is seen to be quick, or for [`SLOW_AT_MOST`], it runs on connections of its own.
     slow_since: Mutex<Option<Instant>>,
 }
 
 impl Described {
     /// Whether it is to run on connections of its own.
     pub(super) fn is_slow(&self) -> bool {
-        self.slow_since().is_some()
+        let mut slow_since = self.slow_since();
+        slow_since.take_if(|since| since.elapsed() >= SLOW_AT_MOST);
+        slow_since.is_some()
     }
 
     /// Notes that it held up others.

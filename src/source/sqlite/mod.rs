@@ -46,7 +46,7 @@ use self::turns::Turns;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Place, Pool};
+use crate::pool::{self, Errand, Place, Pool};
 use crate::source::SourceConfig;
 
 /// A SQLite file with its pool.
@@ -118,8 +118,8 @@ impl Source {
     ///
     /// # Errors
     /// The pool's (503, 504), or 503 when the file cannot be opened.
-    pub async fn acquire(&self, snapshot: Snapshot) -> Result<Session, Error> {
-        let place = self.pool.acquire().await?;
+    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
+        let place = self.pool.acquire(errand).await?;
         match place.take_idle().filter(|connection| !connection.link().is_dead()) {
             Some(connection) => Ok(self.session(connection, place, snapshot, Phase::Ready)),
             None => self.connect(place, snapshot).await,
