@@ -379,6 +379,8 @@ fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
         (503, "pool_full") | (504, "pool_timeout" | "first_row_timeout" | "total_timeout") => {
             crowded || source == Source::Faulty
         }
+        // Streams without an end, whose clients take nothing, may have all the room that there is in files.
+        (507, "spool_full") => true,
         _ => is_fault(source, &code),
     };
     assert!(right, "{source:?} was refused without a reason: {} {problem}", reply.status);

@@ -166,7 +166,8 @@ fn config(db: &TestDb, proxy: &TcpProxy, reloaded: &Reloaded) -> String {
         format!("pool = {{ max = {PLACES}, waiting = 40, acquire_timeout = \"5s\", idle_timeout = \"2s\" }}");
     let (direct, (faulty, name)) = (db.url(), (proxy.address(), db.name()));
     format!(
-        "max_streams = {MAX_STREAMS}\nheartbeat = \"{heartbeat}s\"\ncompression = \"on\"\nwrite_timeout = \"{write_timeout}s\"
+        // What slow clients leave waits in files, as long as there is room: not for all of them, and for none that has no end.
+        "max_streams = {MAX_STREAMS}\nslow_clients = \"spill\"\nspool_limit = \"4MiB\"\nspool_quota = \"32MiB\"\nheartbeat = \"{heartbeat}s\"\ncompression = \"on\"\nwrite_timeout = \"{write_timeout}s\"
 timeout = {{ first_row = \"8s\", total = \"{total}s\" }}\n
 [source.direct]\nurl = \"{direct}\"\n{pool}
 [source.faulty]\nurl = \"postgres://postgres@{faulty}/{name}?sslmode=disable\"\n{pool}\nstatement_cache = {statement_cache}

@@ -1,7 +1,7 @@
 //! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own look-ups.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,12 +94,63 @@ pub(crate) struct Load {
     pub(crate) amount: Amount,
     /// What each reader takes at most, in bytes a second.
     pub(crate) slow: Option<u64>,
+    /// Requests begin at this rate, in requests a second; otherwise each when the one before it has ended.
+    pub(crate) rate: Option<u64>,
     /// An answer with another number of rows has failed.
     pub(crate) rows: Option<u64>,
 }
 
 /// Runs `rowstream bench`.
 pub(crate) fn load(load: &Load) -> Result<Sample> {
+    let running = Running::start(load)?;
+    match load.amount {
+        Amount::BrokenOff(seconds) => {
+            thread::sleep(Duration::from_secs(seconds));
+            running.broken_off()
+        }
+        Amount::Requests(_) | Amount::Seconds(_) => running.ended(),
+    }
+}
+
+/// `rowstream bench` while it runs; killed if nobody waits for its end.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    /// Starts it.
+    pub(crate) fn start(load: &Load) -> Result<Self> {
+        let mut command = bench(load)?;
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Ok(Self(Some(child.map_err(|fault| format!("cannot run rowstream bench: {fault}"))?)))
+    }
+
+    /// Tells it to end now; what it has seen until then.
+    pub(crate) fn broken_off(self) -> Result<Sample> {
+        if let Some(child) = &self.0 {
+            let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
+        }
+        self.ended()
+    }
+
+    /// Waits for its end; what it has seen.
+    fn ended(mut self) -> Result<Sample> {
+        let child = self.0.take().ok_or("rowstream bench has ended already")?;
+        let output = child.wait_with_output().map_err(|fault| format!("rowstream bench is lost: {fault}"))?;
+        let told = || format!("rowstream bench: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| told())?;
+        benched(&answer["targets"][0]["runs"][0]).ok_or_else(told)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn bench(load: &Load) -> Result<Command> {
     let mut command = Command::new(workspace::rowstream()?);
     command.args(["bench", &load.url, "-c", &load.connections.to_string(), "--format", "json", "-H", TOKEN]);
     match load.amount {
@@ -110,20 +161,14 @@ pub(crate) fn load(load: &Load) -> Result<Sample> {
     if let Some(rate) = load.slow {
         command.args(["--slow", &rate.to_string()]);
     }
+    if let Some(rate) = load.rate {
+        command.args(["-q", &rate.to_string()]);
+    }
     if let Some(rows) = load.rows {
         command.args(["--expect-rows", &rows.to_string()]);
     }
     command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]);
-    let cannot = |fault| format!("cannot run rowstream bench: {fault}");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
-    if let Amount::BrokenOff(seconds) = load.amount {
-        thread::sleep(Duration::from_secs(seconds));
-        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
-    }
-    let output = child.wait_with_output().map_err(cannot)?;
-    let told = || format!("rowstream bench: {}", String::from_utf8_lossy(&output.stderr).trim());
-    let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| told())?;
-    benched(&answer["targets"][0]["runs"][0]).ok_or_else(told)
+    Ok(command)
 }
 
 fn benched(run: &Value) -> Option<Sample> {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{Timestamp, Unit};
 
+use crate::beside::{self, Policy};
 use crate::canned::{self, Canned};
 use crate::client::{self, Amount, Http, Load};
 use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
@@ -19,8 +20,8 @@ use crate::process::{Launch, Server};
 use crate::proof::Digest;
 use crate::record::{self, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
-    BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, LOGGING, PGBENCH,
-    ROWSTREAM, Row, SMALL, SQLITE_CSV, is_claimed_of,
+    ALONE, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, HOLD, LOGGING,
+    PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
@@ -226,6 +227,7 @@ impl Lab {
             Row::RivalsEvents => (self.rivals_events()?, vec![]),
             Row::Authors => (self.authors()?, vec![]),
             Row::Slow => (self.slow()?, vec![]),
+            Row::Beside => (self.beside_readers()?, vec![]),
             Row::Lookups => (self.lookups()?, vec![]),
             Row::Films => (self.films()?, vec![]),
             Row::SmallMachine => self.small_machine()?,
@@ -369,7 +371,14 @@ impl Lab {
             let Proof { faults, .. } = prove(&url, Answer::Json, self.expected_authors()?)?;
             let rows = Some(Data::Authors.rows(self.size));
             Ok((
-                Load { url, connections: clients, amount: Amount::Requests(requests), slow: None, rows },
+                Load {
+                    url,
+                    connections: clients,
+                    amount: Amount::Requests(requests),
+                    slow: None,
+                    rate: None,
+                    rows,
+                },
                 faults,
             ))
         })
@@ -443,6 +452,7 @@ impl Lab {
             connections: READERS,
             amount: Amount::BrokenOff(seconds),
             slow: Some(BYTES_PER_SECOND),
+            rate: None,
             rows: None,
         };
         let work = move || {
@@ -466,6 +476,20 @@ impl Lab {
         };
         let rowstream = Contender::new(ROWSTREAM, Some(server), 0, work).after(faults);
         Ok(alternate(vec![rowstream], self.runs))
+    }
+
+    fn beside_readers(&self) -> Result<Vec<Series>> {
+        let size = self.size;
+        let contender = |name, policy| {
+            let server = beside::server(policy, &self.postgres)?;
+            let port = server.port();
+            Ok::<_, String>(Contender::new(name, Some(server), 0, move || beside::beside(port, policy, size)))
+        };
+        let quiet = beside::server(Policy::Hold, &self.postgres)?;
+        let port = quiet.port();
+        let alone = Contender::new(ALONE, Some(quiet), 1, move || beside::alone(port, size));
+        let contenders = vec![alone, contender(HOLD, Policy::Hold)?, contender(SPILL, Policy::Spill)?];
+        Ok(alternate(contenders, self.runs))
     }
 
     fn lookups(&mut self) -> Result<Vec<Series>> {
@@ -502,7 +526,7 @@ impl Lab {
                 self.prove_row(&format!("{path}/{id}"), &format!("{statement} = {id}"))?;
             }
             let url = format!("{path}/{{1-{ids}}}");
-            Ok((Load { url, connections, amount, slow: None, rows: None }, Vec::new()))
+            Ok((Load { url, connections, amount, slow: None, rate: None, rows: None }, Vec::new()))
         })
     }
 
@@ -528,7 +552,8 @@ impl Lab {
         let asked = |name: &str, server: Server| {
             let url =
                 format!("http://127.0.0.1:{}/authors/{{1-{}}}", server.port(), Data::Authors.rows(self.size));
-            let load = Load { url, connections: 64, amount: Amount::Seconds(2), slow: None, rows: None };
+            let load =
+                Load { url, connections: 64, amount: Amount::Seconds(2), slow: None, rate: None, rows: None };
             loaded(name, load, server, self.warm_ups(None, 0))
         };
         let servers =
@@ -590,6 +615,7 @@ from (select generate_series(1, :rows::bigint) as i) r
             connections: streams,
             amount: Amount::Requests(streams),
             slow: None,
+            rate: None,
             rows: Some(rows),
         };
         let contender = loaded(name, load, server, 1).at(x);
@@ -602,8 +628,14 @@ from (select generate_series(1, :rows::bigint) as i) r
         let url = |canned| Ok::<_, String>(format!("http://127.0.0.1:{}/", canned::serve(canned, blocks)?));
         let bench = |name: &str, canned| {
             let (connections, amount) = (1, Amount::Requests(1));
-            let load =
-                Load { url: url(canned)?, connections, amount, slow: None, rows: Some(canned::rows(blocks)) };
+            let load = Load {
+                url: url(canned)?,
+                connections,
+                amount,
+                slow: None,
+                rate: None,
+                rows: Some(canned::rows(blocks)),
+            };
             let warm_ups = self.warm_ups(None, 0);
             Ok::<_, String>(Contender::new(name, None, warm_ups, move || Ok(by_time(client::load(&load)?))))
         };

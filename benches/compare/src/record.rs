@@ -29,6 +29,12 @@ pub(crate) enum Measure {
     RequestsPerSecond,
     /// The 99th percentile of the whole time of a request.
     P99,
+    /// The same of the look-ups that came while slow readers' rows were put aside.
+    P99Meanwhile,
+    /// Until no slow reader held a connection to the database.
+    Freed,
+    /// How long a slow reader held one, on average.
+    HeldPerStream,
     /// Requests that did not end well.
     Failures,
     /// The kernel's buffers of the server's sockets, per stream, at the moment when they were largest.

@@ -242,12 +242,15 @@ fn cell(text: &str) -> String {
 }
 
 /// The order of columns.
-const COLUMNS: [Measure; 9] = [
+const COLUMNS: [Measure; 12] = [
     Measure::BytesPerSecond,
     Measure::RequestsPerSecond,
     Measure::Wall,
     Measure::FirstByte,
     Measure::P99,
+    Measure::P99Meanwhile,
+    Measure::Freed,
+    Measure::HeldPerStream,
     Measure::Cpu,
     Measure::PeakMemory,
     Measure::SocketMemory,
@@ -266,6 +269,9 @@ fn heading(measure: Measure) -> &'static str {
         Measure::PeakMemory => "peak memory",
         Measure::RequestsPerSecond => "requests/s",
         Measure::P99 => "p99",
+        Measure::P99Meanwhile => "p99 meanwhile",
+        Measure::Freed => "all connections free after",
+        Measure::HeldPerStream => "connection held per reader",
         Measure::Failures => "failures",
         Measure::SocketMemory => "socket memory per stream",
         Measure::Bytes => "bytes",
@@ -275,8 +281,8 @@ fn heading(measure: Measure) -> &'static str {
 
 fn unit(measure: Measure) -> &'static str {
     match measure {
-        Measure::Wall | Measure::Cpu => "s",
-        Measure::FirstByte | Measure::P99 => "ms",
+        Measure::Wall | Measure::Cpu | Measure::Freed | Measure::HeldPerStream => "s",
+        Measure::FirstByte | Measure::P99 | Measure::P99Meanwhile => "ms",
         Measure::PeakMemory | Measure::SocketMemory | Measure::Bytes => "MB",
         Measure::RequestsPerSecond | Measure::Failures => "requests",
         Measure::BytesPerSecond => "GB/s",
@@ -288,7 +294,8 @@ fn number(measure: Measure, value: f64) -> String {
     match measure {
         Measure::Wall | Measure::Cpu if value < 0.1 && value != 0.0 => format!("{value:.4}"),
         Measure::Wall | Measure::Cpu => format!("{value:.3}"),
-        Measure::FirstByte | Measure::P99 => format!("{:.2}", value * 1e3),
+        Measure::Freed | Measure::HeldPerStream => format!("{value:.1}"),
+        Measure::FirstByte | Measure::P99 | Measure::P99Meanwhile => format!("{:.2}", value * 1e3),
         Measure::PeakMemory | Measure::Bytes => format!("{:.1}", value / 1e6),
         Measure::SocketMemory => format!("{:.3}", value / 1e6),
         Measure::BytesPerSecond => format!("{:.2}", value / 1e9),

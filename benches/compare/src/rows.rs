@@ -17,6 +17,9 @@ pub(crate) const BY_STREAMS: &str = "rowstream, by streams";
 pub(crate) const BENCH_LINES: &str = "rowstream bench, NDJSON";
 pub(crate) const BENCH_ARRAY: &str = "rowstream bench, JSON";
 pub(crate) const CURL: &str = "curl";
+pub(crate) const ALONE: &str = "rowstream, no readers";
+pub(crate) const HOLD: &str = "rowstream, hold";
+pub(crate) const SPILL: &str = "rowstream, spill";
 
 /// A row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,7 @@ pub(crate) enum Row {
     Sqlite,
     Authors,
     Slow,
+    Beside,
     Lookups,
     Films,
     SmallMachine,
@@ -40,7 +44,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -49,6 +53,7 @@ impl Row {
         Self::Sqlite,
         Self::Authors,
         Self::Slow,
+        Self::Beside,
         Self::Lookups,
         Self::Films,
         Self::SmallMachine,
@@ -68,6 +73,7 @@ impl Row {
             Self::Sqlite => "sqlite",
             Self::Authors => "authors",
             Self::Slow => "slow",
+            Self::Beside => "beside",
             Self::Lookups => "lookups",
             Self::Films => "films",
             Self::SmallMachine => "small-machine",
@@ -120,6 +126,13 @@ impl Row {
                 "200 clients read `/events.ndjson` at 100 kB/s each for 40 seconds, over 200 connections to the database. The sockets' \
                  memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
             ),
+            Self::Beside => (
+                "Look-ups beside 200 slow readers",
+                "200 clients read `/events.ndjson` at 100 kB/s each, and 200 look-ups a second of one event come over 4 connections. With `hold` each \
+                 reader has a connection to the database, with `spill` there are 10 for all of them and what waits, in files, is 24 GB. The look-ups are \
+                 measured for 10 seconds once no connection is free that is to become so; those `meanwhile` are what came before. Held \
+                 is how long a reader had a connection, on average.",
+            ),
             Self::Lookups => (
                 "Look-ups",
                 "64 connections ask for `/authors/{id}`, ids by chance, for 5 seconds. The floor is `pgbench` with the same statement, \
@@ -162,6 +175,7 @@ impl Row {
                 Some((COPY, Measure::Wall))
             }
             Self::Sqlite => Some((BARE_LOOP, Measure::Wall)),
+            Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
             Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
@@ -175,6 +189,7 @@ impl Row {
     pub(crate) fn beside_the_point(self) -> &'static [Measure] {
         match self {
             Self::Slow => &[Measure::RequestsPerSecond, Measure::Wall, Measure::P99],
+            Self::Beside => &[Measure::RequestsPerSecond, Measure::Wall],
             Self::Growth => &[Measure::RequestsPerSecond, Measure::P99],
             Self::LoadTester => &[Measure::RequestsPerSecond, Measure::P99, Measure::FirstByte],
             _ => &[],
@@ -236,6 +251,17 @@ impl Row {
                     limit: Limit::AtMost(0.5e6, Some(0.3e6)),
                 },
                 Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
+            ],
+            Self::Beside => &[
+                Claim {
+                    of: Of::Greatest(SPILL, Measure::PeakMemory),
+                    limit: Limit::AtMost(40e6, Some(24e6)),
+                },
+                Claim { of: Of::Greatest(HOLD, Measure::PeakMemory), limit: Limit::AtMost(40e6, Some(24e6)) },
+                Claim { of: Of::Median(SPILL, Measure::HeldPerStream), limit: Limit::AtMost(5.0, Some(2.0)) },
+                Claim { of: Of::Ratio(SPILL, ALONE, Measure::P99), limit: Limit::AtMost(1.5, Some(1.1)) },
+                Claim { of: Of::Ratio(HOLD, ALONE, Measure::P99), limit: Limit::AtMost(1.5, Some(1.1)) },
+                Claim { of: Of::Greatest(SPILL, Measure::Failures), limit: Limit::AtMost(0.0, None) },
             ],
             Self::Lookups => &[Claim {
                 of: Of::Ratio(ROWSTREAM, PGBENCH, Measure::RequestsPerSecond),
