@@ -41,6 +41,8 @@ pub struct Calls {
     pub repeat: Repeat,
     /// How many run at a time.
     pub concurrency: usize,
+    /// How many the file has asked for, which may be more than there are places; `None`: as many as there are.
+    pub wanted: Option<usize>,
     /// In which order their replies come.
     pub order: Order,
     /// What becomes of one that fails.
