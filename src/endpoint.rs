@@ -63,6 +63,8 @@ pub struct Endpoint {
     pub max_streams: Option<usize>,
     /// How long its answers may take.
     pub timeout: Timeout,
+    /// How long a call of its source holds a place, as those who wrote it expect; `None`: as long as the source says.
+    pub expected_duration: Option<Duration>,
     /// What becomes of clients that are slower than its rows.
     pub slow_clients: SlowClients,
     /// `result = "one"`: no row is a 404.

@@ -16,6 +16,7 @@ pub mod admission;
 pub mod auth;
 mod bench;
 pub mod body;
+mod capacity;
 pub mod cli;
 pub mod client;
 pub mod compress;

@@ -3,14 +3,18 @@
 //! A [`Place`] is the right to hold one connection. Places are handed out first come, first served, but that of the streams that wait
 //! only the first stands in the queue with the look-ups, so that those wait for one stream at most and not for all. Beyond
 //! `waiting` requests in the queue the answer is an error at once, and nobody waits longer than `acquire_timeout`.
-//! What a place does with its connection (open, check, cancel, close) is its source's affair; the pool counts places and keeps the idle
-//! connections. The invariants, which the tests check:
+//! A response that takes several places, one after the other or side by side, is let in as a whole, as a [`Group`]: it is refused
+//! before its first call, and never in the middle; its calls wait as streams do. What a place does with its connection (open, check,
+//! cancel, close) is its source's affair; the pool counts places and keeps the idle connections. The invariants, which the tests check:
 //!
 //! 1. places in use + free places = `max`, at every moment, whatever is dropped when;
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
-//! 3. a place that is dropped without giving its connection back frees the place and closes the connection.
+//! 3. a place that is dropped without giving its connection back frees the place and closes the connection;
+//! 4. who is let in finds fewer than `max` + `waiting` inside, or a free place. All that a group may have at a time is inside with it
+//!    from the start, so that groups which come together do not overfill the queue later.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,7 +56,7 @@ impl Default for PoolConfig {
 pub enum Errand {
     /// For one row, one reply or a check: it is over soon.
     LookUp,
-    /// For a list, which may take as long as its client does.
+    /// For a list, which may take as long as its client does, or for one of many calls.
     Stream,
 }
 
@@ -67,6 +71,8 @@ struct Shared<C> {
     first_stream: Semaphore,
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
+    /// Those that were let in and have not gone: places in use, requests that wait, and what groups may take beyond what they have.
+    inside: AtomicUsize,
     waiting: AtomicUsize,
     counts: Counts,
     /// The most recently used connection is last: it is warm, and the cold ones reach their `idle_timeout`.
@@ -98,8 +104,23 @@ struct Idle<C> {
 
 /// The right to one connection of the pool; see the invariants above.
 pub struct Place<C> {
-    shared: Arc<Shared<C>>,
+    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is refused while a place is free.
+    entry: Entry<C>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What is inside of the pool with one request; leaves it when dropped.
+struct Entry<C> {
+    shared: Arc<Shared<C>>,
+    /// How many places it may have at a time; 0 for those of a group, which are inside with it.
+    width: AtomicUsize,
+}
+
+/// The calls of one response, which are let in together. They take places as others do; none of them is refused, and once one has had a
+/// place the others wait as long as it takes.
+pub struct Group<C> {
+    entry: Entry<C>,
+    has_begun: AtomicBool,
 }
 
 impl<C> Clone for Pool<C> {
@@ -115,6 +136,7 @@ impl<C: Send + 'static> Pool<C> {
             places: Arc::new(Semaphore::new(config.max)),
             first_stream: Semaphore::new(1),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
+            inside: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             counts: Counts::default(),
             idle: Mutex::new(Vec::new()),
@@ -128,14 +150,38 @@ impl<C: Send + 'static> Pool<C> {
     /// # Errors
     /// 503 at once when `waiting` requests wait already; 504 after `acquire_timeout`. Both name the source and say when to retry.
     pub async fn acquire(&self, errand: Errand) -> Result<Place<C>, Error> {
-        let permit = match Arc::clone(&self.0.places).try_acquire_owned() {
-            Ok(permit) => {
-                self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
-                permit
+        let (entry, permit) = match self.0.take() {
+            Some(permit) => (Entry::new(&self.0, 1), permit),
+            None => {
+                let entry = self.let_in(1)?;
+                let _waiting = Waiting::begin(&self.0);
+                let acquired = tokio::time::timeout(self.0.config.acquire_timeout, self.0.in_turn(errand));
+                (entry, acquired.await.map_err(|_| self.0.too_late())?)
             }
-            Err(_) => self.wait(errand).await?,
         };
-        Ok(Place { shared: Arc::clone(&self.0), _permit: permit })
+        Ok(Place { entry, _permit: permit })
+    }
+
+    /// Lets calls in that take up to `width` places at a time.
+    ///
+    /// # Errors
+    /// 503 at once when `waiting` requests wait already.
+    pub fn enter(&self, width: usize) -> Result<Group<C>, Error> {
+        Ok(Group { entry: self.let_in(width)?, has_begun: AtomicBool::new(false) })
+    }
+
+    fn let_in(&self, width: usize) -> Result<Entry<C>, Error> {
+        let config = &self.0.config;
+        let most = config.max.saturating_add(config.waiting);
+        let has_room = |inside| inside < most || self.0.places.available_permits() > 0;
+        let inside = &self.0.inside;
+        let entered = inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
+            has_room(inside).then_some(inside + width)
+        });
+        match entered {
+            Ok(_) => Ok(Entry { shared: Arc::clone(&self.0), width: AtomicUsize::new(width) }),
+            Err(_) => Err(self.refuse(config.waiting)),
+        }
     }
 
     /// A connection was opened that may serve several places.
@@ -152,24 +198,6 @@ impl<C: Send + 'static> Pool<C> {
     /// How long a request waits for a connection.
     pub fn acquire_timeout(&self) -> Duration {
         self.0.config.acquire_timeout
-    }
-
-    async fn wait(&self, errand: Errand) -> Result<OwnedSemaphorePermit, Error> {
-        let _waiting = Waiting::enter(&self.0).ok_or_else(|| self.refuse(self.0.config.waiting))?;
-        let in_turn = async {
-            let _first = match errand {
-                Errand::LookUp => None,
-                Errand::Stream => Some(self.0.first_stream.acquire().await),
-            };
-            Arc::clone(&self.0.places).acquire_owned().await
-        };
-        match tokio::time::timeout(self.0.config.acquire_timeout, in_turn).await {
-            Ok(permit) => Ok(permit.expect("the semaphore of a pool is never closed")),
-            Err(_) => {
-                self.0.counts.timed_out.fetch_add(1, Ordering::Relaxed);
-                Err(Error::pool_timeout(&self.0.source, self.0.config.acquire_timeout))
-            }
-        }
     }
 
     /// The error of a request before which `waiting` others wait, which are as many as may; it is counted.
@@ -256,6 +284,80 @@ impl<C> Shared<C> {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
         lock(&self.idle)
     }
+
+    /// A place, if one is free.
+    fn take(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        self.counts.at_once.fetch_add(1, Ordering::Relaxed);
+        Some(permit)
+    }
+
+    /// Waits for a place, for as long as it takes.
+    async fn in_turn(&self, errand: Errand) -> OwnedSemaphorePermit {
+        let _first = match errand {
+            Errand::LookUp => None,
+            Errand::Stream => Some(self.first_stream.acquire().await),
+        };
+        Arc::clone(&self.places).acquire_owned().await.expect("the semaphore of a pool is never closed")
+    }
+
+    /// The error of a request that got no place in time; it is counted.
+    fn too_late(&self) -> Error {
+        self.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+        Error::pool_timeout(&self.source, self.config.acquire_timeout)
+    }
+}
+
+impl<C> Entry<C> {
+    /// Whoever has a place is inside, however many there are.
+    fn new(shared: &Arc<Shared<C>>, width: usize) -> Self {
+        shared.inside.fetch_add(width, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), width: AtomicUsize::new(width) }
+    }
+
+    fn narrow(&self, width: usize) {
+        let before = self.width.fetch_min(width, Ordering::Relaxed);
+        self.shared.inside.fetch_sub(before.saturating_sub(width), Ordering::Relaxed);
+    }
+}
+
+impl<C> Drop for Entry<C> {
+    fn drop(&mut self) {
+        self.narrow(0);
+    }
+}
+
+impl<C> Group<C> {
+    /// Waits for a place for one of the calls.
+    ///
+    /// # Errors
+    /// 504 when none of them has had one after `acquire_timeout`.
+    pub async fn acquire(&self) -> Result<Place<C>, Error> {
+        let shared = &self.entry.shared;
+        let permit = match shared.take() {
+            Some(permit) => permit,
+            None => self.wait().await?,
+        };
+        self.has_begun.store(true, Ordering::Relaxed);
+        Ok(Place { entry: Entry::new(shared, 0), _permit: permit })
+    }
+
+    async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let shared = &self.entry.shared;
+        let _waiting = Waiting::begin(shared);
+        let mut acquired = pin!(shared.in_turn(Errand::Stream));
+        match tokio::time::timeout(shared.config.acquire_timeout, &mut acquired).await {
+            Ok(permit) => Ok(permit),
+            // The response is on its way; failing it now would waste what was done for it.
+            Err(_) if self.has_begun.load(Ordering::Relaxed) => Ok(acquired.await),
+            Err(_) => Err(shared.too_late()),
+        }
+    }
+
+    /// From now on there are no more than `width` calls at a time: others may come in for the rest.
+    pub fn narrow(&self, width: usize) {
+        self.entry.narrow(width);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -266,12 +368,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<C> Place<C> {
     /// How long a connection may be idle before it is closed.
     pub fn idle_timeout(&self) -> Duration {
-        self.shared.config.idle_timeout
+        self.entry.shared.config.idle_timeout
     }
 
     /// A connection was opened for this place.
     pub fn opened(&self) {
-        self.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
+        self.entry.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The most recently used idle connection, if there is one.
@@ -281,7 +383,7 @@ impl<C> Place<C> {
 
     /// The most recently used idle connection that is `ours`, else the most recently used one of all.
     pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
-        let mut idle = self.shared.idle();
+        let mut idle = self.entry.shared.idle();
         let last = idle.len().checked_sub(1)?;
         let index = idle.iter().rposition(|idle| ours(&idle.connection)).unwrap_or(last);
         Some(idle.remove(index).connection)
@@ -289,8 +391,8 @@ impl<C> Place<C> {
 
     /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle already, it is closed.
     pub fn give_back(self, connection: C) {
-        let mut idle = self.shared.idle();
-        if idle.len() < self.shared.config.max_idle {
+        let mut idle = self.entry.shared.idle();
+        if idle.len() < self.entry.shared.config.max_idle {
             idle.push(Idle { connection, since: Instant::now() });
         }
     }
@@ -303,14 +405,9 @@ struct Waiting<'a, C> {
 }
 
 impl<'a, C> Waiting<'a, C> {
-    fn enter(shared: &'a Shared<C>) -> Option<Self> {
-        shared
-            .waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                (n < shared.config.waiting).then_some(n + 1)
-            })
-            .ok()
-            .map(|_| Self { shared, since: Instant::now() })
+    fn begin(shared: &'a Shared<C>) -> Self {
+        shared.waiting.fetch_add(1, Ordering::Relaxed);
+        Self { shared, since: Instant::now() }
     }
 }
 
@@ -318,5 +415,75 @@ impl<C> Drop for Waiting<'_, C> {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         lock(&self.shared.counts.waits).observe(self.since.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn pool(max: usize, waiting: usize) -> Pool<()> {
+        Pool::new("test", PoolConfig { max, waiting, acquire_timeout: PATIENCE, ..PoolConfig::default() })
+    }
+
+    fn code<T>(result: Result<T, Error>) -> &'static str {
+        result.err().map_or("none", |error| error.code())
+    }
+
+    #[tokio::test]
+    async fn a_group_is_let_in_as_a_whole() {
+        let pool = pool(2, 2);
+        let first = pool.enter(2).unwrap();
+        let _places = (first.acquire().await.unwrap(), first.acquire().await.unwrap());
+        // One more finds three inside; what it may take is inside with it, although it has asked for nothing.
+        let single = pool.enter(1).unwrap();
+        let second = pool.enter(2).unwrap();
+        assert_eq!(
+            (code(pool.enter(1)), code(pool.acquire(Errand::LookUp).await)),
+            ("pool_full", "pool_full")
+        );
+        drop(single);
+        assert_eq!(code(pool.enter(1)), "pool_full");
+        second.narrow(1);
+        assert_eq!(code(pool.enter(1)), "none");
+        assert_eq!(pool.usage(), Usage { used: 2, idle: 0, waiting: 0 });
+    }
+
+    #[tokio::test]
+    async fn nobody_is_refused_while_a_place_is_free() {
+        let pool = pool(2, 0);
+        let _idle = pool.enter(2).unwrap();
+        let place = pool.acquire(Errand::LookUp).await.unwrap();
+        assert_eq!(code(pool.enter(2)), "none");
+        let _other = pool.acquire(Errand::LookUp).await.unwrap();
+        assert_eq!(
+            (code(pool.enter(2)), code(pool.acquire(Errand::LookUp).await)),
+            ("pool_full", "pool_full")
+        );
+        drop(place);
+        assert_eq!(code(pool.acquire(Errand::LookUp).await), "none");
+    }
+
+    #[tokio::test]
+    async fn a_group_that_has_begun_waits_for_as_long_as_it_takes() {
+        let pool = pool(1, 1);
+        let group = Arc::new(pool.enter(1).unwrap());
+        let first = group.acquire().await.unwrap();
+        let waits = tokio::spawn({
+            let group = Arc::clone(&group);
+            async move { group.acquire().await.is_ok() }
+        });
+        // The other one, which has had no place, gives up meanwhile.
+        let other = pool.enter(1).unwrap();
+        assert_eq!(code(other.acquire().await), "pool_timeout");
+        tokio::time::sleep(2 * PATIENCE).await;
+        assert!(!waits.is_finished());
+        drop(first);
+        assert!(waits.await.unwrap());
+        drop((group, other));
+        assert_eq!(pool.0.inside.load(Ordering::Relaxed), 0);
+        assert_eq!(pool.usage(), Usage { used: 0, idle: 0, waiting: 0 });
     }
 }

@@ -64,6 +64,7 @@ fn config(file: &Path) -> SourceConfig {
         fetch_rows: 0,
         max_row_bytes: 1 << 20,
         statement_timeout: None,
+        expected_duration: None,
         mmap: 0,
         create: Vec::new(),
     }

@@ -10,10 +10,10 @@ use crate::Error;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upstream};
 use crate::fault::{Fault, place};
-use crate::memory;
 use crate::params::{Param, ParamPlace};
 use crate::pool::Errand;
 use crate::source::{Snapshot, Source, SourceConfig};
+use crate::{capacity, memory};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
@@ -39,6 +39,12 @@ async fn check(config: &Config) -> usize {
     println!("{}", super::serve::bounds(config));
     if let Some(memory) = memory::describe(config) {
         println!("{memory}");
+    }
+    if let Some(capacity) = capacity::describe(config) {
+        println!("{capacity}");
+    }
+    for warning in capacity::warnings(config) {
+        eprintln!("{warning}");
     }
     for source in &config.sources {
         let endpoints = config.endpoints.iter().filter(|endpoint| endpoint.source == source.name);

@@ -8,7 +8,7 @@ use crate::access_log::{self, LogFormat};
 use crate::config::Config;
 use crate::respond::App;
 use crate::server::Reload;
-use crate::{memory, server, source};
+use crate::{capacity, memory, server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
 #[derive(Debug, clap::Args)]
@@ -77,6 +77,12 @@ pub(super) fn serve(
         eprintln!("{}", bounds(&config));
         if let Some(memory) = memory::describe(&config) {
             eprintln!("{memory}");
+        }
+        if let Some(capacity) = capacity::describe(&config) {
+            eprintln!("{capacity}");
+        }
+        for warning in capacity::warnings(&config) {
+            eprintln!("{warning}");
         }
         let app = Arc::new(App::new(config, args.log_format)?);
         eprintln!("listening on {url}");

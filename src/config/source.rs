@@ -47,6 +47,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
     set(&mut source.max_row_bytes, table.take("max_row_bytes").and_then(|value| value.size()));
+    source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
     if let Some(scripts) = table.take("create") {

@@ -86,6 +86,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let compression = table.take("compression").and_then(|value| compression::read(&value));
     let heartbeat = table.take("heartbeat").and_then(|value| value.duration());
     let max_streams = table.take("max_streams").and_then(|value| value.count(1));
+    let expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     let timeout = table.take("timeout").map_or(known.timeout, |value| timeout::read(&value, known.timeout));
     let slow_clients = table.take("slow_clients").and_then(|value| slow_clients::read(&value));
     table.finish();
@@ -123,6 +124,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         compression: compression.unwrap_or(known.compression),
         max_streams,
         timeout,
+        expected_duration,
         slow_clients: slow_clients.unwrap_or(known.slow_clients),
         key: None,
         follow: follow.as_ref().zip(dialect).and_then(|(value, dialect)| follow::read(value, dialect)),
@@ -173,6 +175,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         compression: Compression::default(),
         max_streams: None,
         timeout: Timeout::default(),
+        expected_duration: None,
         slow_clients: SlowClients::default(),
         not_found: false,
         key: None,

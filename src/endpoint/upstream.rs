@@ -93,6 +93,7 @@ pub(super) fn read(
                 repeat,
                 // More would wait for one another in the pool, and be refused there.
                 concurrency: concurrency.unwrap_or(places).min(places),
+                wanted: concurrency,
                 order,
                 on_error,
                 max_reply: source.max_row_bytes,

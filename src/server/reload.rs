@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::capacity;
 use crate::config::{Config, Files};
 use crate::respond::App;
 use crate::source::sqlite;
@@ -94,6 +95,9 @@ impl Reloader {
             Ok((app, pending)) => {
                 for change in pending {
                     eprintln!("{change} changes at the next start");
+                }
+                for warning in capacity::warnings(app.config()) {
+                    eprintln!("{warning}");
                 }
                 let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
                 if app.config().folder != before.config().folder {

@@ -27,6 +27,8 @@ pub struct SourceConfig {
     pub max_row_bytes: usize,
     /// How long a statement may run in the database; `None`: as long as it wants.
     pub statement_timeout: Option<Duration>,
+    /// How long one request or statement holds its place, as those who run it expect; `None`: nobody says.
+    pub expected_duration: Option<Duration>,
     /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
     pub mmap: usize,
     /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
@@ -91,6 +93,7 @@ impl SourceConfig {
             fetch_rows: 0,
             max_row_bytes: 16 << 20,
             statement_timeout: None,
+            expected_duration: None,
             mmap: 0,
             create: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,16 @@ pub struct Prometheus {
 impl Prometheus {
     /// One that scrapes `server` five times a second.
     pub async fn start(server: &Server) -> Self {
+        Self::with_rules(server, &[]).await
+    }
+
+    /// One that follows these files of rules besides, as often.
+    pub async fn with_rules(server: &Server, rules: &[&Path]) -> Self {
+        let rules: Vec<_> = rules.iter().map(|path| format!("{:?}", path.display().to_string())).collect();
         let config = format!(
-            "global: {{ scrape_interval: 200ms }}\nscrape_configs:\n- job_name: rowstream\n  metrics_path: /_rowstream/metrics\n  \
+            "global: {{ scrape_interval: 200ms, evaluation_interval: 200ms }}\nrule_files: [{}]\nscrape_configs:\n- job_name: rowstream\n  metrics_path: /_rowstream/metrics\n  \
              static_configs: [{{ targets: [\"{}\"] }}]\n",
+            rules.join(", "),
             server.address()
         );
         // A port may be taken between its choice and its use: then another one is.
@@ -71,6 +79,11 @@ impl Prometheus {
         let series = reply["data"]["result"].as_array().expect("a vector");
         let value = |series: &Value| series["value"][1].as_str().expect("a text").parse().expect("a number");
         series.iter().map(value).collect()
+    }
+
+    /// What `/api/v1/rules` tells of the rules.
+    pub async fn rules(&self) -> Value {
+        get(&format!("http://{}/api/v1/rules", self.address)).await.json()
     }
 
     /// Waits until a query yields one series, and tells its value. A comparison in the query yields none until it holds.

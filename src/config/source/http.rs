@@ -30,6 +30,7 @@ pub(super) fn read(
     let retries = table.take("retries").and_then(|value| read_retries(name, &value));
     let pool = table.take("pool").and_then(|pool| pool_table(name, &pool));
     let max_row_bytes = table.take("max_row_bytes").and_then(|value| value.size());
+    let expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     table.finish();
     let base = base?;
     let allow = read_allow(allow.as_ref(), &base);
@@ -37,6 +38,7 @@ pub(super) fn read(
     let settings = Settings { base, protocol, roots, allow, headers, timeouts, retries, max_age: None };
     let mut source = SourceConfig::http(name, url, settings.clone());
     set(&mut source.max_row_bytes, max_row_bytes);
+    source.expected_duration = expected_duration;
     if let Some(mut pool) = pool {
         read_pool(&mut pool, &mut source.pool);
         let max_age = pool.take("max_age").and_then(|value| value.duration());

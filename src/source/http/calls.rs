@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants: running requests and replies that wait for others are `concurrency` together at most; nothing is asked or read that
-//! is not polled; dropping the session drops the requests.
+//! is not polled; dropping the session drops the requests. The pool lets them in together, before the first: a response that has begun is
+//! not refused a place later.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -23,9 +24,11 @@ use rowstream_encode::{Column, ColumnKind, RowWriter, Value};
 use serde::de::IgnoredAny;
 
 use super::template::{Template, Values};
-use super::{Call, Reply, Source, fields};
+use super::{Call, Http1, Reply, Source, fields};
 use crate::Error;
+use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
+use crate::pool::Group;
 
 /// The requests that an endpoint makes for one of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Calls {
     pub repeat: Repeat,
     /// How many run at a time.
     pub concurrency: usize,
+    /// How many the file has asked for, which may be more than there are places; `None`: as many as there are.
+    pub wanted: Option<usize>,
     /// In which order their replies come.
     pub order: Order,
     /// What becomes of one that fails.
@@ -117,6 +122,8 @@ pub struct Session {
     /// The number of the next one that is made, and of the next one whose row is due.
     next: u64,
     due: u64,
+    /// What the pool has let in; `None` before the first request.
+    group: Option<Arc<Group<Box<Http1>>>>,
     running: FuturesUnordered<Running>,
     /// Replies that wait for others before them.
     waiting: BTreeMap<u64, Outcome>,
@@ -153,6 +160,7 @@ impl Session {
             count: 0,
             next: 0,
             due: 0,
+            group: None,
             running: FuturesUnordered::new(),
             waiting: BTreeMap::new(),
             current: None,
@@ -212,9 +220,11 @@ impl Session {
             let Some(mut outcome) = ready!(Pin::new(&mut self.running).poll_next(cx)) else {
                 return Poll::Ready(Ok(None));
             };
-            if self.calls.on_error == OnError::Fail
-                && let Some(error) = outcome.error.take()
-            {
+            self.narrow();
+            // Without a place in time, the response has not begun: that is none of its rows.
+            let fails =
+                |error: &mut Error| self.calls.on_error == OnError::Fail || error.code() == POOL_TIMEOUT;
+            if let Some(error) = outcome.error.take_if(fails) {
                 return Poll::Ready(Err(error));
             }
             match self.calls.order {
@@ -222,6 +232,24 @@ impl Session {
                 Order::Input => drop(self.waiting.insert(outcome.number, outcome)),
             }
         }
+    }
+
+    /// Lets the pool know once fewer calls are left than may run.
+    fn narrow(&self) {
+        let left = usize::try_from(self.count - self.next).unwrap_or(usize::MAX);
+        if let Some(group) = &self.group {
+            group.narrow(self.running.len().saturating_add(left));
+        }
+    }
+
+    /// What the pool lets in, before the first call.
+    fn group(&mut self) -> Result<Arc<Group<Box<Http1>>>, Error> {
+        if let Some(group) = &self.group {
+            return Ok(Arc::clone(group));
+        }
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let group = Arc::new(self.source.enter(self.calls.concurrency.min(count))?);
+        Ok(Arc::clone(self.group.insert(group)))
     }
 
     /// Begins as many calls as may run.
@@ -232,8 +260,8 @@ impl Session {
             let mut headers = fields::own(&self.source.told);
             fields::put(&mut headers, &call.headers);
             call.headers = headers;
-            let (source, most) = (self.source.clone(), self.calls.max_reply);
-            self.running.push(Box::pin(run(source, call, self.next, most)));
+            let (source, group, most) = (self.source.clone(), self.group()?, self.calls.max_reply);
+            self.running.push(Box::pin(run(source, group, call, self.next, most)));
             self.next += 1;
         }
         Ok(())
@@ -241,9 +269,9 @@ impl Session {
 }
 
 /// Makes a call, and reads all of its reply.
-async fn run(source: Source, call: Call, number: u64, most: usize) -> Outcome {
+async fn run(source: Source, group: Arc<Group<Box<Http1>>>, call: Call, number: u64, most: usize) -> Outcome {
     let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
-    let answered = source.send(&call).await;
+    let answered = source.send_in(&group, &call).await;
     let read = match answered {
         Ok((mut reply, waited)) => {
             outcome.status = Some(reply.head.status);

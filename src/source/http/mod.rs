@@ -48,7 +48,7 @@ use self::http1::Http1;
 use self::http2::Connections;
 use self::retry::Budget;
 use crate::Error;
-use crate::pool::{Errand, Place, Pool};
+use crate::pool::{Errand, Group, Place, Pool};
 use crate::source::SourceConfig;
 
 /// An HTTP service with its pool.
@@ -197,8 +197,32 @@ impl Source {
     /// The pool's (503, 504); 503 when no connection can be opened, 502 where none may be; 504 when no head comes in time; 502 when
     /// what comes is no answer, or one that leads elsewhere.
     pub async fn send(&self, call: &Call) -> Result<(Reply, Waited), Error> {
+        self.send_at(self.shared.pool.acquire(Errand::LookUp), call).await
+    }
+
+    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see [`Group`].
+    ///
+    /// # Errors
+    /// 503 at once when as many wait as may.
+    fn enter(&self, width: usize) -> Result<Group<Box<Http1>>, Error> {
+        self.shared.pool.enter(width)
+    }
+
+    /// [`Source::send`], as one of the requests of a group.
+    ///
+    /// # Errors
+    /// As there; without the pool's 503.
+    async fn send_in(&self, group: &Group<Box<Http1>>, call: &Call) -> Result<(Reply, Waited), Error> {
+        self.send_at(group.acquire(), call).await
+    }
+
+    async fn send_at(
+        &self,
+        place: impl Future<Output = Result<Place<Box<Http1>>, Error>>,
+        call: &Call,
+    ) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
-        let place = self.shared.pool.acquire(Errand::LookUp).await?;
+        let place = place.await?;
         let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
         let (head, body) = self.ask_again(&place, call, waited.begun).await?;
         Ok((Reply::new(head, body, place, self, waited.begun)?, waited))

@@ -30,7 +30,7 @@ pub(crate) mod fuzzing;
 mod hstore;
 mod interval;
 mod nested;
-mod pipeline;
+pub(crate) mod pipeline;
 mod probe;
 mod session;
 mod socket;

@@ -50,7 +50,7 @@ use crate::pool::{Errand, Place, PoolConfig};
 
 /// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
-pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
 /// How often a look-up is asked here before it gets a connection of its own.
@@ -83,14 +83,19 @@ pub(super) struct Pipelines {
     slots: Box<[Mutex<Option<Arc<Pipeline>>>]>,
 }
 
+/// How many connections of a pool of `max` look-ups share; where there are none, each has one of its own.
+pub(crate) fn connections(max: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.min(max / SHARE)
+}
+
 impl Pipelines {
     pub(super) fn new(pool: &PoolConfig) -> Self {
-        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             most: pool.max + pool.waiting,
             pending: AtomicUsize::new(0),
             threads: Mutex::default(),
-            slots: (0..cores.min(pool.max / SHARE)).map(|_| Mutex::default()).collect(),
+            slots: (0..connections(pool.max)).map(|_| Mutex::default()).collect(),
         }
     }
 

@@ -1,0 +1,385 @@
+//! What each endpoint can carry, computed from its limits and from how long a call of its source takes (`expected_duration`); and limits
+//! that contradict each other, so that one of them never acts or fails what another one lets in.
+//!
+//! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It reckons as if all requests were for the
+//! endpoint in question; those for others at the same source take from the same places.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::endpoint::{Cardinality, Endpoint, SlowClients, Upstream};
+use crate::memory;
+use crate::params::ParamValue;
+use crate::source::http::Protocol;
+use crate::source::http::calls::{Calls, Repeat};
+use crate::source::postgres::pipeline;
+use crate::source::{Kind, SourceConfig};
+use crate::sql::Dialect;
+
+/// Two limits that contradict each other.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Warning {
+    /// The endpoint or the source that it is about.
+    subject: String,
+    /// What happens.
+    message: String,
+    /// Which key to change.
+    hint: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subject, message, hint } = self;
+        write!(f, "warning: {subject}: {message}\n    hint: {hint}")
+    }
+}
+
+/// What endpoints can carry, a line for each that has an expected duration, and one more for its largest number of calls; `None` where
+/// none has one.
+pub(crate) fn describe(config: &Config) -> Option<String> {
+    let lines: Vec<_> = loads(config).filter_map(|load| load.describe()).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The limits that contradict each other.
+pub(crate) fn warnings(config: &Config) -> Vec<Warning> {
+    let of_sources = config.sources.iter().flat_map(|source| unused_places(config, source));
+    let of_endpoints = loads(config).flat_map(Load::warnings);
+    per_client(config).into_iter().chain(of_sources).chain(of_endpoints).collect()
+}
+
+fn loads(config: &Config) -> impl Iterator<Item = Load<'_>> {
+    config.endpoints.iter().filter_map(|endpoint| {
+        let source = config.sources.iter().find(|source| source.name == endpoint.source)?;
+        Some(Load { config, endpoint, source })
+    })
+}
+
+/// An endpoint with all that bounds it.
+#[derive(Clone, Copy)]
+struct Load<'a> {
+    config: &'a Config,
+    endpoint: &'a Endpoint,
+    source: &'a SourceConfig,
+}
+
+/// How many calls one response makes.
+struct Count {
+    calls: u64,
+    /// The number and where it comes from, for people; nothing where a response is one call.
+    told: String,
+}
+
+impl Load<'_> {
+    /// How long a call holds its place.
+    fn duration(self) -> Option<Duration> {
+        self.endpoint.expected_duration.or(self.source.expected_duration)
+    }
+
+    fn calls(&self) -> Option<&Calls> {
+        match &self.endpoint.upstream {
+            Some(Upstream::Calls(calls)) => Some(calls),
+            Some(Upstream::Pass(_)) | None => None,
+        }
+    }
+
+    /// How many places one response takes at a time.
+    fn width(&self) -> usize {
+        self.calls().map_or(1, |calls| calls.concurrency)
+    }
+
+    /// The places of the source; of look-ups, the connections that they share.
+    fn places(&self) -> usize {
+        let max = self.source.pool.max;
+        let is_postgres = matches!(self.source.kind, Kind::Sql(Dialect::Postgres));
+        let is_short = self.duration().is_some_and(|duration| duration < pipeline::PATIENCE);
+        let is_look_up = || {
+            let [statement] = &self.endpoint.statements[..] else { return false };
+            statement.cardinality != Cardinality::Many
+        };
+        match pipeline::connections(max) {
+            shared @ 1.. if is_postgres && is_short && is_look_up() => shared,
+            _ => max,
+        }
+    }
+
+    /// How many responses may run at a time, whatever the pool is.
+    fn streams(&self) -> usize {
+        let own = self.endpoint.max_streams.unwrap_or(usize::MAX);
+        own.min(self.config.limits.max_streams).min(self.in_memory().unwrap_or(usize::MAX))
+    }
+
+    /// How many responses `memory` has room for.
+    fn in_memory(&self) -> Option<usize> {
+        let room = memory::for_streams(self.config)?;
+        Some(room / memory::largest_window(self.endpoint, self.source).max(1))
+    }
+
+    /// How many places can be in use for it.
+    fn parallel(&self) -> usize {
+        self.places().min(self.streams().saturating_mul(self.width()))
+    }
+
+    /// How many calls the pool lets in, at most, if all are of this endpoint: as long as there is room it takes whole responses.
+    fn inside(&self) -> usize {
+        let room = self.source.pool.max.saturating_add(self.source.pool.waiting);
+        room.div_ceil(self.width()).saturating_mul(self.width())
+    }
+
+    /// The number of calls that a response usually has, and the largest that it may have.
+    fn counts(&self) -> Vec<Count> {
+        let Some(calls) = self.calls() else { return vec![Count { calls: 1, told: String::new() }] };
+        let param = match calls.repeat {
+            Repeat::Times(calls) => return vec![Count { calls, told: format!(" of {calls} calls") }],
+            Repeat::Param(index) => &self.endpoint.params[index],
+        };
+        let told = |value: &Option<ParamValue>, what: &str| {
+            let Some(ParamValue::Integer(count)) = value else { return None };
+            let calls = u64::try_from(*count).ok().filter(|calls| *calls > 0)?;
+            Some(Count { calls, told: format!(" of {calls} calls ({what} of `{}`)", param.name) })
+        };
+        let mut counts: Vec<_> =
+            [told(&param.default, "the default"), told(&param.max, "`max`")].into_iter().flatten().collect();
+        counts.dedup_by_key(|count| count.calls);
+        if counts.is_empty() {
+            counts.push(Count { calls: 1, told: " of one call".to_owned() });
+        }
+        counts
+    }
+
+    /// How long a response takes that has so many calls, while nothing else runs.
+    fn least(&self, calls: u64, duration: Duration) -> Duration {
+        let at_a_time = self.width().min(self.places()) as u64;
+        times(duration, calls.div_ceil(at_a_time) as f64)
+    }
+
+    fn describe(&self) -> Option<String> {
+        let duration = self.duration()?;
+        let (parallel, places) = (self.parallel(), self.places());
+        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|Count { calls, told }| {
+            let rate = Rate(parallel as f64 / (calls as f64 * duration.as_secs_f64()));
+            let least = self.least(calls, duration);
+            let full = times(least, self.inside() as f64 / places as f64);
+            format!(
+                "{}: {rate} requests/s{told}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} behind a full queue",
+                self.endpoint.path,
+            )
+        });
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn warnings(self) -> Vec<Warning> {
+        let of_limits = [
+            self.concurrency(),
+            self.idle(),
+            self.streams_of_server(),
+            self.streams_of_pool(),
+            self.memory(),
+        ];
+        let of_time = self.duration().into_iter().flat_map(|duration| {
+            [
+                self.queue(duration),
+                self.source_timeout(duration),
+                self.first_row(duration),
+                self.total(duration),
+            ]
+        });
+        of_limits.into_iter().chain(of_time).flatten().collect()
+    }
+
+    fn warning(&self, message: String, hint: String) -> Option<Warning> {
+        Some(Warning { subject: self.endpoint.path.clone(), message, hint })
+    }
+
+    fn concurrency(&self) -> Option<Warning> {
+        let (wanted, max) = (self.calls()?.wanted?, self.source.pool.max);
+        if wanted <= max {
+            return None;
+        }
+        let name = &self.source.name;
+        self.warning(
+            format!("`concurrency` is {wanted}, and only {max} calls are made at a time: source `{name}` has no more places"),
+            format!("raise `pool.max` of source `{name}` to {wanted}, or lower `concurrency` to {max}"),
+        )
+    }
+
+    /// Connections of HTTP/1.1 that each response opens anew.
+    fn idle(&self) -> Option<Warning> {
+        let Kind::Http(settings) = &self.source.kind else { return None };
+        let is_http1 = match settings.protocol {
+            Protocol::Http1 => true,
+            Protocol::Auto => !settings.base.tls,
+            Protocol::Http2 => false,
+        };
+        let (kept, width, name) = (self.source.pool.max_idle, self.width(), &self.source.name);
+        if !is_http1 || self.calls().is_none() || kept >= width {
+            return None;
+        }
+        self.warning(
+            format!(
+                "it makes {width} calls at a time, and source `{name}` keeps {kept} idle connections: each response opens the others anew"
+            ),
+            format!("raise `pool.max_idle` of source `{name}` to {width}"),
+        )
+    }
+
+    fn streams_of_server(&self) -> Option<Warning> {
+        let (own, all) = (self.endpoint.max_streams?, self.config.limits.max_streams);
+        if own <= all {
+            return None;
+        }
+        self.warning(
+            format!("its `max_streams` is {own}, and never reached: the server's own `max_streams` is {all}"),
+            format!(
+                "raise `max_streams` of the configuration, or lower that of the endpoint to {all} or less"
+            ),
+        )
+    }
+
+    /// Streams that are let run, and then refused by the pool. Those that are followed or spilled hold no place for most of their time.
+    fn streams_of_pool(&self) -> Option<Warning> {
+        let own = self.endpoint.max_streams?;
+        let room = self.inside() / self.width();
+        let holds = self.endpoint.follow.is_none() && self.endpoint.slow_clients != SlowClients::Spill;
+        if own <= room || !holds {
+            return None;
+        }
+        let name = &self.source.name;
+        self.warning(
+            format!(
+                "its `max_streams` is {own}, and never reached: the pool of source `{name}` lets in {room} at a time and refuses the others"
+            ),
+            format!("raise `pool.max` or `pool.waiting` of source `{name}`, or lower `max_streams` to {room} or less"),
+        )
+    }
+
+    fn memory(&self) -> Option<Warning> {
+        let streams = self.in_memory()?;
+        let places = self.source.pool.max;
+        let used = streams.saturating_mul(self.width());
+        let (what, limit) = match self.endpoint.max_streams {
+            Some(own) if streams < own => ("its `max_streams` is", own),
+            _ if used < places => ("the pool has places for", places),
+            _ => return None,
+        };
+        self.warning(
+            format!("`memory` has room for {streams} of its streams at a time, and {what} {limit}"),
+            format!(
+                "raise `memory`, lower `max_row_bytes` of source `{}`, or lower the other one",
+                self.source.name
+            ),
+        )
+    }
+
+    /// The end of the queue waits in vain.
+    fn queue(&self, duration: Duration) -> Option<Warning> {
+        let (pool, name) = (&self.source.pool, &self.source.name);
+        let places = self.places() as f64;
+        let last = times(duration, pool.waiting as f64 / places);
+        if last <= pool.acquire_timeout {
+            return None;
+        }
+        let in_time = (pool.acquire_timeout.as_secs_f64() / duration.as_secs_f64() * places) as usize;
+        self.warning(
+            format!(
+                "{} calls may wait for a place at source `{name}`, the last of them for {last:?}: those behind the first {in_time} wait in vain, \
+                 for `pool.acquire_timeout` ({:?})",
+                pool.waiting, pool.acquire_timeout,
+            ),
+            format!("lower `pool.waiting` of source `{name}` to {in_time}, or raise `pool.acquire_timeout` to {last:?}"),
+        )
+    }
+
+    /// The source ends what is expected to take longer.
+    fn source_timeout(&self, duration: Duration) -> Option<Warning> {
+        let bounds = match &self.source.kind {
+            Kind::Sql(_) => vec![("statement_timeout", self.source.statement_timeout)],
+            Kind::Http(settings) => vec![
+                ("timeout.first_byte", Some(settings.timeouts.first_byte)),
+                ("timeout.total", settings.timeouts.total),
+            ],
+        };
+        let name = &self.source.name;
+        let short = |(key, bound): (&'static str, Option<Duration>)| {
+            Some((key, bound.filter(|bound| *bound < duration)?))
+        };
+        let (key, bound) = bounds.into_iter().find_map(short)?;
+        self.warning(
+            format!("a call is expected to take {duration:?}, and `{key}` of source `{name}` fails it after {bound:?}"),
+            format!("raise `{key}` of source `{name}`, or correct `expected_duration`"),
+        )
+    }
+
+    /// The first reply cannot be there in time. Rows of a database may come long before the end.
+    fn first_row(&self, duration: Duration) -> Option<Warning> {
+        let bound = self.endpoint.timeout.first_row.filter(|bound| *bound < duration)?;
+        self.endpoint.upstream.as_ref()?;
+        self.warning(
+            format!("a call is expected to take {duration:?}, and `timeout.first_row` fails the response after {bound:?}"),
+            "raise `timeout.first_row`, or correct `expected_duration`".to_owned(),
+        )
+    }
+
+    /// A whole response cannot be there in time.
+    fn total(&self, duration: Duration) -> Option<Warning> {
+        let bound = self.endpoint.timeout.total?;
+        if self.endpoint.follow.is_some() {
+            return None;
+        }
+        let late = |count: &Count| self.least(count.calls, duration) > bound;
+        let Count { calls, told } = self.counts().into_iter().find(late)?;
+        let least = self.least(calls, duration);
+        self.warning(
+            format!(
+                "a response{told} takes {least:?} at least, and `timeout.total` breaks it off after {bound:?}"
+            ),
+            "raise `timeout.total`, have more calls run at a time, or allow fewer of them".to_owned(),
+        )
+    }
+}
+
+fn per_client(config: &Config) -> Option<Warning> {
+    let (one, all) = (config.limits.max_streams_per_client?, config.limits.max_streams);
+    (one > all).then(|| Warning {
+        subject: "server".to_owned(),
+        message: format!("`max_streams_per_client` is {one}, and never reached: `max_streams` is {all}"),
+        hint: format!("lower `max_streams_per_client` below {all}, or raise `max_streams`"),
+    })
+}
+
+/// Places that all streams together cannot take.
+fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
+    let widths = loads(config).filter(|load| load.source.name == source.name).map(|load| load.width());
+    let streams = config.limits.max_streams;
+    let used = streams.saturating_mul(widths.max()?);
+    (used < source.pool.max).then(|| Warning {
+        subject: format!("source {}", source.name),
+        message: format!(
+            "its pool has {} places, and `max_streams` lets {streams} streams run, which take {used} of them",
+            source.pool.max
+        ),
+        hint: format!("raise `max_streams` to {}, or lower `pool.max`", source.pool.max),
+    })
+}
+
+/// A duration so many times, to the millisecond, as long as a duration can be.
+fn times(duration: Duration, factor: f64) -> Duration {
+    let seconds = duration.as_secs_f64() * factor;
+    Duration::try_from_secs_f64((seconds * 1e3).round() / 1e3).unwrap_or(Duration::MAX)
+}
+
+/// A rate as people read it: with three digits at least.
+struct Rate(f64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = match self.0 {
+            100.0.. => 0,
+            10.0.. => 1,
+            1.0.. => 2,
+            _ => 4,
+        };
+        write!(f, "{:.digits$}", self.0)
+    }
+}
