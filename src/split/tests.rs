@@ -39,7 +39,9 @@ fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
         Watched::Scalar(text) => Some(text.to_owned()),
         Watched::Container => Some("(container)".to_owned()),
     };
-    let watched = (0..splitter.watches.len()).map(watched).collect();
+    // It is known at the end alone.
+    let watched = (0..splitter.watches.len()).map(|which| ended.as_ref().ok().and_then(|_| watched(which)));
+    let watched = watched.collect();
     Split { elements, watched, ended }
 }
 

@@ -346,6 +346,10 @@ impl Session {
                 first.target.clone()
             }
         };
+        // A feed gives the last cursor again while there is nothing behind it.
+        if !has_rows && is_same(asked, &call) {
+            return Ok(None);
+        }
         self.admit(asked, call)
     }
 
@@ -361,7 +365,7 @@ impl Session {
 
     /// One more page must be within the bound, and another than this one.
     fn admit(&self, asked: &Call, call: Call) -> Result<Option<Call>, Error> {
-        if (&asked.method, &asked.target, &asked.body) == (&call.method, &call.target, &call.body) {
+        if is_same(asked, &call) {
             return Err(self.bad("leads to itself"));
         }
         if self.page < self.pages.most {
@@ -420,6 +424,11 @@ impl Session {
         );
         error.cause(format!("to {}", crate::fault::shown(link)))
     }
+}
+
+/// Whether two calls ask for the same.
+fn is_same(one: &Call, other: &Call) -> bool {
+    (&one.method, &one.target, &one.body) == (&other.method, &other.target, &other.body)
 }
 
 /// Gives a call a body.

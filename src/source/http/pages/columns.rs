@@ -453,3 +453,113 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits = text.chars().filter_map(|c| c.to_digit(16));
     Some(digits.fold(0_u128, |number, digit| number << 4 | u128::from(digit)).to_be_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use rowstream_encode::{RowEncoder, Shape};
+
+    use super::*;
+
+    fn plan(columns: &[(&str, &str, Option<&str>)]) -> Plan {
+        let declared = |(name, kind, at): &(&str, &str, Option<&str>)| Declared {
+            name: (*name).to_owned(),
+            kind: Kind::from_name(kind).expect("a type"),
+            at: at.map(|at| Pointer::parse(at).expect("a pointer")),
+        };
+        Plan::new(&columns.iter().map(declared).collect::<Vec<_>>())
+    }
+
+    fn encode(plan: &Plan, row: &str) -> Result<String, String> {
+        let mut finder = Finder::default();
+        finder.find(plan, row)?;
+        let (mut out, mut encoder) = (Vec::new(), RowEncoder::new(Shape::Lines, &plan.columns()));
+        plan.encode((row, &finder), &mut encoder, &mut out)?;
+        Ok(String::from_utf8(out).expect("UTF-8").trim_end().to_owned())
+    }
+
+    #[test]
+    fn values_stand_anywhere() {
+        let plan = plan(&[
+            ("id", "integer", None),
+            ("city", "text", Some("/address/city")),
+            ("address", "json", None),
+            ("last", "json", Some("/list/2")),
+        ]);
+        for (row, expected) in [
+            (
+                r#"{"id":1,"address":{"x":{"city":1},"city":"K"},"list":[0,{"a":[1,"]"]},"two" , 3]}"#,
+                r#"{"id":1,"city":"K","address":{"x":{"city":1},"city":"K"},"last":"two"}"#,
+            ),
+            (
+                r#" {"list":[],"x":"\"}","addre\u0073s" : [1],"\"id\"":2 , "id" :7 } "#,
+                r#"{"id":7,"city":null,"address":[1],"last":null}"#,
+            ),
+            ("{}", r#"{"id":null,"city":null,"address":null,"last":null}"#),
+            (
+                r#"{"address":null,"list":{"2":true}}"#,
+                r#"{"id":null,"city":null,"address":null,"last":true}"#,
+            ),
+            // Elements at the positions of the columns that do not say where they are.
+            (r#"[1,2,[3,[4]]]"#, r#"{"id":1,"city":null,"address":[3,[4]],"last":null}"#),
+            ("[]", r#"{"id":null,"city":null,"address":null,"last":null}"#),
+        ] {
+            assert_eq!(encode(&plan, row).as_deref(), Ok(expected), "{row}");
+        }
+        for (row, why) in [
+            ("7", "it is neither an object nor an array"),
+            (r#"{"id":1,"id":1}"#, "it has `id` twice"),
+            (r#"{"address":{"city":"a"},"address":{}}"#, "it has `address` twice"),
+        ] {
+            assert_eq!(encode(&plan, row), Err(why.to_owned()), "{row}");
+        }
+        let whole = super::tests::plan(&[("row", "json", Some(""))]);
+        for row in ["7", "[1, 2]", "{\"a\":1}", "\"x\"", "null"] {
+            assert_eq!(encode(&whole, row), Ok(format!("{{\"row\":{row}}}")));
+        }
+    }
+
+    #[test]
+    fn values_are_what_their_type_says() {
+        for (kind, value, expected) in [
+            ("integer", "9223372036854775807", Some("9223372036854775807")),
+            ("integer", "\"-9007199254740993\"", Some("-9007199254740993")),
+            ("integer", "-0", Some("0")),
+            ("integer", "1.0", None),
+            ("integer", "1e2", None),
+            ("integer", "\"\"", None),
+            ("integer", "\"+1\"", None),
+            ("float", "0.1", Some("0.1")),
+            ("float", "\"NaN\"", Some("\"NaN\"")),
+            ("float", "\"-Infinity\"", Some("\"-Infinity\"")),
+            ("float", "\"0.1\"", None),
+            ("float", "-1e400", None),
+            ("decimal", "123456789012345678901234567890.10", Some("123456789012345678901234567890.10")),
+            ("decimal", "\"-0.50\"", Some("-0.50")),
+            ("decimal(4,2)", "1e2", Some("1e2")),
+            ("decimal", "\".5\"", None),
+            ("text", "\"a\\u00e4\\n\"", Some("\"aä\\n\"")),
+            ("text", "\"\\ud83d\"", None),
+            ("text", "1", None),
+            ("boolean", "false", Some("false")),
+            ("boolean", "\"true\"", None),
+            ("date", "\"2024-02-29\"", Some("\"2024-02-29\"")),
+            ("date", "\"2024-02-30\"", None),
+            ("timestamp", "\"2024-02-29T12:00:00Z\"", Some("\"2024-02-29T12:00:00Z\"")),
+            ("timestamp", "\"2024-02-29 12:00:00.123456\"", Some("\"2024-02-29T12:00:00.123456Z\"")),
+            ("timestamp", "\"2024-02-29T12:00:00.1234567Z\"", None),
+            ("timestamp", "1709208000", None),
+            (
+                "uuid",
+                "\"6BA7B810-9DAD-11D1-80B4-00C04FD430C8\"",
+                Some("\"6ba7b810-9dad-11d1-80b4-00c04fd430c8\""),
+            ),
+            ("uuid", "\"6ba7b810-9dad-11d1-80b4-00c04fd430cg\"", None),
+            ("json", "{\"a\" : \"\\ud83d\"}", Some("{\"a\" : \"\\ud83d\"}")),
+        ] {
+            let encoded = encode(&plan(&[("v", kind, None)]), &format!("{{\"v\":{value}}}"));
+            let expected = expected.map(|expected| format!("{{\"v\":{expected}}}"));
+            assert_eq!(encoded.clone().ok(), expected, "{kind} {value} {encoded:?}");
+            assert_eq!(encode(&plan(&[("v", kind, None)]), "{\"v\":null}").as_deref(), Ok("{\"v\":null}"));
+        }
+    }
+}
