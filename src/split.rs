@@ -4,7 +4,7 @@
 //! Bytes in, elements out; no I/O. What is in an element is its reader's affair. A document comes in chunks that are cut anywhere:
 //!
 //! ```text
-//! begin ─► push ─► next ──true──► element ─► next …
+//! begin ─► push ─► advance ──true──► element ─► advance …
 //!           ▲        │ false
 //!           └────────┴──► finish, behind the last chunk; it may be the end of one more element
 //! ```
@@ -235,7 +235,7 @@ impl Splitter {
         self.utf8 = Utf8::default();
     }
 
-    /// Goes on with `chunk`, once [`Splitter::next`] has had all of the one before.
+    /// Goes on with `chunk`, once [`Splitter::advance`] has had all of the one before.
     pub fn push(&mut self, chunk: Bytes) {
         self.before += self.chunk.len() as u64;
         self.valid = self.utf8.check(&chunk);
@@ -249,7 +249,7 @@ impl Splitter {
     ///
     /// # Errors
     /// The document cannot be split. It must not be gone on with.
-    pub fn next(&mut self) -> Result<bool, Fault> {
+    pub fn advance(&mut self) -> Result<bool, Fault> {
         self.drop_element();
         let chunk = mem::take(&mut self.chunk);
         let scanned = self.scan(&chunk);

@@ -32,7 +32,7 @@ pub fn split((rows, watched, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Sp
 fn read(splitter: &mut Splitter, pieces: &[&[u8]], elements: &mut Vec<String>) -> Result<(), Fault> {
     for piece in pieces {
         splitter.push(Bytes::copy_from_slice(piece));
-        while splitter.next()? {
+        while splitter.advance()? {
             elements.push(splitter.element()?.to_owned());
         }
     }

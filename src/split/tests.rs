@@ -24,7 +24,7 @@ fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
     let mut run = || {
         for piece in pieces {
             splitter.push(Bytes::copy_from_slice(piece));
-            while splitter.next()? {
+            while splitter.advance()? {
                 elements.push(splitter.element()?.to_owned());
             }
         }
@@ -192,7 +192,7 @@ fn only_an_element_is_held() {
     text.push_str("0]}");
     for piece in text.as_bytes().chunks(7) {
         splitter.push(Bytes::copy_from_slice(piece));
-        while splitter.next().expect("it is well") {
+        while splitter.advance().expect("it is well") {
             elements += 1;
         }
         let held = splitter.element.text.capacity() + splitter.name.text.capacity();

@@ -150,7 +150,7 @@ impl Session {
     /// The pages of a response. Asks nothing yet.
     pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
         let next = pages.next.as_ref().and_then(Next::pointer);
-        // In this order: see `goes_on` and `check_reply`.
+        // In this order: see `cursor` and `check_page`.
         let watches = next.into_iter().chain(&pages.error);
         Self {
             source: source.clone(),
@@ -243,7 +243,7 @@ impl Session {
                     self.begin(&reply)?;
                     self.state = State::Reading(Box::new(reply));
                 }
-                State::Reading(reply) => match self.splitter.next() {
+                State::Reading(reply) => match self.splitter.advance() {
                     Ok(true) => return Poll::Ready(Ok(true)),
                     Ok(false) => match ready!(reply.poll_data(cx)) {
                         Some(data) => self.splitter.push(data?),
