@@ -850,6 +850,9 @@ async fn begin(
     if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
         return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
     }
+    if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
+        return Ok((source.pages(pages)?, Clock::new(Duration::ZERO)));
+    }
     let mut statements = pieces.iter().filter_map(Piece::statement);
     let (first, second) = (statements.next(), statements.next());
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();

@@ -13,6 +13,7 @@ use crate::source::http::address::Allowed;
 use crate::source::http::url::Base;
 use crate::source::http::{Protocol, Settings, Timeouts};
 pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
+pub use crate::split::fuzzing::{Split, split};
 use crate::sql::Dialect;
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP service and one token; gives its

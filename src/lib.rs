@@ -44,6 +44,7 @@ pub mod route;
 pub mod server;
 pub mod source;
 mod spill;
+pub mod split;
 pub mod sql;
 mod watchdog;
 

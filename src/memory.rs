@@ -53,6 +53,7 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
         key,
         match &endpoint.upstream {
             Some(Upstream::Calls(calls)) => calls.window(),
+            Some(Upstream::Pages(pages)) => pages.window(),
             Some(Upstream::Pass(_)) | None => source.window(),
         },
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.

@@ -11,6 +11,7 @@ mod endpoint;
 mod json;
 mod request;
 mod row;
+mod split;
 mod sql;
 mod template;
 mod value;
@@ -23,6 +24,7 @@ pub use endpoint::endpoint;
 pub use json::json;
 pub use request::request;
 pub use row::{postgres_row, postgres_values};
+pub use split::split;
 pub use sql::{sql, sql_tokens};
 pub use template::template;
 pub use wire::postgres_wire;
@@ -41,6 +43,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("postgres_values", postgres_values),
     ("postgres_wire", postgres_wire),
     ("request", request),
+    ("split", split),
     ("sql", sql),
     ("sql_tokens", sql_tokens),
     ("template", template),

@@ -238,12 +238,20 @@ fn describe(endpoint: &Endpoint) -> String {
 fn describe_upstream(upstream: &Upstream) -> String {
     let calls = match upstream {
         Upstream::Pass(_) => return "    passes the answer through\n".to_owned(),
+        Upstream::Pages(pages) => {
+            let columns = describe_columns(&pages.columns());
+            return format!("    rows :many -> {columns}, of {} pages at most\n", pages.most);
+        }
         Upstream::Calls(calls) => calls,
     };
-    let columns = calls.columns();
+    let columns = describe_columns(&calls.columns());
+    format!("    rows :many -> {columns}, of {} calls at a time\n", calls.concurrency)
+}
+
+fn describe_columns(columns: &[Column]) -> String {
     let columns: Vec<_> =
         columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
-    format!("    rows :many -> {}, of {} calls at a time\n", columns.join(", "), calls.concurrency)
+    columns.join(", ")
 }
 
 fn describe_param(param: &Param) -> String {
@@ -283,10 +291,7 @@ fn describe_result(statement: &Statement, columns: &Columns) -> String {
     let pairs: Vec<_> = pairs.map(|(own, other)| format!("{own} = {other}")).collect();
     let nested = if pairs.is_empty() { String::new() } else { format!(" nested on {}", pairs.join(" and ")) };
     let columns = match columns {
-        Columns::Own(columns) => {
-            let columns = columns.iter().map(|column| format!("{} {}", column.name, column.type_name));
-            columns.collect::<Vec<_>>().join(", ")
-        }
+        Columns::Own(columns) => describe_columns(columns),
         Columns::Refcursor(_) => {
             let opener = statement.opener.as_ref().map(|opener| format!(" of {opener}")).unwrap_or_default();
             format!("a refcursor{opener}, whose columns are known once it is open")

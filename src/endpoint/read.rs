@@ -295,7 +295,7 @@ fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     Some((toml..end, end + "*/".len()))
 }
 
-/// The statement whose rows are the replies of several calls. Its text is the request, and all parameters are its own.
+/// The statement whose rows are replies, or stand in them. Its text is the request, and all parameters are its own.
 fn read_replies(file: File<'_>, read: &upstream::Read, params: usize) -> Vec<Statement> {
     let (request, offset) = &read.request;
     let statement = || Statement {
@@ -309,7 +309,7 @@ fn read_replies(file: File<'_>, read: &upstream::Read, params: usize) -> Vec<Sta
     };
     match read.upstream {
         Upstream::Pass(_) => Vec::new(),
-        Upstream::Calls(_) => vec![statement()],
+        Upstream::Calls(_) | Upstream::Pages(_) => vec![statement()],
     }
 }
 

@@ -1,4 +1,7 @@
-//! `[upstream]` of an endpoint file: a request whose answer is passed through, or several whose replies are rows.
+//! `[upstream]` of an endpoint file: a request whose answer is passed through, several whose replies are rows, or one after another
+//! for the pages of a list, which is rows.
+
+mod pages;
 
 use std::sync::Arc;
 
@@ -13,6 +16,7 @@ use crate::params::{ParamType, ParamValue};
 use crate::source::http::Call;
 use crate::source::http::calls::{Calls, OnError, Order, Repeat};
 use crate::source::http::fields::is_of_connection;
+use crate::source::http::pages::Pages;
 use crate::source::http::template::{NUMBER, Name, Template, Values};
 use crate::source::{Kind, SourceConfig};
 
@@ -23,6 +27,8 @@ pub enum Upstream {
     Pass(Arc<Pass>),
     /// Several, whose replies are rows.
     Calls(Arc<Calls>),
+    /// The pages of a list, whose elements are rows.
+    Pages(Arc<Pages>),
 }
 
 /// A request whose answer is passed through.
@@ -71,8 +77,15 @@ pub(super) fn read(
     if repeat.is_some() {
         names.check();
     }
-    let template = read_template(&mut table, &mut names);
+    let rows = table.take("rows");
+    if let (Some(rows), Some(_)) = (&rows, &repeat) {
+        let message = "`rows` and `repeat` exclude one another: with `repeat`, each reply is a row";
+        rows.fault_with(message, "remove one of them");
+    }
+    let template = read_template(&mut table, rows.is_some(), &mut names);
     let calls = read_calls(&mut table, repeat.as_ref(), &mut names);
+    let request = template.as_ref().map(|(_, (request, _))| request.as_str());
+    let list = pages::read(&mut table, rows.as_ref(), request, &mut names);
     table.finish();
     let (template, request) = template?;
     for (declared, _) in declared.iter().zip(&names.used).filter(|(_, used)| !**used) {
@@ -82,9 +95,15 @@ pub(super) fn read(
     }
     let source = source?;
     let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
-    let upstream = match repeat {
-        None => Upstream::Pass(Arc::new(Pass { template, names })),
-        Some(_) => {
+    let upstream = match (repeat, rows) {
+        (None, Some(_)) => {
+            let pages::List { payload, rows, absent, error, plan, next, most } = list?;
+            let max_row = source.max_row_bytes;
+            let list = Pages { template, payload, names, rows, absent, error, plan, next, most, max_row };
+            Upstream::Pages(Arc::new(list))
+        }
+        (None, None) => Upstream::Pass(Arc::new(Pass { template, names })),
+        (Some(_), _) => {
             let (repeat, concurrency, order, on_error) = calls?;
             let places = source.pool.max;
             Upstream::Calls(Arc::new(Calls {
@@ -111,7 +130,10 @@ pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
     for key in OF_STATEMENTS {
         table.refuse(key, "is for rows of a database", "remove it");
     }
-    let has_rows = upstream.table("[upstream]").is_some_and(|mut table| table.take("repeat").is_some());
+    let mut table_of = upstream.table("[upstream]");
+    let has_rows =
+        ["repeat", "rows"].map(|key| table_of.as_mut().and_then(|table| table.take(key)).is_some());
+    let has_rows = has_rows.contains(&true);
     for key in OF_ROWS.into_iter().filter(|_| !has_rows) {
         table.refuse(key, "has no meaning where an answer is passed through", "remove it");
     }
@@ -188,13 +210,19 @@ impl Names<'_> {
     }
 }
 
-/// `request` and `headers`; the request also as it stands in the file.
-fn read_template(table: &mut Table<'_>, names: &mut Names<'_>) -> Option<(Template, (String, usize))> {
+/// `request` and `headers`; the request also as it stands in the file. It may be a POST where the reply is not passed through.
+fn read_template(
+    table: &mut Table<'_>,
+    may_post: bool,
+    names: &mut Names<'_>,
+) -> Option<(Template, (String, usize))> {
     let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
     let headers = table.take("headers");
     let request = request?;
     let text = request.string()?;
-    let parsed = Template::parse(&text, &mut |name| names.find(name));
+    // All but the method is the same.
+    let target = text.strip_prefix("POST ").filter(|_| may_post).map(|target| format!("GET {target}"));
+    let parsed = Template::parse(target.as_deref().unwrap_or(&text), &mut |name| names.find(name));
     let mut template = parsed.map_err(|(message, hint)| request.fault_with(message, hint)).ok();
     for (_, name, value) in
         headers.and_then(|value| value.table("`headers`")).map(Table::entries).unwrap_or_default()

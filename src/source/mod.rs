@@ -14,7 +14,7 @@
 //! A statement of which [`Session::refcursors`] tells columns has no rows of its own: between 2 and 3, once all statements are
 //! prepared, [`Session::call`] runs it, and [`Session::open_refcursor`] puts a cursor that it has opened in its place.
 //!
-//! A session of an HTTP source ([`Source::calls`]) has one statement, which is prepared and executed as 2 to 4 have it.
+//! A session of an HTTP source ([`Source::calls`], [`Source::pages`]) has one statement, which is prepared and executed as 2 to 4 have it.
 //!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
@@ -199,6 +199,14 @@ impl Source {
         self.http().map(|source| Session::Http(Box::new(http::calls::Session::new(source, calls))))
     }
 
+    /// The pages of a response, of an HTTP service. None is asked for yet.
+    ///
+    /// # Errors
+    /// It is a database.
+    pub fn pages(&self, pages: &Arc<http::pages::Pages>) -> Result<Session, Error> {
+        self.http().map(|source| Session::Pages(Box::new(http::pages::Session::new(source, pages))))
+    }
+
     /// The HTTP service.
     ///
     /// # Errors
@@ -270,13 +278,15 @@ pub enum Session {
     Sqlite(sqlite::Session),
     /// The requests to an HTTP service.
     Http(Box<http::calls::Session>),
+    /// The pages of a list of one.
+    Pages(Box<http::pages::Session>),
 }
 
 impl Session {
     /// Whether a connection of the pool is in use for it.
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
-            Self::Postgres(_) | Self::Sqlite(_) | Self::Http(_) => true,
+            Self::Postgres(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => true,
             Self::Answer(_) => false,
         }
     }
@@ -291,6 +301,7 @@ impl Session {
             Self::Answer(answer) => Ok(answer.columns()),
             Self::Sqlite(session) => session.prepare(statement).await,
             Self::Http(session) => Ok(session.columns()),
+            Self::Pages(session) => Ok(session.columns()),
         }
     }
 
@@ -299,7 +310,7 @@ impl Session {
     pub fn refcursors(&self, index: usize) -> &[usize] {
         match self {
             Self::Postgres(session) => session.refcursors(index),
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => &[],
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => &[],
         }
     }
 
@@ -315,7 +326,7 @@ impl Session {
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
         match self {
             Self::Postgres(session) => session.call(index, args).await,
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => Ok(Vec::new()),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => Ok(Vec::new()),
         }
     }
 
@@ -327,7 +338,7 @@ impl Session {
     pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Postgres(session) => session.open_refcursor(index, name).await,
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) => {
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => {
                 Err(Error::protocol("this source has no refcursors"))
             }
         }
@@ -341,6 +352,7 @@ impl Session {
             Self::Answer(_) => {}
             Self::Sqlite(session) => session.execute(index, args),
             Self::Http(session) => session.execute(args),
+            Self::Pages(session) => session.execute(args),
         }
     }
 
@@ -349,7 +361,7 @@ impl Session {
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         match self {
             Self::Postgres(session) => session.execute_together(runs),
-            Self::Answer(_) | Self::Http(_) => {}
+            Self::Answer(_) | Self::Http(_) | Self::Pages(_) => {}
             Self::Sqlite(session) => session.execute_together(runs),
         }
     }
@@ -367,7 +379,7 @@ impl Session {
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Postgres(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Postgres)),
-            Self::Answer(_) | Self::Http(_) => {
+            Self::Answer(_) | Self::Http(_) | Self::Pages(_) => {
                 Poll::Ready(Err(Error::protocol("this session has one statement")))
             }
             Self::Sqlite(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Sqlite)),
@@ -385,6 +397,7 @@ impl Session {
             Self::Answer(answer) => Poll::Ready(Ok(answer.next_row().map(Row::Postgres))),
             Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
             Self::Http(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Http)),
+            Self::Pages(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Page)),
         }
     }
 }
@@ -411,6 +424,8 @@ pub enum Row<'a> {
     Sqlite(sqlite::Row<'a>),
     /// The reply to a request.
     Http(http::calls::Row<'a>),
+    /// An element of a list in a reply.
+    Page(http::pages::Row<'a>),
 }
 
 impl Row<'_> {
@@ -427,6 +442,7 @@ impl Row<'_> {
                 row.encode(encoder, out);
                 Ok(())
             }
+            Self::Page(row) => row.encode(encoder, out),
         }
     }
 }

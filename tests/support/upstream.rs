@@ -43,6 +43,7 @@ pub struct Asked {
     /// Path and query.
     pub target: String,
     pub headers: HeaderMap,
+    pub body: String,
 }
 
 /// What an upstream has seen.
@@ -224,9 +225,12 @@ async fn answer(
     handler: Arc<Handler>,
 ) -> Result<Response<Payload>, Infallible> {
     let _running = Running::enter(&seen);
-    let (head, _) = request.into_parts();
+    let (head, body) = request.into_parts();
+    // Of a client that leaves there is none.
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = String::from_utf8_lossy(&body).into_owned();
     let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    let asked = Asked { method: head.method, version: head.version, target, headers: head.headers };
+    let asked = Asked { method: head.method, version: head.version, target, headers: head.headers, body };
     seen.asked.lock().expect("no panic").push(asked.clone());
     Ok(handler(Arc::clone(&seen), asked).await)
 }

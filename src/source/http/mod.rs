@@ -11,6 +11,8 @@
 //! | [`template`] | requests made of parameters, each value escaped for its place |
 //! | [`fields`] | the header fields that are handed on, and those that are not |
 //! | [`calls`] | several requests at a time, whose replies are rows |
+//! | [`pages`] | one request after another, in whose replies rows are |
+//! | [`payload`] | bodies of requests, made of parameters |
 //!
 //! A [`Place`] of the pool is the right to one request in flight. Over HTTP/1.1 it is a connection too; over
 //! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
@@ -19,6 +21,8 @@
 pub mod address;
 pub mod calls;
 pub mod fields;
+pub mod pages;
+pub mod payload;
 pub mod settings;
 pub mod template;
 pub mod url;
@@ -81,6 +85,15 @@ pub struct Call {
     pub target: String,
     /// Its header fields.
     pub headers: HeaderMap,
+    /// Its body, if it has one.
+    pub body: Option<String>,
+}
+
+impl Call {
+    /// Whether it may be sent again where nobody knows if it has come (RFC 9110, section 9.2.2).
+    fn is_repeatable(&self) -> bool {
+        self.method.is_idempotent()
+    }
 }
 
 /// What is behind an answer: how long it was waited for.
@@ -235,7 +248,7 @@ impl Source {
         call: &Call,
         begun: Instant,
     ) -> Result<Answer, Error> {
-        let retries = self.shared.retries.as_ref();
+        let retries = self.shared.retries.as_ref().filter(|_| call.is_repeatable());
         if let Some(retries) = retries {
             retries.earn();
         }
@@ -262,7 +275,7 @@ impl Source {
         call: &Call,
         begun: Instant,
     ) -> Result<Answer, Failed> {
-        while let Some(carrier) = self.idle(place) {
+        while let Some(carrier) = self.idle(place, call) {
             let was_idle = matches!(carrier, Carrier::Http1(_));
             match self.ask(carrier, call, begun).await {
                 Err(Failed::Stale(_)) => {}
@@ -274,10 +287,15 @@ impl Source {
         self.ask(self.in_time(self.connect_or_share()).await?, call, begun).await
     }
 
-    /// A connection that is there already.
-    fn idle(&self, place: &Place<Box<Http1>>) -> Option<Carrier> {
+    /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle, and then nobody knows whether a request
+    /// has come: one that may not be sent again has a new connection, in the place of an idle one.
+    fn idle(&self, place: &Place<Box<Http1>>, call: &Call) -> Option<Carrier> {
         if let Some(slot) = self.shared.http2.take() {
             return Some(Carrier::Http2(slot));
+        }
+        if !call.is_repeatable() {
+            drop(place.take_idle_of(|_| true));
+            return None;
         }
         while let Some(mut connection) = place.take_idle_of(|connection| connection.is_home()) {
             if self.is_young(&connection) && connection.is_ready() {
@@ -356,7 +374,8 @@ impl Source {
                 Carrier::Http2(slot) => {
                     let stale = |cause| Failed::Stale(error::broken(self.name(), cause));
                     slot.ready().await.map_err(stale)?;
-                    let sent = slot.send(self.http2_request(call).map_err(Failed::Else)?).await;
+                    let request = self.http2_request(call).map_err(Failed::Else)?;
+                    let sent = slot.send(request, call.body.as_deref()).await;
                     sent.map(|answer| answer.map(Incoming::Http2))
                         .map_err(|cause| self.failed(http2::is_untouched(&cause), cause))
                 }
@@ -381,7 +400,7 @@ impl Source {
 
     fn http1_request(&self, call: &Call) -> Result<Request<String>, Error> {
         let base = &self.shared.settings.base;
-        let mut request = Request::new(String::new());
+        let mut request = Request::new(call.body.clone().unwrap_or_default());
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = format!("{}{}", base.prefix, call.target).parse().map_err(bad_target)?;
         *request.headers_mut() = self.headers(call);

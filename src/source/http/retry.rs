@@ -1,7 +1,7 @@
 //! Requests that are sent again: only where nothing of an answer has come, and only as many as a budget lets through, so that an
 //! upstream that is down is not asked many times as often as one that is up.
 //!
-//! Every request is a GET, which may be sent again by what HTTP says of it (RFC 9110, section 9.2.2).
+//! A GET may be sent again by what HTTP says of it (RFC 9110, section 9.2.2). A POST may not, and has no retries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -17,7 +17,7 @@ use crate::Error;
 use crate::params::ParamValue;
 
 /// What is encoded in paths and queries: all but RFC 3986's unreserved characters.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The name that stands for the number of a call among several.
 pub const NUMBER: &str = "n";
@@ -142,7 +142,7 @@ impl Template {
                 target.push_str(&text);
             }
         }
-        Ok(Call { method: Method::GET, target, headers: self.fill_headers(values)? })
+        Ok(Call { method: Method::GET, target, headers: self.fill_headers(values)?, body: None })
     }
 
     fn fill_headers(&self, values: &Values<'_>) -> Result<HeaderMap, Error> {
@@ -178,7 +178,7 @@ fn first_param(text: &Text) -> Option<usize> {
 
 impl Values<'_> {
     /// The text of a value; `None` for NULL.
-    fn text(&self, name: Name) -> Option<String> {
+    pub(super) fn text(&self, name: Name) -> Option<String> {
         match name {
             Name::Number => Some(self.number.to_string()),
             Name::Param(index) => match &self.values[index] {
@@ -223,7 +223,7 @@ impl Values<'_> {
         Ok(vec![out])
     }
 
-    fn wrong(&self, index: impl Into<Option<usize>>, message: impl Into<String>) -> Error {
+    pub(super) fn wrong(&self, index: impl Into<Option<usize>>, message: impl Into<String>) -> Error {
         let name = index.into().and_then(|index| self.names.get(index)).cloned().unwrap_or_default();
         Error::invalid_parameters(vec![(name, message.into())])
     }
@@ -272,7 +272,7 @@ fn check_literals(target: &str) -> Result<(), Fault> {
 }
 
 /// Whether clients and servers take a segment for a way to another folder.
-fn is_dots(segment: &str) -> bool {
+pub(super) fn is_dots(segment: &str) -> bool {
     let plain = segment.to_ascii_lowercase().replace("%2e", ".");
     matches!(plain.as_str(), "." | "..")
 }

@@ -16,7 +16,7 @@ mod fault;
 mod filling;
 mod handover;
 mod known;
-mod plan;
+pub(in crate::source) mod plan;
 mod probe;
 mod rows;
 #[cfg(test)]

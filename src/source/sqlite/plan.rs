@@ -125,8 +125,8 @@ fn decimal_kind(declared: &str) -> ColumnKind {
 }
 
 /// A timestamp in UTC, and whether its text said so.
-struct Timestamp {
-    micros: i64,
+pub(in crate::source) struct Timestamp {
+    pub(in crate::source) micros: i64,
     zoned: bool,
 }
 
@@ -140,14 +140,14 @@ impl Timestamp {
 }
 
 /// `YYYY-MM-DD` as days since 1970-01-01.
-fn date(text: &[u8]) -> Option<i32> {
+pub(in crate::source) fn date(text: &[u8]) -> Option<i32> {
     let (date, rest) = split_date(text)?;
     rest.is_empty().then_some(date)
 }
 
 /// The forms that SQLite's date functions read: `YYYY-MM-DD HH:MM[:SS[.fff]]`, `T` for the blank, then nothing, `Z` or
 /// `±HH:MM`. A fraction below the microsecond is refused, not rounded.
-fn timestamp(text: &[u8]) -> Option<Timestamp> {
+pub(in crate::source) fn timestamp(text: &[u8]) -> Option<Timestamp> {
     let (days, rest) = split_date(text)?;
     let ([b' ' | b'T', h1, h2, b':', m1, m2], rest) = rest.split_first_chunk()? else { return None };
     let (hour, minute) = (two_digits(*h1, *h2, 23)?, two_digits(*m1, *m2, 59)?);

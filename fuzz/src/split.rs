@@ -1,0 +1,74 @@
+//! Rows out of JSON while it comes: any cut of a document gives what the whole gives, and that is what serde_json finds.
+
+use rowstream::fuzzing::split as splits;
+use serde_json::value::RawValue;
+
+use crate::json::Members;
+
+const POINTERS: [&str; 8] = ["", "/a", "/b", "/a/b", "/a/0", "/0", "/", "/a/0/b"];
+
+/// The first byte chooses where the rows are, and whether they are lines, the second what is watched, the third how the rest is cut.
+pub fn split(data: &[u8]) {
+    let [rows, watched, cut, body @ ..] = data else { return };
+    let pointer = |choice: u8| POINTERS[usize::from(choice) % POINTERS.len()];
+    let (lines, rows, watched) = (*rows >= 128, pointer(*rows), pointer(*watched));
+    let whole = splits((rows, watched, lines), &[body]);
+    let pieces: Vec<_> = body.chunks(usize::from(*cut).max(1)).collect();
+    let parts = splits((rows, watched, lines), &pieces);
+    assert_eq!(whole.ended_well, parts.ended_well);
+    assert_eq!(whole.elements, parts.elements);
+    if whole.ended_well {
+        assert_eq!(whole.watched, parts.watched);
+    }
+    if lines {
+        assert_lines(body, &whole.elements, whole.ended_well)
+    } else {
+        assert_document(body, (rows, watched), &whole)
+    }
+}
+
+fn assert_lines(body: &[u8], elements: &[String], ended_well: bool) {
+    let is_blank = |text: &[u8]| text.iter().all(|byte| b" \t\r".contains(byte));
+    let texts = body.split(|byte| *byte == b'\n').filter(|text| !is_blank(text));
+    let texts: Result<Vec<&RawValue>, _> = texts.map(serde_json::from_slice).collect();
+    match texts {
+        // Depth has a bound here, and none there.
+        Ok(texts) if ended_well => assert!(texts.iter().map(|text| text.get()).eq(elements)),
+        Ok(_) => assert!(body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > 128),
+        Err(_) => assert!(!ended_well),
+    }
+}
+
+fn assert_document(body: &[u8], (rows, watched): (&str, &str), whole: &rowstream::fuzzing::Split) {
+    let Ok(document) = serde_json::from_slice::<&RawValue>(body) else { return assert!(!whole.ended_well) };
+    if !whole.ended_well {
+        return;
+    }
+    let list = find(document, rows).map(RawValue::get).filter(|list| *list != "null");
+    let list: Vec<&RawValue> =
+        list.map(|list| serde_json::from_str(list).expect("an array")).unwrap_or_default();
+    assert!(list.iter().map(|element| element.get()).eq(&whole.elements));
+    let scalar = find(document, watched).map(RawValue::get).filter(|text| !text.starts_with(['[', '{']));
+    assert_eq!(scalar, whole.watched.as_deref());
+}
+
+/// What a pointer leads to, where no name on the way is there twice.
+fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
+    let Some(rest) = pointer.strip_prefix('/') else { return Some(value) };
+    let (first, _) = rest.split_once('/').unwrap_or((rest, ""));
+    let next = match value.get().as_bytes().first()? {
+        b'{' => {
+            let members: Members<'a> = serde_json::from_str(value.get()).ok()?;
+            let mut named = members.0.into_iter().filter(|(name, _)| name == first);
+            let member = named.next().map(|(_, member)| member);
+            assert!(named.next().is_none(), "what is ambiguous does not end well");
+            member
+        }
+        b'[' => {
+            let elements: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+            first.parse::<usize>().ok().and_then(|number| elements.get(number).copied())
+        }
+        _ => None,
+    };
+    find(next?, &rest[first.len()..])
+}

@@ -1,0 +1,221 @@
+//! `rows` of `[upstream]` and the keys that go with it: a list that is read as rows, page by page.
+
+use percent_encoding::utf8_percent_encode;
+
+use super::Names;
+use crate::fault::reader::{Table, Value};
+use crate::fault::shown;
+use crate::source::http::pages::columns::{Declared, Kind, Plan};
+use crate::source::http::pages::{Absent, CURSOR, Next};
+use crate::source::http::payload::Payload;
+use crate::source::http::template::{ENCODED, Name};
+use crate::split::Pointer;
+
+/// The pages of a response, unless a file says otherwise.
+const MOST: usize = 1000;
+
+/// What was read beside the request.
+pub(super) struct List {
+    pub(super) payload: Option<Payload>,
+    pub(super) rows: Pointer,
+    pub(super) absent: Absent,
+    pub(super) error: Option<Pointer>,
+    pub(super) plan: Plan,
+    pub(super) next: Option<Next>,
+    pub(super) most: u64,
+}
+
+/// Reads the keys of a list, of the `request` as the file has it. `None`, with the reason recorded, when they cannot be used, or when there is no list.
+pub(super) fn read(
+    table: &mut Table<'_>,
+    rows: Option<&Value<'_>>,
+    request: Option<&str>,
+    names: &mut Names<'_>,
+) -> Option<List> {
+    let [body, next, pages, error] = ["body", "next", "pages", "error"].map(|key| table.take(key));
+    let Some(rows) = rows else {
+        let columns = table.take("columns");
+        for value in [body, columns, next, pages, error].into_iter().flatten() {
+            let hint = "add `rows`, a JSON pointer to the rows in the reply, or remove it";
+            value.fault_with("this is for a reply that is split into rows", hint);
+        }
+        return None;
+    };
+    let hint =
+        "rows have the columns that are declared: write `columns = { id = \"integer\", name = \"text\" }`";
+    let columns = table.require("columns", hint);
+    let place = read_rows(rows);
+    // Of a request that could not be read, anything may be meant.
+    let is_post = request.map_or(body.is_some(), |request| request.starts_with("POST "));
+    let payload = read_payload(body.as_ref(), rows, is_post, names);
+    let plan = columns.and_then(|value| read_columns(&value));
+    let error = error.map(|value| pointer(&value));
+    let most = pages.map_or(Some(MOST), |value| value.count(1));
+    let next = next.map(|value| read_next(&value, request.unwrap_or_default(), names));
+    let (rows, absent) = place?;
+    Some(List {
+        payload: payload?,
+        rows,
+        absent,
+        error: error.map_or(Some(None), |error| error.map(Some))?,
+        plan: plan?,
+        next: next.map_or(Some(None), |next| next.map(Some))?,
+        most: most? as u64,
+    })
+}
+
+/// `"/items"`, or `{ at = "/items", optional = true }`.
+fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
+    if value.is_string() {
+        return Some((pointer(value)?, Absent::default()));
+    }
+    let mut table = value.table("`rows`")?;
+    let at = table.require("at", "write where in the reply they are: `at = \"/items\"`");
+    let optional = table.take("optional").map_or(Some(false), |value| value.boolean());
+    table.finish();
+    let absent = if optional? { Absent::IsEmpty } else { Absent::Fails };
+    Some((pointer(&at?)?, absent))
+}
+
+/// A JSON pointer.
+fn pointer(value: &Value<'_>) -> Option<Pointer> {
+    let text = value.string()?;
+    let pointer = Pointer::parse(&text);
+    if pointer.is_none() {
+        let hint = "write a slash before each name: `/hits/hits`; in a name a slash is `~1` and a tilde `~0`";
+        value.fault_with(format!("{} is no JSON pointer", shown(&text)), hint);
+    }
+    pointer
+}
+
+/// The body of the request; `Some(None)` where it has none.
+fn read_payload(
+    body: Option<&Value<'_>>,
+    rows: &Value<'_>,
+    is_post: bool,
+    names: &mut Names<'_>,
+) -> Option<Option<Payload>> {
+    match (body, is_post) {
+        (None, false) => Some(None),
+        (Some(body), true) => {
+            let parsed = Payload::parse(&body.string()?, &mut |name| names.find(name));
+            parsed.map_err(|(message, hint)| body.fault_with(message, hint)).ok().map(Some)
+        }
+        (Some(body), false) => {
+            body.fault_with(
+                "a request with GET has no body",
+                "write `request = \"POST /path\"`, or remove it",
+            );
+            None
+        }
+        (None, true) => {
+            rows.fault_with("the request is a POST, and has no body", "add `body = '{ … }'`");
+            None
+        }
+    }
+}
+
+/// The columns, each a type, or `{ type = "…", at = "/…" }`.
+fn read_columns(value: &Value<'_>) -> Option<Plan> {
+    let entries = value.table("`columns`")?.entries();
+    if entries.is_empty() {
+        value.fault_with("`columns` has none", "write `columns = { id = \"integer\", name = \"text\" }`");
+        return None;
+    }
+    let count = entries.len();
+    let columns: Vec<_> =
+        entries.into_iter().filter_map(|(_, name, value)| read_column(name, &value)).collect();
+    (columns.len() == count).then(|| Plan::new(&columns))
+}
+
+fn read_column(name: String, value: &Value<'_>) -> Option<Declared> {
+    if value.is_string() {
+        return Some(Declared { name, kind: read_kind(value)?, at: None });
+    }
+    let mut table = value.table(format!("the column {}", shown(&name)))?;
+    let kind = table.require("type", "write `type = \"text\"`, or another one");
+    let at = table.take("at").map(|value| pointer(&value));
+    table.finish();
+    let kind = read_kind(&kind?)?;
+    Some(Declared { name, kind, at: at.map_or(Some(None), |at| at.map(Some))? })
+}
+
+fn read_kind(value: &Value<'_>) -> Option<Kind> {
+    let text = value.string()?;
+    let kind = Kind::from_name(&text);
+    if kind.is_none() {
+        let hint = crate::fault::suggest("the types are", &text, Kind::NAMES);
+        value.fault_with(format!("{} is no type of a column", shown(&text)), hint);
+    }
+    kind
+}
+
+/// `"link"`, or a table of one of the other ways.
+fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<Next> {
+    const WRITE: &str = "write \"link\", `{ at = \"/next\" }`, `{ cursor = \"after\", at = \"/cursor\" }`, \
+        `{ body = '…', at = \"/cursor\" }`, `{ offset = \"offset\" }` or `{ page = \"page\" }`";
+    if value.is_string() {
+        let text = value.string()?;
+        if text != "link" {
+            value.fault_with(format!("{} is no way to the next page", shown(&text)), WRITE);
+            return None;
+        }
+        return Some(Next::Link);
+    }
+    let mut table = value.table("`next`")?;
+    let keys = ["at", "cursor", "body", "offset", "page", "first"];
+    let [at, cursor, body, offset, page, first] = keys.map(|key| table.take(key));
+    table.finish();
+    let counted = |value: &Value<'_>| query_name(value, request);
+    match (at, cursor, body, offset, page, first) {
+        (Some(at), None, None, None, None, None) => pointer(&at).map(Next::Url),
+        (Some(at), Some(cursor), None, None, None, None) => {
+            Some(Next::Cursor(encoded(&cursor.string()?), pointer(&at)?))
+        }
+        (Some(at), None, Some(body), None, None, None) => {
+            Some(Next::Body(next_body(&body, names)?, pointer(&at)?))
+        }
+        (None, None, None, Some(offset), None, None) => counted(&offset).map(Next::Offset),
+        (None, None, None, None, Some(page), first) => {
+            let first = first.map_or(Some(1), |value| value.count(0))?;
+            Some(Next::Page(counted(&page)?, first as u64))
+        }
+        _ => {
+            value.fault_with("this is no way to the next page, or more than one", WRITE);
+            None
+        }
+    }
+}
+
+/// The name of a parameter as it stands in a query.
+fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, ENCODED).to_string()
+}
+
+/// The name of a parameter that is set from the first page on, and may not be in the request already.
+fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
+    let name = encoded(&value.string()?);
+    let query = request.split_once('?').map_or("", |(_, query)| query);
+    if query.split('&').any(|pair| pair.split('=').next() == Some(name.as_str())) {
+        let hint = "remove it there: it is set for each page, from the first on";
+        value.fault_with(format!("the request has {} already", shown(&name)), hint);
+        return None;
+    }
+    Some(name)
+}
+
+/// The body by which a page behind the first one is asked for.
+fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
+    let (cursor, mut is_used) = (Name::Param(names.declared.len()), false);
+    let parsed = Payload::parse(&value.string()?, &mut |name| {
+        is_used |= name == CURSOR;
+        if name == CURSOR { Some(cursor) } else { names.find(name) }
+    });
+    let payload = parsed.map_err(|(message, hint)| value.fault_with(message, hint)).ok()?;
+    if !is_used {
+        let hint = format!("write `{{{CURSOR}}}` where what stands at `at` of the page before belongs");
+        value.fault_with("this body would be the same for each page", hint);
+        return None;
+    }
+    Some(payload)
+}

@@ -1,0 +1,709 @@
+//! Rows out of JSON while it comes: the elements of one array of a document, or the lines of NDJSON, each as soon as its last byte
+//! is there.
+//!
+//! Bytes in, elements out; no I/O. What is in an element is its reader's affair. A document comes in chunks that are cut anywhere:
+//!
+//! ```text
+//! begin ─► push ─► advance ──true──► element ─► advance …
+//!           ▲        │ false
+//!           └────────┴──► finish, behind the last chunk; it may be the end of one more element
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each pointer that is watched (at most
+//!    [`WATCHED`] bytes), and a byte or two for each container that is open, of which there are [`DEPTH`] at most; all else is skipped;
+//! 2. how the document is cut changes nothing in what comes out, and nothing in whether it ends well;
+//! 3. the whole of it has to be JSON (RFC 8259) and UTF-8, also what is skipped: [`Splitter::finish`] is well for nothing else, so that
+//!    one that was cut off is never a short one;
+//! 4. names are compared as what they say, whatever is escaped in them; where a pointer leads to two members of the same
+//!    name, the document fails: readers do not agree on which of them counts.
+
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
+mod pointer;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::mem;
+
+use bytes::Bytes;
+use memchr::memchr2;
+
+pub use self::pointer::Pointer;
+use self::pointer::Track;
+
+/// The most containers that stand in one another. Documents have ten or so; a reader of JSON that allows more is rare.
+pub const DEPTH: usize = 128;
+/// The longest scalar that is watched, in bytes: a URL, or a token that stands for a place in a list.
+pub const WATCHED: usize = 16 * 1024;
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One JSON text, which holds the array.
+    Document,
+    /// A JSON text in each line, each of them an element.
+    Lines,
+}
+
+/// Why a document cannot be split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not JSON; behind so many bytes.
+    NotJson(u64),
+    /// It is not UTF-8.
+    NotUtf8,
+    /// It ended before its end.
+    Cut,
+    /// More than [`DEPTH`] containers stand in one another.
+    TooDeep,
+    /// An element has so many bytes at least.
+    TooLarge(u64),
+    /// A scalar that is watched is longer than [`WATCHED`].
+    LongScalar,
+    /// What stands in the place of the array is something else.
+    NoArray,
+    /// There is nothing in the place of the array.
+    Missing,
+    /// Two members of one object have this name, and it matters which.
+    Twice(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(at) => write!(f, "no JSON from byte {at} on"),
+            Self::NotUtf8 => f.write_str("not UTF-8"),
+            Self::Cut => f.write_str("cut off: its JSON does not end"),
+            Self::TooDeep => write!(f, "nested more than {DEPTH} deep"),
+            Self::TooLarge(bytes) => write!(f, "one with an element of {bytes} bytes or more"),
+            Self::LongScalar => write!(f, "one that says how it goes on in more than {WATCHED} bytes"),
+            Self::NoArray => f.write_str("without an array where its rows should be"),
+            Self::Missing => f.write_str("without its rows: nothing stands in their place"),
+            Self::Twice(name) => {
+                write!(f, "ambiguous: it has {} twice in one object", crate::fault::shown(name))
+            }
+        }
+    }
+}
+
+/// What stands at a pointer that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched<'a> {
+    /// Nothing.
+    Missing,
+    /// A scalar, as the document has it.
+    Scalar(&'a str),
+    /// An array or an object.
+    Container,
+}
+
+/// Splits one document after another.
+#[derive(Debug)]
+pub struct Splitter {
+    layout: Layout,
+    state: State,
+    stack: Vec<Frame>,
+    rows: Track,
+    /// Whether the array has begun, and whether it has not ended.
+    found: bool,
+    is_open: bool,
+    element: Taken,
+    /// Whether it is complete.
+    is_whole: bool,
+    name: Taken,
+    watches: Vec<Watch>,
+    chunk: Bytes,
+    /// Where the reading of `chunk` stands, and up to where it is UTF-8.
+    at: usize,
+    valid: usize,
+    /// Bytes of the document before `chunk`.
+    before: u64,
+    utf8: Utf8,
+}
+
+/// What has to come next.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Value,
+    ValueOrClose,
+    NameOrClose,
+    Name,
+    Colon,
+    /// Behind a value in a container.
+    CommaOrClose,
+    /// Behind the last value.
+    End,
+    Text(Text, Escape),
+    Number(Digits),
+    /// What is left of `true`, `false` or `null`.
+    Literal(&'static [u8]),
+}
+
+/// What a string is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    Name,
+    Value,
+}
+
+/// Where in an escape a string is.
+#[derive(Debug, Clone, Copy)]
+enum Escape {
+    None,
+    Backslash,
+    /// So many hexadecimal digits are to come.
+    Hex(u8),
+}
+
+/// Where in a number the reading is, behind this.
+#[derive(Debug, Clone, Copy)]
+enum Digits {
+    Minus,
+    Zero,
+    Whole,
+    Point,
+    Fraction,
+    E,
+    Sign,
+    Exponent,
+}
+
+/// A container that is open.
+#[derive(Debug, Clone, Copy)]
+enum Frame {
+    Object,
+    /// With so many elements begun.
+    Array(u64),
+}
+
+/// A pointer, and what stands there.
+#[derive(Debug)]
+struct Watch {
+    track: Track,
+    text: Taken,
+    is_container: bool,
+}
+
+impl Splitter {
+    /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and keeps what stands at the pointers of `watches`.
+    pub fn new<'a>(rows: &Pointer, watches: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
+        let watch =
+            |pointer| Watch { track: Track::new(pointer), text: Taken::new(WATCHED), is_container: false };
+        let mut splitter = Self {
+            layout: Layout::Document,
+            state: State::Value,
+            stack: Vec::new(),
+            rows: Track::new(rows),
+            found: false,
+            is_open: false,
+            element: Taken::new(most),
+            is_whole: false,
+            name: Taken::new(0),
+            watches: watches.into_iter().map(watch).collect(),
+            chunk: Bytes::new(),
+            at: 0,
+            valid: 0,
+            before: 0,
+            utf8: Utf8::default(),
+        };
+        let tracks = splitter.watches.iter().map(|watch| &watch.track).chain([&splitter.rows]);
+        let longest = tracks.flat_map(Track::names).map(str::len).max().unwrap_or_default();
+        // Each byte of a name may be escaped, which makes six of it.
+        splitter.name.most = 6 * longest;
+        splitter
+    }
+
+    /// Begins another document.
+    pub fn begin(&mut self, layout: Layout) {
+        self.layout = layout;
+        self.state = State::Value;
+        self.stack.clear();
+        self.rows.reset();
+        self.is_open = layout == Layout::Lines;
+        self.found = self.is_open;
+        self.element.from = None;
+        self.is_whole = false;
+        for watch in &mut self.watches {
+            watch.track.reset();
+            watch.text.drop_text();
+            watch.is_container = false;
+        }
+        (self.chunk, self.at, self.valid, self.before) = (Bytes::new(), 0, 0, 0);
+        self.utf8 = Utf8::default();
+    }
+
+    /// Goes on with `chunk`, once [`Splitter::advance`] has had all of the one before.
+    pub fn push(&mut self, chunk: Bytes) {
+        self.before += self.chunk.len() as u64;
+        self.valid = self.utf8.check(&chunk);
+        (self.chunk, self.at) = (chunk, 0);
+        self.watches.iter_mut().for_each(|watch| watch.text.go_on());
+        self.element.go_on();
+        self.name.go_on();
+    }
+
+    /// Whether another element is complete; false: it takes more bytes to tell.
+    ///
+    /// # Errors
+    /// The document cannot be split. It must not be gone on with.
+    pub fn advance(&mut self) -> Result<bool, Fault> {
+        self.drop_element();
+        let chunk = mem::take(&mut self.chunk);
+        let scanned = self.scan(&chunk);
+        self.chunk = chunk;
+        scanned
+    }
+
+    /// The element that is complete.
+    ///
+    /// # Errors
+    /// Never: its bytes are UTF-8.
+    pub fn element(&self) -> Result<&str, Fault> {
+        std::str::from_utf8(&self.element.text).map_err(|_| Fault::NotUtf8)
+    }
+
+    /// Ends the document. Whether that was the end of one more element: then it is to be asked again.
+    ///
+    /// # Errors
+    /// It cannot end here.
+    pub fn finish(&mut self) -> Result<bool, Fault> {
+        self.drop_element();
+        if let State::Number(digits) = self.state
+            && digits.can_end()
+            && self.stack.is_empty()
+        {
+            let chunk = mem::take(&mut self.chunk);
+            let ended = self.end_value(&chunk);
+            self.chunk = chunk;
+            return ended;
+        }
+        let is_end = match (self.layout, self.state) {
+            (_, State::End) => true,
+            (Layout::Lines, State::Value) => self.stack.is_empty(),
+            _ => false,
+        };
+        if is_end { Ok(false) } else { Err(Fault::Cut) }
+    }
+
+    /// Whether the array was there.
+    pub fn has_rows(&self) -> bool {
+        self.found
+    }
+
+    /// What stands at the pointer that is watched as `which`; known once the document has ended.
+    ///
+    /// # Errors
+    /// Never: its bytes are UTF-8.
+    pub fn watched(&self, which: usize) -> Result<Watched<'_>, Fault> {
+        let Some(watch) = self.watches.get(which) else { return Ok(Watched::Missing) };
+        match (watch.is_container, &watch.text.text[..]) {
+            (true, _) => Ok(Watched::Container),
+            (false, []) => Ok(Watched::Missing),
+            (false, text) => std::str::from_utf8(text).map(Watched::Scalar).map_err(|_| Fault::NotUtf8),
+        }
+    }
+
+    fn drop_element(&mut self) {
+        if mem::take(&mut self.is_whole) {
+            self.element.drop_text();
+        }
+    }
+
+    /// Reads up to the end of an element, or of the chunk.
+    fn scan(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+        let valid = &chunk[..self.valid];
+        while self.at < valid.len() {
+            let ended = match self.state {
+                State::Text(text, escape) => self.read_text(valid, text, escape),
+                State::Number(digits) => self.read_number(valid, digits),
+                State::Literal(rest) => self.read_literal(valid, rest),
+                _ => self.read_token(valid),
+            };
+            if ended? {
+                return Ok(true);
+            }
+        }
+        if valid.len() < chunk.len() {
+            return Err(Fault::NotUtf8);
+        }
+        self.element.save(chunk, chunk.len()).map_err(Fault::TooLarge)?;
+        for watch in &mut self.watches {
+            watch.text.save(chunk, chunk.len()).map_err(|_| Fault::LongScalar)?;
+        }
+        if self.name.save(chunk, chunk.len()).is_err() {
+            // It is none of those that are looked for.
+            self.name.drop_text();
+        }
+        Ok(false)
+    }
+
+    #[cold]
+    fn not_json(&self) -> Fault {
+        Fault::NotJson(self.before + self.at as u64)
+    }
+
+    /// A byte that stands between scalars.
+    fn read_token(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+        let byte = chunk[self.at];
+        match (self.state, byte) {
+            (_, b' ' | b'\t' | b'\r') => {}
+            (_, b'\n') => self.read_line_end()?,
+            (State::ValueOrClose, b']') | (State::NameOrClose, b'}') => return self.close(chunk),
+            (State::Value | State::ValueOrClose, _) => self.begin_value(byte)?,
+            (State::Name | State::NameOrClose, b'"') => self.begin_name(),
+            (State::Colon, b':') => self.state = State::Value,
+            (State::CommaOrClose, _) => match (self.stack.last(), byte) {
+                (Some(Frame::Object), b',') => self.state = State::Name,
+                (Some(Frame::Array(_)), b',') => self.state = State::Value,
+                (Some(Frame::Object), b'}') | (Some(Frame::Array(_)), b']') => return self.close(chunk),
+                _ => return Err(self.not_json()),
+            },
+            _ => return Err(self.not_json()),
+        }
+        self.at += 1;
+        Ok(false)
+    }
+
+    /// A line of its own ends with the text in it.
+    fn read_line_end(&mut self) -> Result<(), Fault> {
+        match (self.layout, self.state) {
+            (Layout::Document, _) => {}
+            (Layout::Lines, State::End) => self.state = State::Value,
+            (Layout::Lines, State::Value) if self.stack.is_empty() => {}
+            (Layout::Lines, _) => return Err(self.not_json()),
+        }
+        Ok(())
+    }
+
+    fn begin_value(&mut self, byte: u8) -> Result<(), Fault> {
+        let state = match byte {
+            b'{' => State::NameOrClose,
+            b'[' => State::ValueOrClose,
+            b'"' => State::Text(Text::Value, Escape::None),
+            b'-' => State::Number(Digits::Minus),
+            b'0' => State::Number(Digits::Zero),
+            b'1'..=b'9' => State::Number(Digits::Whole),
+            b't' => State::Literal(b"rue"),
+            b'f' => State::Literal(b"alse"),
+            b'n' => State::Literal(b"ull"),
+            _ => return Err(self.not_json()),
+        };
+        self.step_into_element();
+        if self.is_element(self.stack.len()) {
+            self.element.begin(self.at);
+        }
+        if self.layout == Layout::Document {
+            self.note_value(byte)?;
+        }
+        match byte {
+            b'{' => self.open(Frame::Object)?,
+            b'[' => self.open(Frame::Array(0))?,
+            _ => {}
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    /// Looks whether the value that begins with `byte` stands at a pointer.
+    fn note_value(&mut self, byte: u8) -> Result<(), Fault> {
+        let depth = self.stack.len();
+        for watch in self.watches.iter_mut().filter(|watch| watch.track.is_here(depth)) {
+            watch.is_container = matches!(byte, b'{' | b'[');
+            if !watch.is_container {
+                watch.text.begin(self.at);
+            }
+        }
+        match byte {
+            _ if !self.rows.is_here(depth) => {}
+            b'[' => (self.found, self.is_open) = (true, true),
+            // As if it were not there.
+            b'n' => {}
+            _ => return Err(Fault::NoArray),
+        }
+        Ok(())
+    }
+
+    /// Whether a value in so many containers is an element.
+    fn is_element(&self, depth: usize) -> bool {
+        let within = match self.layout {
+            Layout::Document => self.rows.length() + 1,
+            Layout::Lines => 0,
+        };
+        self.is_open && depth == within
+    }
+
+    /// The ways to all that is looked for.
+    fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
+        self.watches.iter_mut().map(|watch| &mut watch.track).chain([&mut self.rows])
+    }
+
+    /// Counts the elements of an array, which pointers name by their numbers.
+    fn step_into_element(&mut self) {
+        let depth = self.stack.len();
+        let Some(Frame::Array(begun)) = self.stack.last_mut() else { return };
+        let number = *begun;
+        *begun += 1;
+        for track in self.tracks() {
+            let is_wanted = track.wanted(depth).is_some_and(|wanted| is_number(wanted, number));
+            // No element is there twice.
+            track.step(depth, is_wanted);
+        }
+    }
+
+    fn begin_name(&mut self) {
+        self.state = State::Text(Text::Name, Escape::None);
+        let depth = self.stack.len();
+        let is_wanted = self.tracks().any(|track| track.wanted(depth).is_some());
+        self.name.drop_text();
+        if is_wanted {
+            self.name.begin(self.at + 1);
+        }
+    }
+
+    /// Notes that the name has ended where the reading stands.
+    fn end_name(&mut self, chunk: &[u8]) -> Result<(), Fault> {
+        self.state = State::Colon;
+        let known = self.name.from.is_some() && self.name.end(chunk, self.at).is_ok();
+        let name = mem::take(&mut self.name.text);
+        let (depth, is_document) = (self.stack.len(), self.layout == Layout::Document);
+        for track in self.tracks() {
+            let is_wanted = known && track.wanted(depth).is_some_and(|wanted| says(&name, wanted));
+            if !track.step(depth, is_wanted) && is_document {
+                return Err(Fault::Twice(String::from_utf8_lossy(&name).into_owned()));
+            }
+        }
+        self.name.text = name;
+        Ok(())
+    }
+
+    fn open(&mut self, frame: Frame) -> Result<(), Fault> {
+        if self.stack.len() == DEPTH {
+            return Err(Fault::TooDeep);
+        }
+        self.stack.push(frame);
+        let depth = self.stack.len();
+        self.tracks().for_each(|track| track.enter(depth));
+        Ok(())
+    }
+
+    /// Closes the innermost container, by the byte that is read.
+    fn close(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+        self.stack.pop();
+        let depth = self.stack.len();
+        self.tracks().for_each(|track| track.leave(depth));
+        if self.layout == Layout::Document && depth <= self.rows.length() {
+            self.is_open = false;
+        }
+        self.at += 1;
+        self.end_value(chunk)
+    }
+
+    /// Notes that a value has ended where the reading stands; whether it is an element.
+    fn end_value(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+        let depth = self.stack.len();
+        self.state = if depth == 0 { State::End } else { State::CommaOrClose };
+        for watch in &mut self.watches {
+            watch.text.end(chunk, self.at).map_err(|_| Fault::LongScalar)?;
+        }
+        if self.is_element(depth) {
+            self.element.end(chunk, self.at).map_err(Fault::TooLarge)?;
+            self.is_whole = true;
+        }
+        Ok(self.is_whole)
+    }
+
+    /// Reads on in a string.
+    fn read_text(&mut self, chunk: &[u8], text: Text, escape: Escape) -> Result<bool, Fault> {
+        let escape = match (escape, chunk[self.at]) {
+            (Escape::None, _) => return self.read_plain_text(chunk, text),
+            (Escape::Backslash, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Escape::None,
+            (Escape::Backslash, b'u') => Escape::Hex(4),
+            (Escape::Hex(left), byte) if byte.is_ascii_hexdigit() => match left {
+                1 => Escape::None,
+                left => Escape::Hex(left - 1),
+            },
+            _ => return Err(self.not_json()),
+        };
+        self.at += 1;
+        self.state = State::Text(text, escape);
+        Ok(false)
+    }
+
+    /// Reads up to the end of a string, or to an escape in it.
+    fn read_plain_text(&mut self, chunk: &[u8], text: Text) -> Result<bool, Fault> {
+        let rest = &chunk[self.at..];
+        let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        if let Some(control) = rest[..plain].iter().position(|byte| *byte < b' ') {
+            self.at += control;
+            return Err(self.not_json());
+        }
+        self.at += plain;
+        match (rest.get(plain), text) {
+            (None, _) => {}
+            (Some(b'\\'), _) => {
+                self.at += 1;
+                self.state = State::Text(text, Escape::Backslash);
+            }
+            (Some(_), Text::Name) => {
+                self.end_name(chunk)?;
+                self.at += 1;
+            }
+            (Some(_), Text::Value) => {
+                self.at += 1;
+                return self.end_value(chunk);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads on in a number, whose end only the byte behind it tells.
+    fn read_number(&mut self, chunk: &[u8], mut digits: Digits) -> Result<bool, Fault> {
+        while let Some(byte) = chunk.get(self.at) {
+            match digits.then(*byte) {
+                Some(next) => digits = next,
+                None if digits.can_end() => return self.end_value(chunk),
+                None => return Err(self.not_json()),
+            }
+            self.at += 1;
+        }
+        self.state = State::Number(digits);
+        Ok(false)
+    }
+
+    /// Reads on in `true`, `false` or `null`, of which `rest` is to come.
+    fn read_literal(&mut self, chunk: &[u8], rest: &'static [u8]) -> Result<bool, Fault> {
+        let Some((first, rest)) = rest.split_first() else { return self.end_value(chunk) };
+        if chunk[self.at] != *first {
+            return Err(self.not_json());
+        }
+        self.at += 1;
+        self.state = State::Literal(rest);
+        if rest.is_empty() { self.end_value(chunk) } else { Ok(false) }
+    }
+}
+
+impl Digits {
+    /// Where the reading is behind `byte`; `None` where that is not the number's.
+    fn then(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Minus, b'1'..=b'9') | (Self::Whole, b'0'..=b'9') => Self::Whole,
+            (Self::Zero | Self::Whole, b'.') => Self::Point,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Zero | Self::Whole | Self::Fraction, b'e' | b'E') => Self::E,
+            (Self::E, b'+' | b'-') => Self::Sign,
+            (Self::E | Self::Sign | Self::Exponent, b'0'..=b'9') => Self::Exponent,
+            _ => return None,
+        })
+    }
+
+    fn can_end(self) -> bool {
+        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Exponent)
+    }
+}
+
+/// Whether a pointer's token is the number of an element.
+fn is_number(token: &str, number: u64) -> bool {
+    token.parse() == Ok(number) && (token == "0" || !token.starts_with(['0', '+']))
+}
+
+/// Whether what stands between the quotes of a name is `wanted`.
+fn says(name: &[u8], wanted: &str) -> bool {
+    if !name.contains(&b'\\') {
+        return name == wanted.as_bytes();
+    }
+    let quoted = [b"\"", name, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok_and(|name| name == wanted)
+}
+
+/// Bytes of a document that are kept, over as many chunks as they take.
+#[derive(Debug)]
+struct Taken {
+    text: Vec<u8>,
+    /// From where on those of the chunk belong to it; `None`: no more do.
+    from: Option<usize>,
+    most: usize,
+}
+
+impl Taken {
+    fn new(most: usize) -> Self {
+        Self { text: Vec::new(), from: None, most }
+    }
+
+    fn begin(&mut self, at: usize) {
+        self.text.clear();
+        self.from = Some(at);
+    }
+
+    fn drop_text(&mut self) {
+        self.text.clear();
+        self.from = None;
+    }
+
+    /// Keeps what stands before `end`.
+    ///
+    /// # Errors
+    /// How long it would be, where that is too long.
+    fn save(&mut self, chunk: &[u8], end: usize) -> Result<(), u64> {
+        let Some(from) = self.from else { return Ok(()) };
+        let (more, length) = (&chunk[from..end], self.text.len() + end - from);
+        if length > self.most {
+            return Err(length as u64);
+        }
+        if length > self.text.capacity() {
+            // Twice as much each time, and never more than it may be.
+            let room = (2 * self.text.len()).clamp(length, self.most);
+            self.text.reserve_exact(room - self.text.len());
+        }
+        self.text.extend_from_slice(more);
+        self.from = Some(end);
+        Ok(())
+    }
+
+    fn end(&mut self, chunk: &[u8], end: usize) -> Result<(), u64> {
+        let saved = self.save(chunk, end);
+        self.from = None;
+        saved
+    }
+
+    /// Goes on with the next chunk.
+    fn go_on(&mut self) {
+        self.from = self.from.map(|_| 0);
+    }
+}
+
+/// Whether chunks are UTF-8, wherever they are cut.
+#[derive(Debug, Default)]
+struct Utf8 {
+    /// A character whose end is in the next chunk.
+    begun: [u8; 4],
+    length: usize,
+}
+
+impl Utf8 {
+    /// Up to where a chunk can be UTF-8.
+    fn check(&mut self, chunk: &[u8]) -> usize {
+        let mut at = 0;
+        while let (true, Some(byte)) = (self.length > 0, chunk.get(at)) {
+            self.begun[self.length] = *byte;
+            self.length += 1;
+            at += 1;
+            match std::str::from_utf8(&self.begun[..self.length]) {
+                Ok(_) => self.length = 0,
+                Err(error) if error.error_len().is_none() => {}
+                Err(_) => return 0,
+            }
+        }
+        let Err(error) = std::str::from_utf8(&chunk[at..]) else { return chunk.len() };
+        let valid = at + error.valid_up_to();
+        if error.error_len().is_some() {
+            return valid;
+        }
+        self.length = chunk.len() - valid;
+        self.begun[..self.length].copy_from_slice(&chunk[valid..]);
+        chunk.len()
+    }
+}
