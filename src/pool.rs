@@ -96,6 +96,15 @@ impl<C> Clone for Pool<C> {
     }
 }
 
+impl<C> Pool<C> {
+    /// A place, if one is free. For whoever keeps the order of those that wait by itself, because places are not all alike; those
+    /// wait by [`Pool::wait_for`].
+    pub(crate) fn try_place(&self) -> Option<Place<C>> {
+        let permit = Arc::clone(&self.0.places).try_acquire_owned().ok()?;
+        Some(Place { shared: Arc::clone(&self.0), _permit: permit })
+    }
+}
+
 impl<C: Send + 'static> Pool<C> {
     /// A pool without connections; `source` names it in errors.
     pub fn new(source: &str, config: PoolConfig) -> Self {
@@ -142,11 +151,23 @@ impl<C: Send + 'static> Pool<C> {
     }
 
     async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let permit = self.wait_for(Arc::clone(&self.0.places).acquire_owned()).await?;
+        Ok(permit.expect("the semaphore of a pool is never closed"))
+    }
+
+    /// A place was taken without waiting that [`Pool::try_place`] gave.
+    pub(crate) fn took_at_once(&self) {
+        self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits for a place as one of the queue: counted, bounded in number and in time.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub(crate) async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
         let _waiting = Waiting::enter(&self.0).ok_or_else(|| self.refuse(self.0.config.waiting))?;
-        let acquired =
-            tokio::time::timeout(self.0.config.acquire_timeout, Arc::clone(&self.0.places).acquire_owned());
-        match acquired.await {
-            Ok(permit) => Ok(permit.expect("the semaphore of a pool is never closed")),
+        match tokio::time::timeout(self.0.config.acquire_timeout, place).await {
+            Ok(place) => Ok(place),
             Err(_) => {
                 self.0.counts.timed_out.fetch_add(1, Ordering::Relaxed);
                 Err(Error::pool_timeout(&self.0.source, self.0.config.acquire_timeout))
@@ -263,14 +284,37 @@ impl<C> Place<C> {
 
     /// The most recently used idle connection that is `ours`, else the most recently used one of all.
     pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
+        self.take_idle_among(|_| true, ours)
+    }
+
+    /// As [`Place::take_idle_of`], of those that `serve`.
+    pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
         let mut idle = self.shared.idle();
-        let last = idle.len().checked_sub(1)?;
-        let index = idle.iter().rposition(|idle| ours(&idle.connection)).unwrap_or(last);
+        let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
+        let index = idle.iter().rposition(both);
+        let index = index.or_else(|| idle.iter().rposition(|idle| serve(&idle.connection)))?;
         Some(idle.remove(index).connection)
+    }
+
+    /// Closes the coldest idle connections where, with one for each place in use, more would be open than there are places: those
+    /// that are idle may be none that serve this place.
+    pub(crate) fn make_room(&self) {
+        let used = self.shared.config.max - self.shared.places.available_permits();
+        let mut idle = self.shared.idle();
+        let most = self.shared.config.max.saturating_sub(used);
+        let surplus = idle.len().saturating_sub(most);
+        let closed: Vec<_> = idle.drain(..surplus).collect();
+        drop(idle);
+        drop(closed);
     }
 
     /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle already, it is closed.
     pub fn give_back(self, connection: C) {
+        self.keep_idle(connection);
+    }
+
+    /// Gives a connection back, and keeps the place.
+    pub(crate) fn keep_idle(&self, connection: C) {
         let mut idle = self.shared.idle();
         if idle.len() < self.shared.config.max_idle {
             idle.push(Idle { connection, since: Instant::now() });

@@ -30,14 +30,21 @@ pub(super) struct Http1 {
     /// Whether the driver has ended; it must not be polled then.
     is_over: bool,
     opened: Instant,
+    /// The number of its host: it serves no other.
+    host: usize,
     /// The thread whose runtime waits for the socket.
     home: ThreadId,
 }
 
 impl Http1 {
-    pub(super) async fn new(io: Box<dyn Io>) -> hyper::Result<Self> {
+    pub(super) async fn new(io: Box<dyn Io>, host: usize) -> hyper::Result<Self> {
         let (sender, driver) = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(io)).await?;
-        Ok(Self { sender, driver, is_over: false, opened: Instant::now(), home: thread::current().id() })
+        let (opened, home) = (Instant::now(), thread::current().id());
+        Ok(Self { sender, driver, is_over: false, opened, host, home })
+    }
+
+    pub(super) fn host(&self) -> usize {
+        self.host
     }
 
     /// Whether the runtime that runs now waits for its socket.
