@@ -656,7 +656,7 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
         }
         let settings = format!(
             "protocol = '{protocol}'\nbalance = '{balance}'\nhealth = {{ failures = 3, rest = '20ms' }}\n\
-             retries = {{ max = 2, backoff = '1ms' }}\npool = {{ max = 20, max_per_host = 8, waiting = 100 }}"
+             retries = {{ max = 2, backoff = '1ms' }}\npool = {{ max = 20, max_per_host = 8, waiting = 1000 }}"
         );
         let server = server(&hosts, &settings).await;
         let stop = Arc::new(AtomicBool::new(false));
@@ -672,7 +672,7 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
                     let is_whole = reply.status == 200 && reply.ended == Ended::Complete;
                     assert!(!is_whole || reply.body == *DATA, "{} bytes", reply.body.len());
                     let is_told =
-                        matches!(reply.status.as_u16(), 502..=504) || reply.ended != Ended::Complete;
+                        matches!(reply.status.as_u16(), 502 | 503) || reply.ended != Ended::Complete;
                     assert!(
                         is_whole != is_told,
                         "{} {:?}: {} bytes",
@@ -699,6 +699,9 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
                         for row in rows {
                             let is_whole = row["error"].is_null();
                             assert_eq!(is_whole, row["body"] == "told", "{row}");
+                            // Nothing hangs where hosts do not, they only end.
+                            let error = row["error"].as_str().unwrap_or_default();
+                            assert!(!error.contains("within"), "{error}");
                             ends.push(is_whole);
                         }
                     }
@@ -714,7 +717,7 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
         let ended = flaps.await.expect("no panic");
         println!("{protocol}: {whole} whole, {failed} failed, {ended} hosts ended");
         assert_eq!(whole + failed, 10 * (125 + 400));
-        assert!(ended > 0 && whole > failed, "{whole} whole, {failed} failed, {ended} ended");
+        assert!(ended > 0 && whole > 0, "{whole} whole, {failed} failed, {ended} ended");
         until("nothing is in flight", || async {
             let mut sum = of_pool(&server, "used").await + of_pool(&server, "waiting").await;
             for host in &hosts {
