@@ -113,14 +113,22 @@ fn drive(driver: &mut Option<Connection<TokioIo<Box<dyn Io>>, String>>, cx: &mut
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
-    /// An upstream closed a connection after it was found ready and before the request was written. hyper's driver ends then without
-    /// having looked at the request, which waited for its time-out.
+    /// An upstream closed a connection that was idle, after that was found ready and before the request was written. hyper's driver
+    /// ends then without having looked at the request, which waited for its time-out.
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
-        let (near, far) = tokio::io::duplex(1024);
+        let (near, mut far) = tokio::io::duplex(1024);
         let mut connection = Http1::new(Box::new(near), 0).await.unwrap();
+        let answer = async {
+            far.read_u8().await.unwrap();
+            far.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(connection.send(Request::new(String::new())), answer);
+        assert_eq!(answered.unwrap().status(), 204);
         assert!(connection.is_ready());
         drop(far);
         let sent =
