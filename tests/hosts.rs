@@ -408,12 +408,12 @@ async fn a_host_alone_is_set_aside_only_where_the_file_says_so() {
         let reply = get(&server.url("/pass/x")).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &code.into()));
         let wait: u64 = reply.header("retry-after").expect("it says when").parse().expect("seconds");
-        assert_eq!(wait > 3000, health != "", "{wait}");
+        assert_eq!(wait > 3000, !health.is_empty(), "{wait}");
         assert!(wait <= 3600, "{wait}");
         // It is up again, and not asked before its time.
         let upstream = start_at(&address.to_string(), &Speaks::Http1).await;
         let status = get(&server.url("/pass/x")).await.status.as_u16();
-        assert_eq!((status == 200, upstream.connections()), (health == "", connections));
+        assert_eq!((status == 200, upstream.connections()), (health.is_empty(), connections));
     }
 }
 

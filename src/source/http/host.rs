@@ -64,7 +64,7 @@ pub(super) enum Failure {
     },
     /// No head came in time, or what came was none.
     NoHead,
-    /// The request is none.
+    /// That is no matter of the host: the request is none, or was given hardly any time there.
     Ours,
 }
 
@@ -163,9 +163,13 @@ impl Host {
         if let Some(carrier) = self.shared() {
             return Some(carrier);
         }
-        let is_of_this = |connection: &Box<Http1>| connection.host() == self.number;
-        while let Some(mut connection) = place.take_idle_among(is_of_this, |connection| connection.is_home())
-        {
+        let next = || {
+            place.take_idle_among(
+                |connection| connection.host() == self.number,
+                |connection| connection.is_home(),
+            )
+        };
+        while let Some(mut connection) = next() {
             if self.is_young(&connection) && connection.is_ready() {
                 return Some(Carrier::Http1(connection));
             }
@@ -226,7 +230,7 @@ impl Host {
 
     /// Sends a request on a connection.
     async fn ask_on(&self, mut carrier: Carrier, call: &Call, begun: Instant) -> Result<Answer, Failed> {
-        let bound = self.settings.timeouts.first_byte;
+        let (bound, asked) = (self.settings.timeouts.first_byte, Instant::now());
         let answer = async {
             match &mut carrier {
                 Carrier::Http1(connection) => {
@@ -248,7 +252,9 @@ impl Host {
                 slot.retire();
             }
             let error = error::no_answer(&self.source, bound).cause(self.base.host_and_port());
-            return Err(Failed { failure: Failure::NoHead, error });
+            // A request that comes from another host may have lost its time there.
+            let failure = if asked.elapsed() < bound / 2 { Failure::Ours } else { Failure::NoHead };
+            return Err(Failed { failure, error });
         };
         let (head, incoming) = answer?.into_parts();
         Ok((head, Body { carrier: Some(carrier), incoming }))

@@ -246,7 +246,7 @@ impl Source {
             let Failed { failure, error } = failed;
             if failure.is_untouched() {
                 // It has cost no host anything, so that no budget is asked whether it may go on.
-                match self.elsewhere(place, tried).await {
+                match self.elsewhere(place, tried, late).await {
                     Moved::There(moved) => {
                         place = moved;
                         continue;
@@ -267,7 +267,7 @@ impl Source {
             }
             before += 1;
             tried = Tried::only(place.host());
-            place = match self.elsewhere(place, tried).await {
+            place = match self.elsewhere(place, tried, late).await {
                 Moved::There(moved) => moved,
                 Moved::Nowhere(kept) => kept.stay().ok_or(error)?,
                 Moved::InVain => return Err(error),
@@ -275,15 +275,15 @@ impl Source {
         }
     }
 
-    /// Goes to a host that was not tried. Where those have no room, it waits among the others.
-    async fn elsewhere(&self, mut place: Place, tried: Tried) -> Moved {
+    /// Goes to a host that was not tried. Where those have no room, it waits among the others, until it is late.
+    async fn elsewhere(&self, mut place: Place, tried: Tried, late: Instant) -> Moved {
         match place.go_elsewhere(tried) {
             Elsewhere::There => Moved::There(place),
             Elsewhere::Nowhere => Moved::Nowhere(place),
             Elsewhere::Full => {
                 drop(place);
-                let acquired = self.shared.balance.acquire(tried).await;
-                acquired.map_or(Moved::InVain, Moved::There)
+                let acquired = tokio::time::timeout_at(late.into(), self.shared.balance.acquire(tried));
+                acquired.await.ok().and_then(Result::ok).map_or(Moved::InVain, Moved::There)
             }
         }
     }
