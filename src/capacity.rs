@@ -80,7 +80,7 @@ impl Load<'_> {
     fn calls(&self) -> Option<&Calls> {
         match &self.endpoint.upstream {
             Some(Upstream::Calls(calls)) => Some(calls),
-            Some(Upstream::Pass(_)) | None => None,
+            Some(Upstream::Pass(_) | Upstream::Pages(_)) | None => None,
         }
     }
 
@@ -129,7 +129,10 @@ impl Load<'_> {
 
     /// The number of calls that a response usually has, and the largest that it may have.
     fn counts(&self) -> Vec<Count> {
-        let Some(calls) = self.calls() else { return vec![Count { calls: 1, told: String::new() }] };
+        let Some(calls) = self.calls() else {
+            let is_paged = matches!(self.endpoint.upstream, Some(Upstream::Pages(_)));
+            return vec![Count { calls: 1, told: if is_paged { " of one page" } else { "" }.to_owned() }];
+        };
         let param = match calls.repeat {
             Repeat::Times(calls) => return vec![Count { calls, told: format!(" of {calls} calls") }],
             Repeat::Param(index) => &self.endpoint.params[index],
@@ -209,7 +212,7 @@ impl Load<'_> {
         let Kind::Http(settings) = &self.source.kind else { return None };
         let is_http1 = match settings.protocol {
             Protocol::Http1 => true,
-            Protocol::Auto => !settings.base.tls,
+            Protocol::Auto => settings.hosts.iter().any(|host| !host.tls),
             Protocol::Http2 => false,
         };
         let (kept, width, name) = (self.source.pool.max_idle, self.width(), &self.source.name);

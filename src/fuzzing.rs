@@ -11,7 +11,7 @@ use crate::fault::{Collector, Fault, File, Variables};
 use crate::source::SourceConfig;
 use crate::source::http::address::Allowed;
 use crate::source::http::url::Base;
-use crate::source::http::{Protocol, Settings, Timeouts};
+use crate::source::http::{Balance, Protocol, Settings, Timeouts};
 pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
 pub use crate::split::fuzzing::{Split, split};
 use crate::sql::Dialect;
@@ -21,7 +21,10 @@ use crate::sql::Dialect;
 pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
-        base,
+        hosts: vec![base],
+        balance: Balance::default(),
+        max_per_host: None,
+        health: None,
         protocol: Protocol::default(),
         roots: None,
         allow: vec![Allowed::Public],

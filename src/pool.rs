@@ -4,7 +4,7 @@
 //! only the first stands in the queue with the look-ups, so that those wait for one stream at most and not for all. Beyond
 //! `waiting` requests in the queue the answer is an error at once, and nobody waits longer than `acquire_timeout`.
 //! A response that takes several places, one after the other or side by side, is let in as a whole, as a [`Group`]: it is refused
-//! before its first call, and never in the middle; its calls wait as streams do. What a place does with its connection (open, check,
+//! before its first call, and never in the middle. What a place does with its connection (open, check,
 //! cancel, close) is its source's affair; the pool counts places and keeps the idle connections. The invariants, which the tests check:
 //!
 //! 1. places in use + free places = `max`, at every moment, whatever is dropped when;
@@ -56,7 +56,7 @@ impl Default for PoolConfig {
 pub enum Errand {
     /// For one row, one reply or a check: it is over soon.
     LookUp,
-    /// For a list, which may take as long as its client does, or for one of many calls.
+    /// For a list, which may take as long as its client does.
     Stream,
 }
 
@@ -110,7 +110,7 @@ pub struct Place<C> {
 }
 
 /// What is inside of the pool with one request; leaves it when dropped.
-struct Entry<C> {
+pub(crate) struct Entry<C> {
     shared: Arc<Shared<C>>,
     /// How many places it may have at a time; 0 for those of a group, which are inside with it.
     width: AtomicUsize,
@@ -126,6 +126,15 @@ pub struct Group<C> {
 impl<C> Clone for Pool<C> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C> Pool<C> {
+    /// A place, if one is free; `width` is 0 for one that was let in before, else 1. For whoever keeps the order of those that wait by
+    /// itself, because places are not all alike; those wait by [`Pool::wait_for`], or as a [`Group`].
+    pub(crate) fn try_place(&self, width: usize) -> Option<Place<C>> {
+        let permit = Arc::clone(&self.0.places).try_acquire_owned().ok()?;
+        Some(Place { entry: Entry::new(&self.0, width), _permit: permit })
     }
 }
 
@@ -170,10 +179,16 @@ impl<C: Send + 'static> Pool<C> {
         Ok(Group { entry: self.let_in(width)?, has_begun: AtomicBool::new(false) })
     }
 
-    fn let_in(&self, width: usize) -> Result<Entry<C>, Error> {
+    /// Lets one in that takes up to `width` places at a time.
+    ///
+    /// # Errors
+    /// 503 at once when `waiting` requests wait already.
+    pub(crate) fn let_in(&self, width: usize) -> Result<Entry<C>, Error> {
         let config = &self.0.config;
         let most = config.max.saturating_add(config.waiting);
-        let has_room = |inside| inside < most || self.0.places.available_permits() > 0;
+        // A free place before which somebody waits is one that does not suit.
+        let is_free = || self.0.places.available_permits() > 0 && self.0.waiting.load(Ordering::Relaxed) == 0;
+        let has_room = |inside| inside < most || is_free();
         let inside = &self.0.inside;
         let entered = inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
             has_room(inside).then_some(inside + width)
@@ -198,6 +213,22 @@ impl<C: Send + 'static> Pool<C> {
     /// How long a request waits for a connection.
     pub fn acquire_timeout(&self) -> Duration {
         self.0.config.acquire_timeout
+    }
+
+    /// A place was taken without waiting that [`Pool::try_place`] gave.
+    pub(crate) fn took_at_once(&self) {
+        self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits for a place that somebody else hands out, as one that was let in: counted, bounded in number and in time. There may be free places
+    /// meanwhile, which do not suit.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub(crate) async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
+        let most = self.0.config.waiting;
+        let _waiting = Waiting::enter(&self.0, most).ok_or_else(|| self.refuse(most))?;
+        tokio::time::timeout(self.0.config.acquire_timeout, place).await.map_err(|_| self.0.too_late())
     }
 
     /// The error of a request before which `waiting` others wait, which are as many as may; it is counted.
@@ -328,30 +359,25 @@ impl<C> Drop for Entry<C> {
 }
 
 impl<C> Group<C> {
-    /// Waits for a place for one of the calls.
+    /// Waits for a place for one of the calls, which somebody else hands out.
     ///
     /// # Errors
     /// 504 when none of them has had one after `acquire_timeout`.
-    pub async fn acquire(&self) -> Result<Place<C>, Error> {
-        let shared = &self.entry.shared;
-        let permit = match shared.take() {
-            Some(permit) => permit,
-            None => self.wait().await?,
-        };
-        self.has_begun.store(true, Ordering::Relaxed);
-        Ok(Place { entry: Entry::new(shared, 0), _permit: permit })
-    }
-
-    async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
+    pub(crate) async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
         let shared = &self.entry.shared;
         let _waiting = Waiting::begin(shared);
-        let mut acquired = pin!(shared.in_turn(Errand::Stream));
-        match tokio::time::timeout(shared.config.acquire_timeout, &mut acquired).await {
-            Ok(permit) => Ok(permit),
+        let mut place = pin!(place);
+        match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
+            Ok(place) => Ok(place),
             // The response is on its way; failing it now would waste what was done for it.
-            Err(_) if self.has_begun.load(Ordering::Relaxed) => Ok(acquired.await),
+            Err(_) if self.has_begun.load(Ordering::Relaxed) => Ok(place.await),
             Err(_) => Err(shared.too_late()),
         }
+    }
+
+    /// One of the calls has a place.
+    pub(crate) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
     }
 
     /// From now on there are no more than `width` calls at a time: others may come in for the rest.
@@ -366,6 +392,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<C> Place<C> {
+    /// Takes over what its user was let in with while it waited.
+    pub(crate) fn adopt(&mut self, entry: Entry<C>) {
+        self.entry = entry;
+    }
+
     /// How long a connection may be idle before it is closed.
     pub fn idle_timeout(&self) -> Duration {
         self.entry.shared.config.idle_timeout
@@ -383,14 +414,38 @@ impl<C> Place<C> {
 
     /// The most recently used idle connection that is `ours`, else the most recently used one of all.
     pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
+        self.take_idle_among(|_| true, ours)
+    }
+
+    /// As [`Place::take_idle_of`], of those that `serve`.
+    pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
         let mut idle = self.entry.shared.idle();
-        let last = idle.len().checked_sub(1)?;
-        let index = idle.iter().rposition(|idle| ours(&idle.connection)).unwrap_or(last);
+        let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
+        let index = idle.iter().rposition(both);
+        let index = index.or_else(|| idle.iter().rposition(|idle| serve(&idle.connection)))?;
         Some(idle.remove(index).connection)
+    }
+
+    /// Closes the coldest idle connections where, with one for each place in use, more would be open than there are places: those
+    /// that are idle may be none that serve this place.
+    pub(crate) fn make_room(&self) {
+        let shared = &self.entry.shared;
+        let used = shared.config.max - shared.places.available_permits();
+        let mut idle = shared.idle();
+        let most = shared.config.max.saturating_sub(used);
+        let surplus = idle.len().saturating_sub(most);
+        let closed: Vec<_> = idle.drain(..surplus).collect();
+        drop(idle);
+        drop(closed);
     }
 
     /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle already, it is closed.
     pub fn give_back(self, connection: C) {
+        self.keep_idle(connection);
+    }
+
+    /// Gives a connection back, and keeps the place.
+    pub(crate) fn keep_idle(&self, connection: C) {
         let mut idle = self.entry.shared.idle();
         if idle.len() < self.entry.shared.config.max_idle {
             idle.push(Idle { connection, since: Instant::now() });
@@ -405,6 +460,13 @@ struct Waiting<'a, C> {
 }
 
 impl<'a, C> Waiting<'a, C> {
+    /// One more, unless there are as many as may be.
+    fn enter(shared: &'a Shared<C>, most: usize) -> Option<Self> {
+        let enter = |waiting| (waiting < most).then_some(waiting + 1);
+        let entered = shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter);
+        entered.ok().map(|_| Self { shared, since: Instant::now() })
+    }
+
     fn begin(shared: &'a Shared<C>) -> Self {
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         Self { shared, since: Instant::now() }
@@ -428,6 +490,14 @@ mod tests {
         Pool::new("test", PoolConfig { max, waiting, acquire_timeout: PATIENCE, ..PoolConfig::default() })
     }
 
+    /// A place for one of the calls of a group, in the order of the pool.
+    async fn acquire(group: &Group<()>) -> Result<Place<()>, Error> {
+        let shared = &group.entry.shared;
+        let permit = group.wait_for(shared.in_turn(Errand::LookUp)).await?;
+        group.begin();
+        Ok(Place { entry: Entry::new(shared, 0), _permit: permit })
+    }
+
     fn code<T>(result: Result<T, Error>) -> &'static str {
         result.err().map_or("none", |error| error.code())
     }
@@ -436,7 +506,7 @@ mod tests {
     async fn a_group_is_let_in_as_a_whole() {
         let pool = pool(2, 2);
         let first = pool.enter(2).unwrap();
-        let _places = (first.acquire().await.unwrap(), first.acquire().await.unwrap());
+        let _places = (acquire(&first).await.unwrap(), acquire(&first).await.unwrap());
         // One more finds three inside; what it may take is inside with it, although it has asked for nothing.
         let single = pool.enter(1).unwrap();
         let second = pool.enter(2).unwrap();
@@ -470,14 +540,14 @@ mod tests {
     async fn a_group_that_has_begun_waits_for_as_long_as_it_takes() {
         let pool = pool(1, 1);
         let group = Arc::new(pool.enter(1).unwrap());
-        let first = group.acquire().await.unwrap();
+        let first = acquire(&group).await.unwrap();
         let waits = tokio::spawn({
             let group = Arc::clone(&group);
-            async move { group.acquire().await.is_ok() }
+            async move { acquire(&group).await.is_ok() }
         });
         // The other one, which has had no place, gives up meanwhile.
         let other = pool.enter(1).unwrap();
-        assert_eq!(code(other.acquire().await), "pool_timeout");
+        assert_eq!(code(acquire(&other).await), "pool_timeout");
         tokio::time::sleep(2 * PATIENCE).await;
         assert!(!waits.is_finished());
         drop(first);

@@ -540,7 +540,7 @@ async fn the_table_is_what_there_is() {
         assert!(table == old, "run it with ROWSTREAM_WRITE_DOCS=1:\n{table}");
     }
     let db = TestDb::new().await;
-    let settings = "memory = \"80MB\"\nmax_connections = 100";
+    let settings = "memory = \"80MB\"\nmax_connections = 100\n[source.up]\nurl = \"http://127.0.0.1:9\"";
     let server = server(&db, settings, "max = 4", &[("few", FEW)]).await;
     get(&server.url("/few")).await;
     let scrape = until(&server, &[(streams("/few", "json", "HTTP/1.1", "complete"), 1.0)]).await;

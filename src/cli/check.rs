@@ -12,7 +12,7 @@ use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upst
 use crate::fault::{Fault, place};
 use crate::params::{Param, ParamPlace};
 use crate::pool::Errand;
-use crate::source::{Snapshot, Source, SourceConfig};
+use crate::source::{Kind, Snapshot, Source, SourceConfig};
 use crate::{capacity, memory};
 
 /// Checks a configuration: files, connections, statements.
@@ -50,7 +50,7 @@ async fn check(config: &Config) -> usize {
         let endpoints = config.endpoints.iter().filter(|endpoint| endpoint.source == source.name);
         match connect(source).await {
             Ok(open) => {
-                println!("source {}: connected, pool of {}", source.name, source.pool.max);
+                println!("source {}: connected{}, pool of {}", source.name, hosts(source), source.pool.max);
                 for endpoint in endpoints {
                     faults += check_endpoint(endpoint, &open).await;
                 }
@@ -62,6 +62,14 @@ async fn check(config: &Config) -> usize {
         }
     }
     faults
+}
+
+/// How many hosts were connected to, where there are several.
+fn hosts(source: &SourceConfig) -> String {
+    match &source.kind {
+        Kind::Http(settings) if settings.hosts.len() > 1 => format!(" to {} hosts", settings.hosts.len()),
+        Kind::Http(_) | Kind::Sql(_) => String::new(),
+    }
 }
 
 async fn connect(config: &SourceConfig) -> Result<Source, Error> {

@@ -33,9 +33,12 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     let mut table = value.table(format!("[source.{name}]"))?;
     let given =
         table.require("url", "write `url = \"postgres://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
+    if let Some(list) = given.as_ref().filter(|value| value.is_list()) {
+        return http::read(name, list, table, folder);
+    }
     let url = given.as_ref().and_then(|value| read_url(value, folder));
     let (url, dialect) = match (url, &given) {
-        (Some((url, Scheme::Http)), Some(given)) => return http::read(name, &url, given, table, folder),
+        (Some((_, Scheme::Http)), Some(given)) => return http::read(name, given, table, folder),
         (Some((url, Scheme::Sql(dialect))), _) => (url, Some(dialect)),
         _ => (String::new(), None),
     };

@@ -127,6 +127,15 @@ families! {
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
         "Look-ups on their way on the connections that they share; told of PostgreSQL";
 
+    HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
+        "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either";
+    HOST_IN_FLIGHT: Gauge "rowstream_host_in_flight" ["source", "host"]
+        "Requests in flight at a host, up to the last byte of the answer";
+    HOST_UP: Gauge "rowstream_host_up" ["source", "host"]
+        "0 while a host is set aside, and while one request tries it; else 1";
+    HOST_SET_ASIDE: Counter "rowstream_host_set_aside_total" ["source", "host"]
+        "How often a host that was up was set aside";
+
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
         "Connections of clients; `none` until the first request has come";
     CONNECTIONS_MAX: Gauge "rowstream_connections_max" []

@@ -16,6 +16,7 @@ use crate::admission::{self, Refusal};
 use crate::pool;
 use crate::procfs::{ProcessFiles, kibibytes, number};
 use crate::respond::App;
+use crate::source::http::HostStats;
 
 /// All that is told.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ struct PoolSeen {
     source: String,
     stats: pool::Stats,
     look_ups: Option<usize>,
+    hosts: Vec<HostStats>,
 }
 
 #[derive(Debug)]
@@ -77,6 +79,7 @@ impl Snapshot {
                     source: name.to_owned(),
                     stats: source.pool_stats(),
                     look_ups: source.look_ups(),
+                    hosts: source.host_stats(),
                 })
                 .collect(),
             connections: metrics.connections.open(),
@@ -151,6 +154,23 @@ impl Snapshot {
         out.gauges(&family::POOL_LOOKUPS, look_ups)
     }
 
+    fn hosts(&self, out: &mut Families<'_>) -> fmt::Result {
+        let hosts = || {
+            self.pools
+                .iter()
+                .flat_map(|pool| pool.hosts.iter().map(|host| ([&*pool.source, &*host.name], host)))
+        };
+        let requests = hosts().flat_map(|([source, name], host)| {
+            let counts = host.counts;
+            [("answered", counts.answered), ("failed", counts.failed), ("aborted", counts.aborted)]
+                .map(|(outcome, count)| ([source, name, outcome], count))
+        });
+        out.counters(&family::HOST_REQUESTS, requests)?;
+        out.gauges(&family::HOST_IN_FLIGHT, hosts().map(|(labels, host)| (labels, host.in_flight)))?;
+        out.gauges(&family::HOST_UP, hosts().map(|(labels, host)| (labels, usize::from(host.is_up))))?;
+        out.counters(&family::HOST_SET_ASIDE, hosts().map(|(labels, host)| (labels, host.counts.set_aside)))
+    }
+
     fn server(&self, out: &mut Families<'_>) -> fmt::Result {
         let connections = self.connections.iter();
         out.gauges(
@@ -191,6 +211,7 @@ impl Collector for Snapshot {
         self.requests(&mut out)?;
         self.admission(&mut out)?;
         self.pools(&mut out)?;
+        self.hosts(&mut out)?;
         self.server(&mut out)?;
         self.process(&mut out)
     }

@@ -110,6 +110,14 @@ impl Source {
         }
     }
 
+    /// What is known of each of its hosts; of none, where it has no such.
+    pub(crate) fn host_stats(&self) -> Vec<http::HostStats> {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => Vec::new(),
+            Self::Http(source) => source.host_stats(),
+        }
+    }
+
     /// How many look-ups are on their way on shared connections; `None` where the source shares none.
     pub(crate) fn look_ups(&self) -> Option<usize> {
         match self {

@@ -42,6 +42,8 @@ pub struct Asked {
     pub version: Version,
     /// Path and query.
     pub target: String,
+    /// What was said to be asked: `Host`, or `:authority`.
+    pub authority: String,
     pub headers: HeaderMap,
     pub body: String,
 }
@@ -106,7 +108,19 @@ impl Upstream {
     where
         F: Future<Output = Response<Payload>> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::start_on("127.0.0.1:0", speaks, handler).await
+    }
+
+    /// The same at an address.
+    pub async fn start_on<F>(
+        address: &str,
+        speaks: Speaks,
+        handler: impl Fn(Arc<Seen>, Asked) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Response<Payload>> + Send + 'static,
+    {
+        let listener = TcpListener::bind(address).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let seen = Arc::new(Seen {
             asked: Mutex::default(),
@@ -118,6 +132,12 @@ impl Upstream {
         let handler: Arc<Handler> = Arc::new(move |seen, asked| Box::pin(handler(seen, asked)));
         let accepting = tokio::spawn(accept(listener, speaks, Arc::clone(&seen), handler));
         Self { address, seen, accepting }
+    }
+
+    /// Ends it, with its connections; its port refuses connections from then on.
+    pub async fn stop(mut self) {
+        self.accepting.abort();
+        drop((&mut self.accepting).await);
     }
 
     /// `127.0.0.1:PORT`.
@@ -230,7 +250,10 @@ async fn answer(
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let body = String::from_utf8_lossy(&body).into_owned();
     let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    let asked = Asked { method: head.method, version: head.version, target, headers: head.headers, body };
+    let host = head.headers.get("host").map(|host| host.to_str().unwrap_or_default().to_owned());
+    let authority = head.uri.authority().map(ToString::to_string).or(host).unwrap_or_default();
+    let (method, version, headers) = (head.method, head.version, head.headers);
+    let asked = Asked { method, version, target, authority, headers, body };
     seen.asked.lock().expect("no panic").push(asked.clone());
     Ok(handler(Arc::clone(&seen), asked).await)
 }

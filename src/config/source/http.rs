@@ -2,50 +2,158 @@
 
 use std::path::{Path, PathBuf};
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use ipnet::IpNet;
 
-use super::{pool_table, read_pool};
+use super::{Scheme, UrlFault, pool_table, read_pool};
 use crate::endpoint::upstream::header_name;
 use crate::fault::reader::{Table, Value, set};
 use crate::source::http::address::Allowed;
 use crate::source::http::url::{Base, Host};
-use crate::source::http::{Protocol, Retries, Settings, Timeouts};
+use crate::source::http::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts};
 use crate::source::{Kind, SourceConfig};
 
-/// Reads the rest of a source, whose `url` was `given` so. `None`, with the reason recorded, when that cannot be used.
+/// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded, when these cannot be used.
 pub(super) fn read(
     name: &str,
-    url: &str,
     given: &Value<'_>,
     mut table: Table<'_>,
     folder: &Path,
 ) -> Option<SourceConfig> {
-    let base = Base::parse(url).map_err(|(message, hint)| given.fault_with(message, hint)).ok();
+    let hosts = read_hosts(given, folder);
+    let known = hosts.as_deref().unwrap_or_default();
     let protocol = table.take("protocol").and_then(|value| read_protocol(&value));
-    let roots = table.take("roots").and_then(|value| read_roots(&value, base.as_ref(), folder));
+    let roots = table.take("roots").and_then(|value| read_roots(&value, known, folder));
     let allow = table.take("allow");
     let headers = table.take("headers").map(|value| read_headers(name, &value)).unwrap_or_default();
     let timeouts = table.take("timeout").map(|value| read_timeouts(name, &value)).unwrap_or_default();
     let retries = table.take("retries").and_then(|value| read_retries(name, &value));
-    let pool = table.take("pool").and_then(|pool| pool_table(name, &pool));
+    let balance = table.take("balance").and_then(|value| read_balance(&value)).unwrap_or_default();
+    let health = match table.take("health") {
+        Some(value) => read_health(name, &value),
+        // One host alone is asked whatever it does, unless the file says otherwise.
+        None => (known.len() > 1).then(Health::default),
+    };
+    let pool = table.take("pool").and_then(|pool| pool_table(name, &pool).map(|table| (pool, table)));
     let max_row_bytes = table.take("max_row_bytes").and_then(|value| value.size());
     let expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     table.finish();
-    let base = base?;
-    let allow = read_allow(allow.as_ref(), &base);
+    let hosts = hosts?;
+    let allow = read_allow(allow.as_ref(), &hosts);
+    let url = hosts.iter().map(Base::host_and_port).collect::<Vec<_>>().join(" ");
     let protocol = protocol.unwrap_or_default();
-    let settings = Settings { base, protocol, roots, allow, headers, timeouts, retries, max_age: None };
+    let (max_per_host, max_age) = (None, None);
+    let mut settings = Settings {
+        hosts,
+        balance,
+        max_per_host,
+        health,
+        protocol,
+        roots,
+        allow,
+        headers,
+        timeouts,
+        retries,
+        max_age,
+    };
     let mut source = SourceConfig::http(name, url, settings.clone());
     set(&mut source.max_row_bytes, max_row_bytes);
     source.expected_duration = expected_duration;
-    if let Some(mut pool) = pool {
+    if let Some((value, mut pool)) = pool {
         read_pool(&mut pool, &mut source.pool);
-        let max_age = pool.take("max_age").and_then(|value| value.duration());
+        settings.max_age = pool.take("max_age").and_then(|value| value.duration());
+        settings.max_per_host = pool.take("max_per_host").and_then(|value| value.count(1));
         pool.finish();
-        source.kind = Kind::Http(Box::new(Settings { max_age, ..settings }));
+        check_max(&value, source.pool.max, &settings);
+        source.kind = Kind::Http(Box::new(settings));
     }
     Some(source)
+}
+
+/// One URL, or a list of them.
+fn read_hosts(given: &Value<'_>, folder: &Path) -> Option<Vec<Base>> {
+    if !given.is_list() {
+        return read_host(given, folder).map(|host| vec![host]);
+    }
+    let items = given.list()?;
+    let hosts: Vec<_> = items.iter().map(|item| read_host(item, folder)).collect();
+    if hosts.is_empty() || hosts.len() > MOST_HOSTS {
+        let message = format!("`url` lists {} hosts", hosts.len());
+        given.fault_with(message, format!("a source has from 1 to {MOST_HOSTS} of them"));
+        return None;
+    }
+    let hosts: Vec<_> = hosts.into_iter().collect::<Option<_>>()?;
+    for (at, item) in items.iter().enumerate() {
+        let name = hosts[at].host_and_port();
+        if hosts[..at].iter().any(|other| other.host_and_port() == name) {
+            item.fault_with("`url` lists this host twice", "leave one out, or make another source of it");
+        }
+    }
+    Some(hosts)
+}
+
+fn read_host(value: &Value<'_>, folder: &Path) -> Option<Base> {
+    let refuse = |message: &str, hint: &str| {
+        value.fault_with(message, hint);
+        None
+    };
+    match super::url(&value.string()?, folder) {
+        Ok((url, Scheme::Http)) => match Base::parse(&url) {
+            Ok(base) => Some(base),
+            Err((message, hint)) => refuse(message, hint),
+        },
+        Ok((_, Scheme::Sql(_))) => {
+            refuse("a list is for the hosts of an HTTP service", "write one URL: `url = \"…\"`")
+        }
+        Err(UrlFault { message, hint }) => refuse(&message, &hint),
+    }
+}
+
+/// Whether the hosts can have as many requests as the pool has places.
+fn check_max(pool: &Value<'_>, max: usize, settings: &Settings) {
+    let Some(max_per_host) = settings.max_per_host else { return };
+    let hosts = settings.hosts.len();
+    let most = hosts.saturating_mul(max_per_host);
+    if most < max {
+        let of = if hosts == 1 { "the one host has".to_owned() } else { format!("{hosts} hosts have") };
+        let message =
+            format!("with `max_per_host = {max_per_host}` {of} {most} requests at most, and `max` is {max}");
+        pool.fault_with(message, "raise `max_per_host`, or lower `max`: a place without a host is none");
+    }
+}
+
+fn read_balance(value: &Value<'_>) -> Option<Balance> {
+    match value.string()?.as_str() {
+        "round_robin" => Some(Balance::RoundRobin),
+        "least_busy" => Some(Balance::LeastBusy),
+        text => {
+            let message = format!("`balance` cannot be {}", value.shown(text));
+            value.fault_with(message, r#"write "round_robin" or "least_busy""#);
+            None
+        }
+    }
+}
+
+fn read_health(source: &str, value: &Value<'_>) -> Option<Health> {
+    let mut health = Health::default();
+    let mut table = value.table(format!("`health` of [source.{source}]"))?;
+    set(&mut health.failures, table.take("failures").and_then(|value| value.count(1)));
+    set(&mut health.rest, table.take("rest").and_then(|value| value.duration()));
+    let statuses = table.take("statuses").and_then(|value| value.list()).unwrap_or_default();
+    health.statuses = statuses.iter().filter_map(read_status).collect();
+    table.finish();
+    Some(health)
+}
+
+fn read_status(value: &Value<'_>) -> Option<StatusCode> {
+    let status = value.count(0)?;
+    let code = u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+    let code = code.filter(StatusCode::is_server_error);
+    if code.is_none() {
+        let hint = "write statuses from 500 to 599, such as `statuses = [502, 503, 504]`";
+        value.fault_with(format!("{status} is no failure of a host"), hint);
+    }
+    code
 }
 
 fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
@@ -61,9 +169,9 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
     }
 }
 
-fn read_roots(value: &Value<'_>, base: Option<&Base>, folder: &Path) -> Option<PathBuf> {
+fn read_roots(value: &Value<'_>, hosts: &[Base], folder: &Path) -> Option<PathBuf> {
     let name = value.string()?;
-    if base.is_some_and(|base| !base.tls) {
+    if !hosts.is_empty() && hosts.iter().all(|host| !host.tls) {
         value.fault_with("`roots` are for TLS, and this URL has none", "write `https://`, or leave it out");
     }
     let path = folder.join(&name);
@@ -73,14 +181,15 @@ fn read_roots(value: &Value<'_>, base: Option<&Base>, folder: &Path) -> Option<P
     Some(path)
 }
 
-/// The addresses that the host may have: those that the file lists, else the one that the URL names, else every public one.
-fn read_allow(value: Option<&Value<'_>>, base: &Base) -> Vec<Allowed> {
+/// The addresses that the hosts may have: those that the file lists, else those that the URLs name, and for names every public one.
+fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Vec<Allowed> {
     const HINT: &str = "write \"public\", an address, or a network such as \"10.0.0.0/8\"";
     let Some(value) = value else {
-        return vec![match base.host {
+        let allowed = hosts.iter().map(|base| match base.host {
             Host::Address(address) => Allowed::Network(IpNet::from(address)),
             Host::Name(_) => Allowed::Public,
-        }];
+        });
+        return allowed.collect();
     };
     let Some(texts) = value.strings() else { return Vec::new() };
     let mut allow = Vec::new();
@@ -91,9 +200,11 @@ fn read_allow(value: Option<&Value<'_>>, base: &Base) -> Vec<Allowed> {
         };
         allow.push(allowed);
     }
-    if let Host::Address(address) = base.host
-        && !allow.iter().any(|allowed| allowed.has(address))
-    {
+    let is_left_out = |base: &Base| match base.host {
+        Host::Address(address) => !allow.iter().any(|allowed| allowed.has(address)),
+        Host::Name(_) => false,
+    };
+    if hosts.iter().any(is_left_out) {
         value.fault_with("`allow` leaves out the address of the URL", HINT);
     } else if allow.is_empty() {
         value.fault_with("`allow` allows no address", HINT);

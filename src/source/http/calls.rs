@@ -24,11 +24,10 @@ use rowstream_encode::{Column, ColumnKind, RowWriter, Value};
 use serde::de::IgnoredAny;
 
 use super::template::{Template, Values};
-use super::{Call, Http1, Reply, Source, fields};
+use super::{Call, Group, Reply, Source, fields};
 use crate::Error;
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
-use crate::pool::Group;
 
 /// The requests that an endpoint makes for one of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +122,7 @@ pub struct Session {
     next: u64,
     due: u64,
     /// What the pool has let in; `None` before the first request.
-    group: Option<Arc<Group<Box<Http1>>>>,
+    group: Option<Arc<Group>>,
     running: FuturesUnordered<Running>,
     /// Replies that wait for others before them.
     waiting: BTreeMap<u64, Outcome>,
@@ -243,7 +242,7 @@ impl Session {
     }
 
     /// What the pool lets in, before the first call.
-    fn group(&mut self) -> Result<Arc<Group<Box<Http1>>>, Error> {
+    fn group(&mut self) -> Result<Arc<Group>, Error> {
         if let Some(group) = &self.group {
             return Ok(Arc::clone(group));
         }
@@ -269,9 +268,9 @@ impl Session {
 }
 
 /// Makes a call, and reads all of its reply.
-async fn run(source: Source, group: Arc<Group<Box<Http1>>>, call: Call, number: u64, most: usize) -> Outcome {
+async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
     let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
-    let answered = source.send_in(&group, &call).await;
+    let answered = source.send_in(Some(&group), &call).await;
     let read = match answered {
         Ok((mut reply, waited)) => {
             outcome.status = Some(reply.head.status);

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -15,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use super::error::{refused, unreachable};
 use super::settings::{Protocol, Settings};
-use super::url::Host;
+use super::url::{Base, Host};
 use crate::Error;
 use crate::source::tls::{roots_of, system_roots};
 
@@ -27,11 +28,14 @@ const RECEIVE_BUFFER: u32 = 64 * 1024;
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Opens the connections of a source.
+/// Opens the connections to a host.
 pub(super) struct Connector {
     source: String,
     settings: Arc<Settings>,
+    base: Base,
     tls: Option<TlsConnector>,
+    /// How many connections were begun.
+    begun: AtomicUsize,
 }
 
 /// A connection on which nothing was asked yet.
@@ -48,17 +52,28 @@ pub(super) enum Version {
 }
 
 impl Connector {
+    pub(super) fn new(
+        source: &str,
+        settings: &Arc<Settings>,
+        base: &Base,
+        tls: Option<TlsConnector>,
+    ) -> Self {
+        let (source, settings, base) = (source.to_owned(), Arc::clone(settings), base.clone());
+        Self { source, settings, tls: tls.filter(|_| base.tls), base, begun: AtomicUsize::new(0) }
+    }
+
+    /// TLS as the hosts of a source have it in common; `None` where none has TLS.
+    ///
     /// # Errors
     /// The root certificates cannot be read.
-    pub(super) fn new(source: &str, settings: &Arc<Settings>) -> Result<Self, Error> {
+    pub(super) fn tls(source: &str, settings: &Settings) -> Result<Option<TlsConnector>, Error> {
+        if !settings.hosts.iter().any(|base| base.tls) {
+            return Ok(None);
+        }
         let unreadable = |cause| {
             Error::endpoint(format!("source `{source}`: the root certificates cannot be read: {cause}"))
         };
-        let tls = match settings.base.tls {
-            true => Some(tls_connector(settings).map_err(unreadable)?),
-            false => None,
-        };
-        Ok(Self { source: source.to_owned(), settings: Arc::clone(settings), tls })
+        tls_connector(settings).map(Some).map_err(unreadable)
     }
 
     /// Opens a connection.
@@ -66,22 +81,23 @@ impl Connector {
     /// # Errors
     /// 503 when that fails; 502 when the upstream has no address that is allowed.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
-        let addresses = self.addresses().await?;
+        let mut addresses = self.addresses().await?;
+        turn(&mut addresses, self.begun.fetch_add(1, Ordering::Relaxed));
         // Each of several gets its share of the time, so that one that says nothing leaves some for the others.
         let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         let stream = connect(&addresses, share).await;
-        let stream = stream.map_err(|cause| unreachable(&self.source, cause))?;
-        self.secure(stream).await.map_err(|cause| unreachable(&self.source, cause))
+        let stream = stream.map_err(|cause| self.unreachable(&cause))?;
+        self.secure(stream).await.map_err(|cause| self.unreachable(&cause))
     }
 
     /// Those addresses of the upstream that are allowed.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
-        let base = &self.settings.base;
+        let base = &self.base;
         let found: Vec<_> = match &base.host {
             Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
             Host::Name(name) => {
                 let found = tokio::net::lookup_host((name.as_str(), base.port)).await;
-                found.map_err(|cause| unreachable(&self.source, cause))?.collect()
+                found.map_err(|cause| self.unreachable(&cause))?.collect()
             }
         };
         let is_allowed =
@@ -91,6 +107,10 @@ impl Connector {
             true => Err(refused(&self.source, &format!("{} has {found:?}", base.authority()))),
             false => Ok(allowed),
         }
+    }
+
+    fn unreachable(&self, cause: &io::Error) -> Error {
+        unreachable(&self.source, format!("{}: {cause}", self.base.host_and_port()))
     }
 
     async fn secure(&self, stream: TcpStream) -> io::Result<Opened> {
@@ -111,10 +131,21 @@ impl Connector {
     }
 
     fn server_name(&self) -> io::Result<ServerName<'static>> {
-        match &self.settings.base.host {
+        match &self.base.host {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),
             Host::Address(address) => Ok(ServerName::from(*address)),
         }
+    }
+}
+
+/// Has the connections to a name begin with each of its addresses by turns, so that they are spread over what answers under one name
+/// (such as the pods behind a headless service of Kubernetes). The resolver has put first the kind of addresses that this machine
+/// can reach best: only those that are of the first one's kind take turns.
+fn turn(addresses: &mut [SocketAddr], begun: usize) {
+    let is_like_first = |address: &SocketAddr| address.is_ipv4() == addresses[0].is_ipv4();
+    let alike = addresses.iter().take_while(|address| is_like_first(address)).count();
+    if alike > 0 {
+        addresses[..alike].rotate_left(begun % alike);
     }
 }
 
@@ -154,4 +185,28 @@ fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error
     };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_first_kind_take_turns() {
+        for (given, begun, expected) in [
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 0, "1.0.0.1 1.0.0.2 1.0.0.3"),
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 1, "1.0.0.2 1.0.0.3 1.0.0.1"),
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 5, "1.0.0.3 1.0.0.1 1.0.0.2"),
+            ("::1 ::2 1.0.0.1", 1, "::2 ::1 1.0.0.1"),
+            ("1.0.0.1 ::1", 1, "1.0.0.1 ::1"),
+            ("1.0.0.1", 7, "1.0.0.1"),
+            ("", 7, ""),
+        ] {
+            let addresses = given.split_whitespace().map(|address| address.parse().unwrap());
+            let mut addresses: Vec<_> = addresses.map(|address| SocketAddr::new(address, 80)).collect();
+            turn(&mut addresses, begun);
+            let turned: Vec<_> = addresses.iter().map(|address| address.ip().to_string()).collect();
+            assert_eq!(turned.join(" "), expected, "{given} {begun}");
+        }
+    }
 }

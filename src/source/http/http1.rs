@@ -26,18 +26,24 @@ pub(super) const IDLE: usize = 64 * 1024;
 /// A connection, between requests or in one.
 pub(super) struct Http1 {
     sender: SendRequest<String>,
-    driver: Connection<TokioIo<Box<dyn Io>>, String>,
-    /// Whether the driver has ended; it must not be polled then.
-    is_over: bool,
+    /// `None` once it has ended: what it did not begin with is told so by its end.
+    driver: Option<Connection<TokioIo<Box<dyn Io>>, String>>,
     opened: Instant,
+    /// The number of its host: it serves no other.
+    host: usize,
     /// The thread whose runtime waits for the socket.
     home: ThreadId,
 }
 
 impl Http1 {
-    pub(super) async fn new(io: Box<dyn Io>) -> hyper::Result<Self> {
+    pub(super) async fn new(io: Box<dyn Io>, host: usize) -> hyper::Result<Self> {
         let (sender, driver) = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(io)).await?;
-        Ok(Self { sender, driver, is_over: false, opened: Instant::now(), home: thread::current().id() })
+        let (opened, home) = (Instant::now(), thread::current().id());
+        Ok(Self { sender, driver: Some(driver), opened, host, home })
+    }
+
+    pub(super) fn host(&self) -> usize {
+        self.host
     }
 
     /// Whether the runtime that runs now waits for its socket.
@@ -53,14 +59,11 @@ impl Http1 {
     pub(super) fn is_ready(&mut self) -> bool {
         // Nobody waits for an idle connection.
         self.drive(&mut Context::from_waker(Waker::noop()));
-        !self.is_over && self.sender.is_ready()
+        self.driver.is_some() && self.sender.is_ready()
     }
 
     fn drive(&mut self, cx: &mut Context<'_>) {
-        // What ended the driver is told to whoever waits for the answer.
-        if !self.is_over && Pin::new(&mut self.driver).poll(cx).is_ready() {
-            self.is_over = true;
-        }
+        drive(&mut self.driver, cx);
     }
 
     /// Sends a request, and waits for the head of its answer.
@@ -70,9 +73,7 @@ impl Http1 {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
                 return Poll::Ready(answer);
             }
-            if !self.is_over && Pin::new(&mut self.driver).poll(cx).is_ready() {
-                self.is_over = true;
-            }
+            drive(&mut self.driver, cx);
             answer.as_mut().poll(cx)
         })
         .await
@@ -100,5 +101,39 @@ impl Http1 {
                 },
             }
         }
+    }
+}
+
+/// Polls the driver, unless it has ended. What ended it is told to whoever waits for the answer.
+fn drive(driver: &mut Option<Connection<TokioIo<Box<dyn Io>>, String>>, cx: &mut Context<'_>) {
+    if driver.as_mut().is_some_and(|driver| Pin::new(driver).poll(cx).is_ready()) {
+        *driver = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// An upstream closed a connection that was idle, after that was found ready and before the request was written. hyper's driver
+    /// ends then without having looked at the request, which waited for its time-out.
+    #[tokio::test]
+    async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let mut connection = Http1::new(Box::new(near), 0).await.unwrap();
+        let answer = async {
+            far.read_u8().await.unwrap();
+            far.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(connection.send(Request::new(String::new())), answer);
+        assert_eq!(answered.unwrap().status(), 204);
+        assert!(connection.is_ready());
+        drop(far);
+        let sent =
+            tokio::time::timeout(Duration::from_secs(20), connection.send(Request::new(String::new())));
+        let error = sent.await.expect("it is told").expect_err("there is no answer");
+        assert!(error.is_canceled(), "{error}");
     }
 }

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use h2::{Ping, RecvStream};
+use h2::{Ping, Reason, RecvStream};
 use http::{Request, Response};
 
 use super::connect::Io;
+use super::host::Failure;
 
 /// What an upstream may send of an answer that is not read.
 pub(super) const WINDOW: u32 = 64 * 1024;
@@ -53,6 +54,8 @@ struct Shared {
     is_retired: bool,
     /// Set when its task has ended.
     is_over: Arc<AtomicBool>,
+    /// Set by the first of its requests that was lost with it.
+    is_known_lost: Arc<AtomicBool>,
 }
 
 /// A stream of a connection, held by one request.
@@ -60,6 +63,7 @@ pub(super) struct Slot {
     connections: Arc<Connections>,
     id: u64,
     sender: SendRequest<Bytes>,
+    is_known_lost: Arc<AtomicBool>,
 }
 
 impl Connections {
@@ -84,7 +88,7 @@ impl Connections {
         };
         let shared = list.open.iter_mut().find(has_one)?;
         shared.streams += 1;
-        Some(Slot { connections: Arc::clone(self), id: shared.id, sender: shared.sender.clone() })
+        Some(shared.slot(self))
     }
 
     /// Whether it takes no more requests, and is let go of with the last of those that it has.
@@ -112,17 +116,31 @@ impl Connections {
         }
         let now = Instant::now();
         let mut list = self.lock();
-        let id = list.next_id;
+        let (id, is_known_lost) = (list.next_id, Arc::default());
         list.next_id += 1;
-        let slot = Slot { connections: Arc::clone(self), id, sender: sender.clone() };
         let (opened, idle) = (now, now);
-        list.open.push(Shared { id, sender, streams: 1, opened, idle, is_retired: false, is_over });
+        let shared =
+            Shared { id, sender, streams: 1, opened, idle, is_retired: false, is_over, is_known_lost };
+        let slot = shared.slot(self);
+        list.open.push(shared);
         Ok(slot)
     }
 
     /// Lets go of those that have had no request for so long.
     pub(super) fn close_idle(&self, idle_timeout: Duration) {
         self.lock().open.retain(|shared| shared.streams > 0 || shared.idle.elapsed() < idle_timeout);
+    }
+}
+
+impl Shared {
+    /// A stream that is counted already.
+    fn slot(&self, connections: &Arc<Connections>) -> Slot {
+        Slot {
+            connections: Arc::clone(connections),
+            id: self.id,
+            sender: self.sender.clone(),
+            is_known_lost: Arc::clone(&self.is_known_lost),
+        }
     }
 }
 
@@ -142,23 +160,40 @@ impl Slot {
         Ok(())
     }
 
-    /// Sends a request with its body, if it has one, and waits for the head of its answer. Dropping it, or the body, resets the stream.
+    /// Sends a request with its body, if it has one, and waits for the head of its answer. Dropping it, or the answer's body, resets the stream.
+    ///
+    /// # Errors
+    /// How far the request came, and why no further.
     pub(super) async fn send(
         &mut self,
         request: Request<()>,
         body: Option<&str>,
-    ) -> Result<Response<RecvStream>, h2::Error> {
-        let (answer, mut stream) = self.sender.send_request(request, body.is_none())?;
+    ) -> Result<Response<RecvStream>, (Failure, h2::Error)> {
+        let sent = self.sender.send_request(request, body.is_none());
+        let (answer, mut stream) = sent.map_err(|error| (self.failure(&error), error))?;
         if let Some(body) = body {
             // h2 keeps what the upstream does not take yet: the body is as long as an endpoint file and its parameters make it.
-            stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true)?;
+            let sent = stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true);
+            sent.map_err(|error| (self.failure(&error), error))?;
         }
-        // One that goes away does so for all, and may live on for the answers that still come.
-        answer.await.inspect_err(|error| {
-            if error.is_go_away() || error.is_io() {
-                self.retire();
-            }
-        })
+        answer.await.map_err(|error| (self.failure(&error), error))
+    }
+
+    fn failure(&self, error: &h2::Error) -> Failure {
+        // One that goes away does so for all, and may live on for the answers that still come. What it sends back, it has not begun
+        // with (RFC 9113, section 6.8).
+        if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
+            self.retire();
+            return Failure::NotBegun;
+        }
+        if error.is_go_away() || error.is_io() {
+            self.retire();
+            return Failure::Lost { is_known: self.is_known_lost.swap(true, Ordering::Relaxed) };
+        }
+        match error.reason() {
+            Some(Reason::REFUSED_STREAM) => Failure::Lost { is_known: false },
+            _ => Failure::NoHead,
+        }
     }
 }
 
@@ -193,9 +228,4 @@ pub(super) fn poll_data(
             }
         }
     }
-}
-
-/// Whether the upstream has not begun with a request that failed so: it may be sent again.
-pub(super) fn is_untouched(error: &h2::Error) -> bool {
-    error.is_go_away() || error.is_io() || error.reason() == Some(h2::Reason::REFUSED_STREAM)
 }

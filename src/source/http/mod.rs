@@ -3,6 +3,9 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`url`], [`settings`] | where an upstream is, and how it is asked |
+//! | [`hosts`] | which of its hosts a request goes to, and who waits for one |
+//! | [`health`] | which hosts are set aside, because requests to them fail |
+//! | [`host`] | one host: its connections, and what is asked on them |
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
 //! | [`http1`], [`http2`] | connections, and answers on them |
@@ -14,9 +17,9 @@
 //! | [`pages`] | one request after another, in whose replies rows are |
 //! | [`payload`] | bodies of requests, made of parameters |
 //!
-//! A [`Place`] of the pool is the right to one request in flight. Over HTTP/1.1 it is a connection too; over
+//! A [`Place`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a connection too; over
 //! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
-//! is why it is our own and not that of hyper-util's client.
+//! is why it is our own and not that of hyper-util's client. A connection serves requests to its own host alone.
 
 pub mod address;
 pub mod calls;
@@ -29,31 +32,40 @@ pub mod url;
 
 mod connect;
 mod error;
+mod health;
+mod host;
+mod hosts;
 mod http1;
 mod http2;
 mod reply;
 mod retry;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Method, Request, Uri, header};
+use http::{HeaderMap, Method};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 
+pub use self::health::Health;
+pub(crate) use self::hosts::Stats as HostStats;
+pub use self::hosts::{Balance, MOST as MOST_HOSTS};
 pub use self::reply::Reply;
-use self::reply::{Body, Carrier};
 pub use self::retry::Retries;
 pub use self::settings::{Protocol, Settings, Timeouts};
 
-use self::connect::{Connector, Version};
+use self::connect::Connector;
+use self::host::{Answer, Failed, Failure, Host};
+use self::hosts::{Elsewhere, Hosts, Tried};
 use self::http1::Http1;
-use self::http2::Connections;
 use self::retry::Budget;
 use crate::Error;
-use crate::pool::{Errand, Group, Place, Pool};
+use crate::pool::{self, Pool};
 use crate::source::SourceConfig;
+
+/// A place of the pool at one host.
+type Place = hosts::Place<Box<Http1>>;
+/// The requests of one response, which the pool lets in together.
+type Group = pool::Group<Box<Http1>>;
 
 /// An HTTP service with its pool.
 #[derive(Clone)]
@@ -67,11 +79,10 @@ struct Inner {
     name: String,
     settings: Arc<Settings>,
     idle_timeout: Duration,
-    pool: Pool<Box<Http1>>,
-    connector: Connector,
-    http2: Arc<Connections>,
-    /// Whether the upstream has chosen HTTP/1.1: then nobody waits for another's connection to share it.
-    has_http1: AtomicBool,
+    /// Which host a request goes to.
+    balance: Hosts<Box<Http1>>,
+    /// By the same numbers.
+    hosts: Vec<Host>,
     /// `None`: none is sent again.
     retries: Option<Budget>,
 }
@@ -105,19 +116,6 @@ pub struct Waited {
     pub begun: Instant,
 }
 
-/// Why an answer did not come.
-enum Failed {
-    /// The connection had ended while it was idle, or takes no more requests: this one was not sent.
-    Stale(Error),
-    /// The connection ended before anything of it came, or there was none.
-    Lost(Error),
-    /// For another reason.
-    Else(Error),
-}
-
-/// The head of an answer, and its body.
-type Answer = (http::response::Parts, Body);
-
 impl Source {
     /// The source of a configuration. Opens nothing.
     ///
@@ -125,13 +123,23 @@ impl Source {
     /// The root certificates cannot be read.
     pub fn open(config: &SourceConfig, settings: &Settings) -> Result<Self, Error> {
         let settings = Arc::new(settings.clone());
+        let pool = Pool::new(&config.name, config.pool.clone());
+        let names = settings.hosts.iter().map(url::Base::host_and_port).collect();
+        let tls = Connector::tls(&config.name, &settings)?;
+        let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
+        let host = |number| Host::new(&config.name, &settings, number, tls.clone(), most);
         let shared = Inner {
             name: config.name.clone(),
             idle_timeout: config.pool.idle_timeout,
-            pool: Pool::new(&config.name, config.pool.clone()),
-            connector: Connector::new(&config.name, &settings)?,
-            http2: Arc::new(Connections::new(config.pool.max, settings.max_age)),
-            has_http1: AtomicBool::new(false),
+            balance: Hosts::new(
+                &config.name,
+                pool,
+                names,
+                settings.balance,
+                settings.max_per_host,
+                settings.health.as_ref(),
+            ),
+            hosts: (0..settings.hosts.len()).map(host).collect(),
             retries: settings.retries.clone().map(Budget::new),
             settings,
         };
@@ -149,29 +157,37 @@ impl Source {
         &self.shared.name
     }
 
-    /// Opens a connection and keeps it, to see whether that can be done.
+    fn pool(&self) -> &Pool<Box<Http1>> {
+        self.shared.balance.pool()
+    }
+
+    /// Opens a connection to each host, to see whether that can be done.
     ///
     /// # Errors
-    /// See [`Source::send`].
+    /// 503 or 502 when it cannot; its cause tells all the hosts that cannot be reached.
     pub async fn reach(&self) -> Result<(), Error> {
-        let place = self.shared.pool.acquire(Errand::LookUp).await?;
-        match self.in_time(self.connect()).await {
-            Ok(Carrier::Http1(connection)) => place.give_back(connection),
-            Ok(Carrier::Http2(_)) => {}
-            Err(Failed::Stale(error) | Failed::Lost(error) | Failed::Else(error)) => return Err(error),
+        let mut failed: Option<Error> = None;
+        let mut causes = Vec::new();
+        for host in &self.shared.hosts {
+            if let Err(error) = host.reach().await {
+                causes.extend(std::error::Error::source(&error).map(ToString::to_string));
+                failed = failed.or(Some(error));
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), |error| Err(error.cause(causes.join("; "))))
     }
 
     /// Closes connections that have been idle for long; ends with the pool.
     pub fn reap(&self) -> impl Future<Output = ()> + use<> {
-        let (http1, shared) = (self.shared.pool.reap(), Arc::downgrade(&self.shared));
+        let (http1, shared) = (self.pool().reap(), Arc::downgrade(&self.shared));
         let period = (self.shared.idle_timeout / 2).max(Duration::from_millis(50));
         let http2 = async move {
             loop {
                 tokio::time::sleep(period).await;
                 let Some(shared) = shared.upgrade() else { return };
-                shared.http2.close_idle(shared.idle_timeout);
+                for host in &shared.hosts {
+                    host.close_idle(shared.idle_timeout);
+                }
             }
         };
         async move {
@@ -180,18 +196,23 @@ impl Source {
     }
 
     /// What is known of the pool.
-    pub(crate) fn pool_stats(&self) -> crate::pool::Stats {
-        self.shared.pool.stats()
+    pub(crate) fn pool_stats(&self) -> pool::Stats {
+        self.pool().stats()
+    }
+
+    /// What is known of each host.
+    pub(crate) fn host_stats(&self) -> Vec<HostStats> {
+        self.shared.balance.stats()
     }
 
     /// See [`super::Source::turn`].
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.shared.pool.turn().await
+        self.pool().turn().await
     }
 
     /// See [`super::Source::acquire_timeout`].
     pub fn acquire_timeout(&self) -> Duration {
-        self.shared.pool.acquire_timeout()
+        self.pool().acquire_timeout()
     }
 
     /// How long an answer may take, to its last byte.
@@ -200,251 +221,134 @@ impl Source {
     }
 
     /// What the pool holds.
-    pub fn usage(&self) -> crate::pool::Usage {
-        self.shared.pool.usage()
+    pub fn usage(&self) -> pool::Usage {
+        self.pool().usage()
     }
 
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// The pool's (503, 504); 503 when no connection can be opened, 502 where none may be; 504 when no head comes in time; 502 when
-    /// what comes is no answer, or one that leads elsewhere.
+    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are set aside, 502 where none may be opened; 504 when
+    /// no head comes in time; 502 when what comes is no answer, or one that leads elsewhere.
     pub async fn send(&self, call: &Call) -> Result<(Reply, Waited), Error> {
-        self.send_at(self.shared.pool.acquire(Errand::LookUp), call).await
+        self.send_in(None, call).await
     }
 
-    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see [`Group`].
+    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see [`pool::Group`].
     ///
     /// # Errors
     /// 503 at once when as many wait as may.
-    fn enter(&self, width: usize) -> Result<Group<Box<Http1>>, Error> {
-        self.shared.pool.enter(width)
+    fn enter(&self, width: usize) -> Result<Group, Error> {
+        self.pool().enter(width)
     }
 
     /// [`Source::send`], as one of the requests of a group.
     ///
     /// # Errors
-    /// As there; without the pool's 503.
-    async fn send_in(&self, group: &Group<Box<Http1>>, call: &Call) -> Result<(Reply, Waited), Error> {
-        self.send_at(group.acquire(), call).await
-    }
-
-    async fn send_at(
-        &self,
-        place: impl Future<Output = Result<Place<Box<Http1>>, Error>>,
-        call: &Call,
-    ) -> Result<(Reply, Waited), Error> {
+    /// As there; in a group without the pool's 503.
+    async fn send_in(&self, group: Option<&Group>, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
-        let place = place.await?;
+        let place = self.shared.balance.acquire(group, Tried::default()).await?;
         let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
-        let (head, body) = self.ask_again(&place, call, waited.begun).await?;
+        let (place, (head, body)) = self.ask_again(place, group, call, waited.begun).await?;
         Ok((Reply::new(head, body, place, self, waited.begun)?, waited))
     }
 
     /// Asks, and asks again where that can help and the source may.
     async fn ask_again(
         &self,
-        place: &Place<Box<Http1>>,
+        mut place: Place,
+        group: Option<&Group>,
         call: &Call,
         begun: Instant,
-    ) -> Result<Answer, Error> {
+    ) -> Result<(Place, Answer), Error> {
         let retries = self.shared.retries.as_ref().filter(|_| call.is_repeatable());
         if let Some(retries) = retries {
             retries.earn();
         }
         let late = begun + self.shared.settings.timeouts.first_byte;
+        let mut tried = Tried::default();
         let mut before = 0;
         loop {
-            let error = match self.ask_once(place, call, begun).await {
-                Ok(answer) => return Ok(answer),
-                Err(Failed::Else(error)) => return Err(error),
-                Err(Failed::Stale(error) | Failed::Lost(error)) => error,
+            let failed = match self.ask_once(&mut place, call, begun).await {
+                Ok(answer) => return Ok((place, answer)),
+                Err(failed) => failed,
             };
-            match retries.and_then(|retries| retries.spend(before)) {
+            tried.insert(place.host());
+            let Failed { failure, error } = failed;
+            if failure.is_untouched() {
+                // It has cost no host anything, so that no budget is asked whether it may go on.
+                match self.elsewhere(place, group, tried, late).await {
+                    Moved::There(moved) => {
+                        place = moved;
+                        continue;
+                    }
+                    Moved::Nowhere(kept) => place = kept,
+                    Moved::InVain => return Err(error),
+                }
+            }
+            let may_repeat = match failure {
+                // A host that has no address which is allowed has none a moment later.
+                Failure::NotSent => error.retry_delay().is_some(),
+                Failure::NotBegun | Failure::Lost { .. } => true,
+                Failure::NoHead | Failure::Ours => false,
+            };
+            match retries.filter(|_| may_repeat).and_then(|retries| retries.spend(before)) {
                 Some(wait) if Instant::now() + wait < late => tokio::time::sleep(wait).await,
                 _ => return Err(error),
             }
             before += 1;
+            tried = Tried::only(place.host());
+            place = match self.elsewhere(place, group, tried, late).await {
+                Moved::There(moved) => moved,
+                Moved::Nowhere(kept) => kept.stay().ok_or(error)?,
+                Moved::InVain => return Err(error),
+            };
         }
     }
 
-    /// Asks on a connection that is there, or on a new one.
-    async fn ask_once(
-        &self,
-        place: &Place<Box<Http1>>,
-        call: &Call,
-        begun: Instant,
-    ) -> Result<Answer, Failed> {
-        while let Some(carrier) = self.idle(place, call) {
-            let was_idle = matches!(carrier, Carrier::Http1(_));
-            match self.ask(carrier, call, begun).await {
-                Err(Failed::Stale(_)) => {}
-                // It ended while it was idle, which is no failure of this request. Others were on one that is shared: then it may be.
-                Err(Failed::Lost(_)) if was_idle => break,
-                answered => return answered,
+    /// Goes to a host that was not tried. Where those have no room, it waits among the others, until it is late.
+    async fn elsewhere(&self, mut place: Place, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
+        match place.go_elsewhere(tried) {
+            Elsewhere::There => Moved::There(place),
+            Elsewhere::Nowhere => Moved::Nowhere(place),
+            Elsewhere::Full => {
+                drop(place);
+                let acquired =
+                    tokio::time::timeout_at(late.into(), self.shared.balance.acquire(group, tried));
+                acquired.await.ok().and_then(Result::ok).map_or(Moved::InVain, Moved::There)
             }
         }
-        self.ask(self.in_time(self.connect_or_share()).await?, call, begun).await
     }
 
-    /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle, and then nobody knows whether a request
-    /// has come: one that may not be sent again has a new connection, in the place of an idle one.
-    fn idle(&self, place: &Place<Box<Http1>>, call: &Call) -> Option<Carrier> {
-        if let Some(slot) = self.shared.http2.take() {
-            return Some(Carrier::Http2(slot));
-        }
-        if !call.is_repeatable() {
-            drop(place.take_idle_of(|_| true));
-            return None;
-        }
-        while let Some(mut connection) = place.take_idle_of(|connection| connection.is_home()) {
-            if self.is_young(&connection) && connection.is_ready() {
-                return Some(Carrier::Http1(connection));
-            }
-        }
-        None
-    }
-
-    fn is_young(&self, connection: &Http1) -> bool {
-        self.shared.settings.max_age.is_none_or(|most| connection.age() < most)
-    }
-
-    /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile.
-    async fn connect_or_share(&self) -> Result<Carrier, Error> {
-        let settings = &self.shared.settings;
-        let is_shared = match settings.protocol {
-            Protocol::Http1 => false,
-            Protocol::Http2 => true,
-            Protocol::Auto => settings.base.tls && !self.shared.has_http1.load(Ordering::Relaxed),
+    /// Asks the host of a place, and tells how that went.
+    async fn ask_once(&self, place: &mut Place, call: &Call, begun: Instant) -> Result<Answer, Failed> {
+        let answered = match place.pooled() {
+            Some(pooled) => self.shared.hosts[place.host()].ask(pooled, call, begun).await,
+            None => Err(Failed::ours(Error::endpoint("a request has no place of its pool"))),
         };
-        if !is_shared {
-            return self.connect().await;
-        }
-        let _opening = self.shared.http2.opening.lock().await;
-        match self.shared.http2.take() {
-            Some(slot) => Ok(Carrier::Http2(slot)),
-            None => self.connect().await,
-        }
-    }
-
-    /// Waits for a connection, within `timeout.connect`: also where another request opens it.
-    async fn in_time(
-        &self,
-        connected: impl Future<Output = Result<Carrier, Error>>,
-    ) -> Result<Carrier, Failed> {
-        let bound = self.shared.settings.timeouts.connect;
-        let late = |_| Err(error::unreachable(self.name(), format!("no connection within {bound:?}")));
-        // An upstream that has no address which is allowed has none a moment later.
-        timeout(bound, connected).await.unwrap_or_else(late).map_err(|error| match error.retry_delay() {
-            Some(_) => Failed::Lost(error),
-            None => Failed::Else(error),
-        })
-    }
-
-    async fn connect(&self) -> Result<Carrier, Error> {
-        let opened = self.shared.connector.open().await?;
-        self.shared.pool.opened();
-        match opened.version {
-            Version::Http1 => {
-                self.shared.has_http1.store(true, Ordering::Relaxed);
-                let opened = Http1::new(opened.io).await;
-                opened
-                    .map(|opened| Carrier::Http1(Box::new(opened)))
-                    .map_err(|cause| error::unreachable(self.name(), cause))
+        let health = self.shared.settings.health.as_ref();
+        match &answered {
+            Ok((head, _)) if health.is_some_and(|health| health.statuses.contains(&head.status)) => {
+                place.failed(&format_args!("it answered {}", head.status));
             }
-            Version::Http2 => {
-                let opened = self.shared.http2.open(opened.io).await;
-                opened.map(Carrier::Http2).map_err(|cause| error::unreachable(self.name(), cause))
+            Ok(_) => place.answered(),
+            Err(Failed { failure, error }) if failure.is_the_hosts() => {
+                place.failed(&format_args!("{error:?}"));
             }
+            Err(_) => {}
         }
-    }
-
-    /// Sends a request on a connection.
-    async fn ask(&self, mut carrier: Carrier, call: &Call, begun: Instant) -> Result<Answer, Failed> {
-        let bound = self.shared.settings.timeouts.first_byte;
-        let answer = async {
-            match &mut carrier {
-                Carrier::Http1(connection) => {
-                    let sent = connection.send(self.http1_request(call).map_err(Failed::Else)?).await;
-                    sent.map(|answer| answer.map(Incoming::Http1)).map_err(|cause| {
-                        let ended = cause.is_canceled() || cause.is_closed() || cause.is_incomplete_message();
-                        self.failed(ended || is_lost(&cause), cause)
-                    })
-                }
-                Carrier::Http2(slot) => {
-                    let stale = |cause| Failed::Stale(error::broken(self.name(), cause));
-                    slot.ready().await.map_err(stale)?;
-                    let request = self.http2_request(call).map_err(Failed::Else)?;
-                    let sent = slot.send(request, call.body.as_deref()).await;
-                    sent.map(|answer| answer.map(Incoming::Http2))
-                        .map_err(|cause| self.failed(http2::is_untouched(&cause), cause))
-                }
-            }
-        };
-        let answer = tokio::time::timeout_at((begun + bound).into(), answer).await;
-        let Ok(answer) = answer else {
-            if let Carrier::Http2(slot) = &carrier {
-                slot.retire();
-            }
-            return Err(Failed::Else(error::no_answer(self.name(), bound)));
-        };
-        let answer = answer?;
-        let (head, incoming) = answer.into_parts();
-        Ok((head, Body { carrier: Some(carrier), incoming }))
-    }
-
-    fn failed(&self, is_lost: bool, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failed {
-        let error = error::broken(self.name(), cause);
-        if is_lost { Failed::Lost(error) } else { Failed::Else(error) }
-    }
-
-    fn http1_request(&self, call: &Call) -> Result<Request<String>, Error> {
-        let base = &self.shared.settings.base;
-        let mut request = Request::new(call.body.clone().unwrap_or_default());
-        *request.method_mut() = call.method.clone();
-        *request.uri_mut() = format!("{}{}", base.prefix, call.target).parse().map_err(bad_target)?;
-        *request.headers_mut() = self.headers(call);
-        let host = base.authority().parse().map_err(|_| Error::endpoint("the host is no header value"))?;
-        request.headers_mut().insert(header::HOST, host);
-        Ok(request)
-    }
-
-    fn http2_request(&self, call: &Call) -> Result<Request<()>, Error> {
-        let base = &self.shared.settings.base;
-        let uri = Uri::builder().scheme(if base.tls { "https" } else { "http" }).authority(base.authority());
-        let uri = uri.path_and_query(format!("{}{}", base.prefix, call.target)).build();
-        let mut request = Request::new(());
-        *request.method_mut() = call.method.clone();
-        *request.version_mut() = http::Version::HTTP_2;
-        *request.uri_mut() = uri.map_err(bad_target)?;
-        *request.headers_mut() = self.headers(call);
-        Ok(request)
-    }
-
-    /// The fields of a request; those of the source come last, and are never another's.
-    fn headers(&self, call: &Call) -> HeaderMap {
-        let mut headers = call.headers.clone();
-        for (name, value) in &self.shared.settings.headers {
-            headers.insert(name, value.clone());
-        }
-        headers
+        answered
     }
 }
 
-/// The two kinds of bodies, while they come.
-enum Incoming {
-    Http1(hyper::body::Incoming),
-    Http2(h2::RecvStream),
-}
-
-/// Whether a connection was lost before anything of an answer came.
-fn is_lost(error: &hyper::Error) -> bool {
-    let cause = std::error::Error::source(error);
-    cause.and_then(|cause| cause.downcast_ref::<std::io::Error>()).is_some()
-}
-
-fn bad_target(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::endpoint("the request of this endpoint is no URL").cause(cause)
+/// What came of going to another host.
+enum Moved {
+    There(Place),
+    /// There is none, and the place is still the one that it was.
+    Nowhere(Place),
+    /// It has waited for one, and has no place any more.
+    InVain,
 }
 
 /// What an idle connection takes, in bytes.

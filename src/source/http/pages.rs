@@ -355,9 +355,11 @@ impl Session {
 
     /// The call of a link.
     fn follow(&self, asked: &Call, link: &str) -> Result<Option<Call>, Error> {
-        let base = &self.source.shared.settings.base;
+        // Any host of the source may have answered, and any of them may be asked for the next page.
+        let hosts = self.source.shared.settings.hosts.iter();
+        let resolved = hosts.map(|base| next::resolve(base, &asked.target, link)).reduce(Result::or);
         let target =
-            next::resolve(base, &asked.target, link).map_err(|refused| self.refuse(refused, link))?;
+            resolved.unwrap_or(Err(Refused::Elsewhere)).map_err(|refused| self.refuse(refused, link))?;
         let mut headers = asked.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         self.admit(asked, Call { method: Method::GET, target, headers, body: None })

@@ -12,11 +12,11 @@ use http::{Version, header};
 use http_body::Body as _;
 use tokio::time::Sleep;
 
+use super::host::Incoming;
 use super::http1::Http1;
 use super::http2::{self, Slot};
-use super::{Incoming, Source, error};
+use super::{Place, Source, error};
 use crate::Error;
-use crate::pool::Place;
 
 /// What a request is sent on.
 pub(super) enum Carrier {
@@ -35,7 +35,7 @@ pub struct Reply {
     /// Status and header fields.
     pub head: http::response::Parts,
     body: Body,
-    place: Option<Place<Box<Http1>>>,
+    place: Option<Place>,
     source: Source,
     /// When it is late, and after how long.
     deadline: Option<(Pin<Box<Sleep>>, Duration)>,
@@ -49,7 +49,7 @@ impl Reply {
     pub(super) fn new(
         head: http::response::Parts,
         body: Body,
-        place: Place<Box<Http1>>,
+        place: Place,
         source: &Source,
         begun: Instant,
     ) -> Result<Self, Error> {

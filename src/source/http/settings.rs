@@ -7,14 +7,22 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::address::Allowed;
+use super::health::Health;
+use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
 
 /// How an upstream is reached and asked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it is.
-    pub base: Base,
+    /// Where it is: one host, or several that answer alike; never none.
+    pub hosts: Vec<Base>,
+    /// Which of several a request goes to.
+    pub balance: Balance,
+    /// Most requests in flight at each; `None`: as many as the pool has places.
+    pub max_per_host: Option<usize>,
+    /// When a host is set aside; `None`: never.
+    pub health: Option<Health>,
     /// What is spoken.
     pub protocol: Protocol,
     /// A PEM file of the certificates that sign its own; `None`: those of the system.
@@ -35,7 +43,7 @@ impl fmt::Debug for Settings {
     /// Without what may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("base", &self.base)
+            .field("hosts", &self.hosts)
             .field("protocol", &self.protocol)
             .finish_non_exhaustive()
     }

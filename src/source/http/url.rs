@@ -1,5 +1,6 @@
 //! The URL of an HTTP source: `http://host:port/prefix`.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use http::Uri;
@@ -58,14 +59,24 @@ impl Base {
 
     /// `host`, or `host:port` where the port is not the scheme's own.
     pub(super) fn authority(&self) -> String {
-        let host = match &self.host {
-            Host::Name(name) => name.clone(),
-            Host::Address(IpAddr::V4(address)) => address.to_string(),
-            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
-        };
         match (self.tls, self.port) {
-            (false, 80) | (true, 443) => host,
-            (_, port) => format!("{host}:{port}"),
+            (false, 80) | (true, 443) => self.host.to_string(),
+            _ => self.host_and_port(),
+        }
+    }
+
+    /// `host:port`, also where the port is the scheme's own.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
         }
     }
 }

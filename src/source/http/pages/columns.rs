@@ -512,7 +512,7 @@ mod tests {
         ] {
             assert_eq!(encode(&plan, row), Err(why.to_owned()), "{row}");
         }
-        let whole = super::tests::plan(&[("row", "json", Some(""))]);
+        let whole = tests::plan(&[("row", "json", Some(""))]);
         for row in ["7", "[1, 2]", "{\"a\":1}", "\"x\"", "null"] {
             assert_eq!(encode(&whole, row), Ok(format!("{{\"row\":{row}}}")));
         }
