@@ -599,7 +599,6 @@ async fn a_list_that_cannot_go_on_fails() {
         ),
         (json!({}), "next = 'link'", "upstream_reply", "has a `Link` that cannot be read"),
     ] {
-        let first = first.clone();
         let upstream = upstream(move |asked| {
             let mut page = match asked.target.as_str() {
                 "/list" => page(1..2, &first),
