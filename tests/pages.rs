@@ -599,7 +599,6 @@ async fn a_list_that_cannot_go_on_fails() {
         ),
         (json!({}), "next = 'link'", "upstream_reply", "has a `Link` that cannot be read"),
     ] {
-        let first = first.clone();
         let upstream = upstream(move |asked| {
             let mut page = match asked.target.as_str() {
                 "/list" => page(1..2, &first),
@@ -728,7 +727,7 @@ async fn half_a_list() -> (String, tokio::sync::oneshot::Receiver<()>) {
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut buffer = [0; 4096];
-        socket.read(&mut buffer).await.unwrap();
+        assert!(socket.read(&mut buffer).await.unwrap() > 0, "it is asked");
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
         socket.write_all(format!("{head}{{\"items\":[{{\"id\":1}},").as_bytes()).await.unwrap();
         while socket.read(&mut buffer).await.is_ok_and(|read| read > 0) {}

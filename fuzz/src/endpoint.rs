@@ -44,6 +44,10 @@ fn assert_endpoint(text: &str, endpoint: &Endpoint) {
             assert!(calls.concurrency > 0);
             assert_body(endpoint);
         }
+        Some(Upstream::Pages(pages)) => {
+            assert!(pages.most > 0 && !pages.columns().is_empty());
+            assert_body(endpoint);
+        }
         None => assert_body(endpoint),
     }
     assert_eq!(endpoint.formats.is_empty(), endpoint.statements.is_empty());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Collected, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -247,7 +247,7 @@ async fn answer(
     let _running = Running::enter(&seen);
     let (head, body) = request.into_parts();
     // Of a client that leaves there is none.
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let body = String::from_utf8_lossy(&body).into_owned();
     let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let host = head.headers.get("host").map(|host| host.to_str().unwrap_or_default().to_owned());

@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn values_stand_anywhere() {
-        let plan = plan(&[
+        let columns = plan(&[
             ("id", "integer", None),
             ("city", "text", Some("/address/city")),
             ("address", "json", None),
@@ -503,16 +503,16 @@ mod tests {
             (r#"[1,2,[3,[4]]]"#, r#"{"id":1,"city":null,"address":[3,[4]],"last":null}"#),
             ("[]", r#"{"id":null,"city":null,"address":null,"last":null}"#),
         ] {
-            assert_eq!(encode(&plan, row).as_deref(), Ok(expected), "{row}");
+            assert_eq!(encode(&columns, row).as_deref(), Ok(expected), "{row}");
         }
         for (row, why) in [
             ("7", "it is neither an object nor an array"),
             (r#"{"id":1,"id":1}"#, "it has `id` twice"),
             (r#"{"address":{"city":"a"},"address":{}}"#, "it has `address` twice"),
         ] {
-            assert_eq!(encode(&plan, row), Err(why.to_owned()), "{row}");
+            assert_eq!(encode(&columns, row), Err(why.to_owned()), "{row}");
         }
-        let whole = tests::plan(&[("row", "json", Some(""))]);
+        let whole = plan(&[("row", "json", Some(""))]);
         for row in ["7", "[1, 2]", "{\"a\":1}", "\"x\"", "null"] {
             assert_eq!(encode(&whole, row), Ok(format!("{{\"row\":{row}}}")));
         }
