@@ -1,18 +1,13 @@
 //! Holds the time that many calls take against the time that they must take: calls × duration ÷ parallelism.
 
-use std::error::Error;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use http::Request;
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::server::{Result, Server, beside, get};
 use super::upstream;
 
 const CALLS: u32 = 50;
@@ -23,8 +18,6 @@ const RUNS: usize = 7;
 const GRACE: Duration = Duration::from_millis(15);
 /// The pools, each with its configuration.
 const POOLS: [(u32, &str); 3] = [(5, "rowstream.toml"), (25, "pool25.toml"), (50, "pool50.toml")];
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Measures, and prints a table. It fails where a time is not near what is computed. `program` is that of Rowstream; the one beside
 /// this program unless given.
@@ -93,59 +86,4 @@ async fn ten_long_calls(program: &Path, upstream: &str) -> Result<bool> {
     let within =
         |times: &[Duration], least| times.iter().all(|time| (least..least + 1).contains(&time.as_secs()));
     Ok(within(&times[..5], 10) && within(&times[5..], 20))
-}
-
-async fn get(address: &str, target: &str) -> Result<Bytes> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let connection = tokio::spawn(connection);
-    let request = Request::get(target).header("host", address).body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    connection.abort();
-    if !status.is_success() {
-        return Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into());
-    }
-    Ok(body)
-}
-
-/// `target/…/rowstream`, beside the folder of examples that this program is in.
-fn beside() -> Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let program = own.parent().and_then(Path::parent).map(|folder| folder.join("rowstream"));
-    program.filter(|program| program.is_file()).ok_or_else(|| {
-        "there is no `rowstream` beside this program: `cargo build` it in the same profile first".into()
-    })
-}
-
-/// A server that runs until it is dropped.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(program: &Path, config: &str, upstream: &str) -> Result<Self> {
-        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/delegate").join(config);
-        let mut command = Command::new(program);
-        command.arg("serve").arg(config).args(["--listen", "127.0.0.1:0", "--log-format", "off"]);
-        command.env("DELEGATE_URL", upstream).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let stderr = BufReader::new(child.stderr.take().ok_or("it is piped")?);
-        for line in stderr.lines() {
-            if let Some(address) = line?.strip_prefix("listening on http://") {
-                return Ok(Self { child, address: address.trim_end_matches('/').to_owned() });
-            }
-        }
-        Err("the server did not start".into())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }

@@ -1,0 +1,179 @@
+//! Less load than a pool of 25 can take, and more; and 5,000 slow calls at once. What is computed is held against what happens.
+//!
+//! A response is 50 calls of 100 ms, of which 25 run at a time: 200 ms, and five of them a second. 150 further calls may wait, which are
+//! those of six responses. So whoever is let in last finds six before it: 7 × 200 ms. The others are refused at once.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::server::{Result, Server, ask, beside};
+use super::upstream;
+
+const TARGET: &str = "/h1/delegate/subcalldemo.ndjson?subCalls=50&subCallDuration=PT0.1S";
+const CALLS: usize = 50;
+/// A response alone, and one that is let in when all others are that may be.
+const ALONE: Duration = Duration::from_millis(200);
+const BEHIND_ALL: Duration = Duration::from_millis(1400);
+/// How long each rate is held.
+const HELD: Duration = Duration::from_secs(30);
+const SLOW_CALLS: usize = 5000;
+/// What the server may take for them: 80 KB for each, which has two connections.
+const MOST_MEMORY: u64 = 400_000_000;
+/// Connections that are being opened at a time: the kernel's queue for them is short.
+const OPENING: usize = 200;
+
+/// How a request went.
+struct Asked {
+    status: StatusCode,
+    rows: usize,
+    /// When it was sent, counted from the first one, and how long it took.
+    at: Duration,
+    took: Duration,
+}
+
+/// Measures, and prints. It fails where something is not near what is computed. `program` is that of Rowstream; the one beside this
+/// program unless given.
+pub(crate) async fn load(program: Option<String>) -> Result<ExitCode> {
+    let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let upstream = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(upstream::serve(listener));
+    let well = less_and_more(&program, &upstream).await? & slow_calls(&program, &upstream).await?;
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn less_and_more(program: &Path, upstream: &str) -> Result<bool> {
+    let server = Server::start(program, "pool25.toml", upstream)?;
+    at_a_rate(&server, 4, Duration::from_secs(1)).await?;
+    let (before, _) = server.memory()?;
+    println!("50 calls of 100 ms for each request, pool of 25: computed 200 ms, and 5 requests/s");
+    let calm = at_a_rate(&server, 4, HELD).await?;
+    let (answered, refused) = told("4 requests/s", &calm);
+    let is_calm = refused.is_empty() && answered[answered.len() / 2] < ALONE * 3 / 2;
+    let full = at_a_rate(&server, 6, HELD).await?;
+    let (answered, refused) = told("6 requests/s", &full);
+    let first = full.iter().find(|asked| asked.status != StatusCode::OK);
+    if let Some(first) = first {
+        println!("  the first was refused after {:.1} s", first.at.as_secs_f64());
+    }
+    println!("  computed for the last that is let in: {BEHIND_ALL:?}");
+    let (after, most) = server.memory()?;
+    println!("memory: {} before, {} after, {} at most", megabytes(before), megabytes(after), megabytes(most));
+    let in_time = answered.last().is_some_and(|slowest| *slowest < BEHIND_ALL * 2);
+    let at_once = refused.last().is_some_and(|slowest| *slowest < ALONE);
+    Ok(is_calm && in_time && at_once)
+}
+
+/// So many requests a second for so long, whatever becomes of them.
+async fn at_a_rate(server: &Server, rate: u32, held: Duration) -> Result<Vec<Asked>> {
+    let begun = Instant::now();
+    let mut requests = JoinSet::new();
+    for number in 0..rate * held.as_secs() as u32 {
+        let at = Duration::from_secs(1) * number / rate;
+        tokio::time::sleep_until((begun + at).into()).await;
+        requests.spawn(asked(server.address.clone(), TARGET, at));
+    }
+    let mut asked = all(requests).await?;
+    asked.sort_by_key(|asked| asked.at);
+    if let Some(half) = asked.iter().find(|asked| asked.status.is_success() && asked.rows != CALLS) {
+        return Err(format!("an answer has {} rows of {CALLS}", half.rows).into());
+    }
+    Ok(asked)
+}
+
+async fn asked(address: String, target: &'static str, at: Duration) -> std::result::Result<Asked, String> {
+    let begun = Instant::now();
+    let (status, body) = ask(&address, target).await.map_err(|error| error.to_string())?;
+    let rows = body.iter().filter(|byte| **byte == b'\n').count();
+    Ok(Asked { status, rows, at, took: begun.elapsed() })
+}
+
+async fn all(requests: JoinSet<std::result::Result<Asked, String>>) -> Result<Vec<Asked>> {
+    Ok(requests.join_all().await.into_iter().collect::<std::result::Result<_, _>>()?)
+}
+
+/// Prints how requests went; the times of those that were answered and of those that were refused, in order.
+fn told(what: &str, asked: &[Asked]) -> (Vec<Duration>, Vec<Duration>) {
+    let of = |wanted: StatusCode| {
+        let mut times: Vec<_> =
+            asked.iter().filter(|asked| asked.status == wanted).map(|asked| asked.took).collect();
+        times.sort();
+        times
+    };
+    let (answered, refused) = (of(StatusCode::OK), of(StatusCode::SERVICE_UNAVAILABLE));
+    println!("{what} for {} s: {} requests", HELD.as_secs(), asked.len());
+    for (what, times) in [("answered", &answered), ("refused with 503", &refused)] {
+        if let Some(slowest) = times.last() {
+            let median = times[times.len() / 2];
+            println!(
+                "  {:>4} {what}: median {} ms, slowest {} ms",
+                times.len(),
+                median.as_millis(),
+                slowest.as_millis()
+            );
+        }
+    }
+    (answered, refused)
+}
+
+/// 5,000 requests of ten seconds each, at once, and a place for each.
+async fn slow_calls(program: &Path, upstream: &str) -> Result<bool> {
+    if descriptors().is_some_and(|most| most < 2 * SLOW_CALLS + 1000) {
+        println!(
+            "{SLOW_CALLS} requests of 10 s are left out: they need more descriptors; run `ulimit -n 12000` first"
+        );
+        return Ok(false);
+    }
+    let server = Server::start(program, "pool5000.toml", upstream)?;
+    let opening = Arc::new(Semaphore::new(OPENING));
+    let mut requests = JoinSet::new();
+    for _ in 0..SLOW_CALLS {
+        let turn = Arc::clone(&opening).acquire_owned().await?;
+        let address = server.address.clone();
+        requests.spawn(async move {
+            // The turn of the next one comes when this one is on its way.
+            let request = asked(address, "/h1/delegate/demo?processDuration=PT10S", Duration::ZERO);
+            let mut request = std::pin::pin!(request);
+            let early = tokio::time::timeout(Duration::from_millis(20), &mut request).await;
+            drop(turn);
+            match early {
+                Ok(asked) => asked,
+                Err(_) => request.await,
+            }
+        });
+    }
+    let asked = all(requests).await?;
+    let mut times: Vec<_> =
+        asked.iter().filter(|asked| asked.status.is_success()).map(|asked| asked.took).collect();
+    times.sort();
+    let (Some(first), Some(last)) = (times.first(), times.last()) else {
+        return Err("none was answered".into());
+    };
+    let (_, most) = server.memory()?;
+    println!(
+        "{} of {SLOW_CALLS} requests of 10 s, pool of {SLOW_CALLS}: answered after {:.2} to {:.2} s; memory of the server at most {}",
+        times.len(),
+        first.as_secs_f64(),
+        last.as_secs_f64(),
+        megabytes(most)
+    );
+    Ok(times.len() == SLOW_CALLS && last.as_secs() < 13 && most < MOST_MEMORY)
+}
+
+/// How many descriptors this process and those that it starts may open, where that is bounded.
+fn descriptors() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
+}
