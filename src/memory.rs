@@ -55,6 +55,7 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Some(Upstream::Calls(calls)) => calls.window(),
             Some(Upstream::Pass(_)) | None => source.window(),
         },
+        endpoint.per_row.as_ref().map_or(0, |plan| plan.window(source.max_row_bytes)),
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),

@@ -1,5 +1,7 @@
 //! `[upstream]` of an endpoint file: a request whose answer is passed through, or several whose replies are rows.
 
+pub(super) mod per_row;
+
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -67,7 +69,7 @@ pub(super) fn read(
     let mut table = value.table("[upstream]")?;
     let source = choose_source(value, table.take("source"), known);
     let repeat = table.take("repeat");
-    let mut names = Names { declared, used: vec![false; declared.len()], numbered: repeat.is_some() };
+    let mut names = Names { numbered: repeat.is_some(), ..Names::new(declared) };
     if repeat.is_some() {
         names.check();
     }
@@ -104,13 +106,15 @@ pub(super) fn read(
 
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
-    const OF_STATEMENTS: [&str; 3] = ["result", "key", "follow"];
+    const OF_STATEMENTS: [&str; 4] = ["result", "key", "follow", "enrich"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
     table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
     for key in OF_STATEMENTS {
         table.refuse(key, "is for rows of a database", "remove it");
     }
-    let has_rows = upstream.table("[upstream]").is_some_and(|mut table| table.take("repeat").is_some());
+    let has = |key, mut table: Table<'_>| table.take(key).is_some();
+    let has_rows =
+        upstream.table("[upstream]").is_some_and(|table| has("repeat", table)) || per_row::has_each(upstream);
     for key in OF_ROWS.into_iter().filter(|_| !has_rows) {
         table.refuse(key, "has no meaning where an answer is passed through", "remove it");
     }
@@ -165,14 +169,30 @@ struct Names<'a> {
     used: Vec<bool>,
     /// Whether there is a number of the call.
     numbered: bool,
+    /// What is no parameter is a column of a row; those that were found. `None`: there are no rows.
+    columns: Option<Vec<String>>,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    fn new(declared: &'a [Declared]) -> Self {
+        Self { declared, used: vec![false; declared.len()], numbered: false, columns: None }
+    }
+
     fn find(&mut self, name: &str) -> Option<Name> {
         if self.numbered && name == NUMBER {
             return Some(Name::Number);
         }
-        self.param(name).map(Name::Param)
+        self.param(name).or_else(|| self.column(name)).map(Name::Param)
+    }
+
+    /// Columns are numbered behind the parameters.
+    fn column(&mut self, name: &str) -> Option<usize> {
+        let columns = self.columns.as_mut()?;
+        let index = columns.iter().position(|column| column == name).unwrap_or_else(|| {
+            columns.push(name.to_owned());
+            columns.len() - 1
+        });
+        Some(self.declared.len() + index)
     }
 
     fn param(&mut self, name: &str) -> Option<usize> {

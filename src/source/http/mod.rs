@@ -11,6 +11,8 @@
 //! | [`template`] | requests made of parameters, each value escaped for its place |
 //! | [`fields`] | the header fields that are handed on, and those that are not |
 //! | [`calls`] | several requests at a time, whose replies are rows |
+//! | [`per_row`] | requests for the rows of a statement |
+//! | [`pointer`] | the part of a reply that is wanted |
 //!
 //! A [`Place`] of the pool is the right to one request in flight. Over HTTP/1.1 it is a connection too; over
 //! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
@@ -19,6 +21,8 @@
 pub mod address;
 pub mod calls;
 pub mod fields;
+pub mod per_row;
+pub mod pointer;
 pub mod settings;
 pub mod template;
 pub mod url;
@@ -57,6 +61,13 @@ pub struct Source {
     shared: Arc<Inner>,
     /// What the upstream is told of the request on whose behalf it is asked.
     told: Arc<HeaderMap>,
+}
+
+/// Its name alone.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Source").field(&self.shared.name).finish()
+    }
 }
 
 struct Inner {
