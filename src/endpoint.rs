@@ -31,8 +31,8 @@ pub use self::timeout::Timeout;
 pub use self::upstream::{Pass, Upstream};
 use crate::Error;
 use crate::params::Param;
-use crate::source::http::per_row::PerRow;
 use crate::source;
+use crate::source::http::per_row::PerRow;
 pub use crate::sql::Cardinality;
 
 /// A path template with its parameters and the statements behind it, read and checked.

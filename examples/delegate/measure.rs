@@ -95,7 +95,7 @@ async fn ten_long_calls(program: &Path, upstream: &str) -> Result<bool> {
     Ok(within(&times[..5], 10) && within(&times[5..], 20))
 }
 
-async fn get(address: &str, target: &str) -> Result<Bytes> {
+pub(crate) async fn get(address: &str, target: &str) -> Result<Bytes> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -112,7 +112,7 @@ async fn get(address: &str, target: &str) -> Result<Bytes> {
 }
 
 /// `target/…/rowstream`, beside the folder of examples that this program is in.
-fn beside() -> Result<PathBuf> {
+pub(crate) fn beside() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.parent().and_then(Path::parent).map(|folder| folder.join("rowstream"));
     program.filter(|program| program.is_file()).ok_or_else(|| {
@@ -121,13 +121,18 @@ fn beside() -> Result<PathBuf> {
 }
 
 /// A server that runs until it is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(program: &Path, config: &str, upstream: &str) -> Result<Self> {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// With this configuration, a path below the example's folder or an absolute one.
+    pub(crate) fn start(program: &Path, config: &str, upstream: &str) -> Result<Self> {
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/delegate").join(config);
         let mut command = Command::new(program);
         command.arg("serve").arg(config).args(["--listen", "127.0.0.1:0", "--log-format", "off"]);

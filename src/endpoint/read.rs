@@ -110,7 +110,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
             let text = toml_sql(&each.sql)?;
             let in_requests = Some(&each.draft.used[..]);
             let statements = Statements { file, text, dialect, declared: &declared, in_requests };
-            let statements = statements.read(None)?;
+            let statements = statements.read(None).filter(|statements| each.is_list(statements))?;
             calls = Some(each.draft);
             (source, Some(dialect), statements, None)
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Names, choice, choose_source, read_template};
 use crate::endpoint::params::Declared;
 use crate::endpoint::read::Known;
-use crate::endpoint::{Cardinality, Endpoint};
+use crate::endpoint::{Cardinality, Endpoint, Statement};
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, shown};
 use crate::source::SourceConfig;
@@ -65,7 +65,11 @@ pub(in crate::endpoint) fn read_each<'a>(
     known: &Known<'_>,
 ) -> Option<Each<'a>> {
     let mut table = value.table("[upstream]")?;
-    table.refuse("repeat", "stands beside `each`", "remove one: a call is made for each number, or for each row");
+    table.refuse(
+        "repeat",
+        "stands beside `each`",
+        "remove one: a call is made for each number, or for each row",
+    );
     let each = table.require("each", "write `each = \"select …\"`");
     let order = table.take("order");
     let order =
@@ -103,6 +107,18 @@ impl Names<'_> {
     }
 }
 
+impl Each<'_> {
+    /// Whether its statement is one that calls can be made for; records why not.
+    pub(in crate::endpoint) fn is_list(&self, statements: &[Statement]) -> bool {
+        let is_list = matches!(statements, [only] if only.cardinality == Cardinality::Many);
+        if !is_list {
+            let hint = "write one statement, without a name";
+            self.sql.fault_with("`each` makes calls for the rows of one list", hint);
+        }
+        is_list
+    }
+}
+
 /// Reads calls, and notes who is asked.
 struct Reading<'n, 'd, 'k> {
     names: &'n mut Names<'d>,
@@ -116,7 +132,8 @@ impl Reading<'_, '_, '_> {
         let mut table = value.table(format!("[enrich.{name}]"))?;
         let pointer = table.take("value").map(|value| read_pointer(&value));
         let on_error = table.take("on_error");
-        let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("null", OnError::Row)]));
+        let on_error =
+            on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("null", OnError::Row)]));
         let call = self.call(name, value, &mut table);
         table.finish();
         let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
@@ -201,10 +218,7 @@ fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'stat
         return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));
     }
     if form != Form::Enrich {
-        return match &endpoint.statements[..] {
-            [only] if only.cardinality == Cardinality::Many => Ok(0),
-            _ => Err(("`each` makes calls for the rows of one list", "write one statement without a name")),
-        };
+        return Ok(0);
     }
     if endpoint.statements.iter().any(|statement| statement.nested.is_some()) {
         return Err(("rows with others nested in them cannot be enriched", "remove one or the other"));

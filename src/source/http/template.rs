@@ -182,7 +182,10 @@ impl Template {
                 }
             }
             let value = header_value(&out);
-            headers.append(name, value.ok_or_else(|| values.wrong(unfit(text, values), "a header cannot hold it"))?);
+            headers.append(
+                name,
+                value.ok_or_else(|| values.wrong(unfit(text, values), "a header cannot hold it"))?,
+            );
         }
         Ok(headers)
     }

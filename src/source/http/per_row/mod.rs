@@ -153,7 +153,9 @@ impl PerRow {
                 format!("statement `{statement}` has a column `{name}`, and `[enrich.{name}]` adds another")
             }
             Form::Each(_) => {
-                format!("statement `{statement}` has a column `{name}`, which is what a part of each reply is called")
+                format!(
+                    "statement `{statement}` has a column `{name}`, which is what a part of each reply is called"
+                )
             }
         };
         Error::endpoint(message).hint("name the column otherwise with `as`")
@@ -263,10 +265,7 @@ impl Session {
     ///
     /// # Errors
     /// The statement's; or a call failed, where that is not told in its row; or 400 where the parameters make no request.
-    pub(crate) fn poll_row(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<source::Row<'_>>, Error>> {
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<source::Row<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }

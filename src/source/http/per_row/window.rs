@@ -218,8 +218,7 @@ impl Window {
             return Err(Error::protocol("calls are made for the rows of statements alone"));
         };
         let data = Box::from(row.bytes());
-        let mut keeping =
-            Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values, column: 0 };
+        let mut keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values, column: 0 };
         layout.row(&data).encode(&mut keeping, &mut Vec::new())?;
         let number = self.next;
         self.next += 1;
