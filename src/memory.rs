@@ -36,7 +36,8 @@ fn growth(format: Format) -> usize {
 
 /// What one stream of `endpoint` may take at most, in bytes.
 pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
-    let row = source.max_row_bytes.saturating_mul(growth(format));
+    let replies = endpoint.per_row.as_ref().map_or(0, |plan| plan.longest_replies());
+    let row = source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format));
     let batch = if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 };
     let chunk = CHUNK + CHUNK / 8 + batch;
     // One chunk in the making, and one on its way.

@@ -169,6 +169,11 @@ impl PerRow {
         Error::endpoint(message).hint(suggest("the columns are", name, names))
     }
 
+    /// What replies add to a row, in bytes.
+    pub(crate) fn longest_replies(&self) -> usize {
+        self.calls.iter().map(|call| call.max_reply).fold(0, usize::saturating_add)
+    }
+
     /// What the rows that are held and their calls may take, of rows of at most so many bytes.
     pub(crate) fn window(&self, row: usize) -> usize {
         // A request stands as it is told from others, as it was filled, and as it is sent; each time percent-encoded.
