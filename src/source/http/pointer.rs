@@ -204,7 +204,7 @@ mod tests {
             keys in proptest::collection::vec("[a-c/~0]{0,2}", 1..4),
             tokens in proptest::collection::vec("[a-c/~0-2]{0,2}", 0..3),
         ) {
-            let leaf = |value: serde_json::Value, key: &String| serde_json::json!({key: value.clone(), "x": [value, 1]});
+            let leaf = |value: serde_json::Value, key: &String| serde_json::json!({key: value, "x": [value, 1]});
             let tree = keys.iter().fold(serde_json::json!([1, "a"]), leaf);
             let escaped = |token: &String| format!("/{}", token.replace('~', "~0").replace('/', "~1"));
             let pointer: String = tokens.iter().map(escaped).collect();

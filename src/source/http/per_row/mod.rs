@@ -190,6 +190,9 @@ pub(crate) fn of_refcursor() -> Error {
         .hint("write a query, or a function that returns a table")
 }
 
+/// Boxed, because a session that has another in it prepares by way of that one.
+type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
+
 /// The session of a statement, with calls for its rows.
 pub struct Session {
     inner: source::Session,
@@ -232,10 +235,7 @@ impl Session {
     }
 
     /// See [`source::Session::prepare`], which it is a part of.
-    pub(crate) fn prepare<'a>(
-        &'a mut self,
-        statement: &'a Statement,
-    ) -> Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>> {
+    pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
             if !self.inner.refcursors(self.prepared.len()).is_empty() {
