@@ -121,12 +121,14 @@ pub struct Reading {
     pub after: Option<String>,
     /// Whether cursors are asked for beside those that the body holds.
     pub cursors: bool,
+    /// Who is asked for each row, as the endpoint's calls number them.
+    pub upstreams: Vec<source::http::Source>,
 }
 
 /// All rows, in a format and with these options.
 impl From<(Format, ValueOptions)> for Reading {
     fn from((format, options): (Format, ValueOptions)) -> Self {
-        Self { format, options, after: None, cursors: false }
+        Self { format, options, after: None, cursors: false, upstreams: Vec::new() }
     }
 }
 
@@ -627,6 +629,10 @@ impl Opened {
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
         let (mut session, clock) = begin(endpoint, source, (pieces, probes), &values).await?;
+        if let Some(plan) = &endpoint.per_row {
+            let called = source::http::per_row::Session::new(session, plan, &reading.upstreams, &values);
+            session = Session::PerRow(Box::new(called));
+        }
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
@@ -672,6 +678,13 @@ impl Rows {
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements[index];
         let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let told = match endpoint.calls_for(index) {
+            Some(_) => {
+                let keys = tail.map_or(0, |tail| tail.key.columns.len());
+                session.call_per_row(before, keys)?
+            }
+            None => told,
+        };
         let refcursors = session.refcursors(before);
         let (cursors, columns) = match tail {
             Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),

@@ -17,6 +17,7 @@ pub(crate) mod upstream;
 pub(crate) mod values;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,7 @@ pub use self::upstream::{Pass, Upstream};
 use crate::Error;
 use crate::params::Param;
 use crate::source;
+use crate::source::http::per_row::PerRow;
 pub use crate::sql::Cardinality;
 
 /// A path template with its parameters and the statements behind it, read and checked.
@@ -49,6 +51,8 @@ pub struct Endpoint {
     pub statements: Vec<Statement>,
     /// What is asked of an upstream, in the place of statements of a database.
     pub upstream: Option<Upstream>,
+    /// What is asked of upstreams for the rows of a statement.
+    pub per_row: Option<Arc<PerRow>>,
     /// The body of a JSON answer: the template, cut at its placeholders.
     pub body: Vec<Piece>,
     /// The formats it answers in; the first is the default.
@@ -82,6 +86,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The calls that are made for the rows of `statement`.
+    pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
+        self.per_row.as_ref().filter(|plan| plan.statement.0 == statement)
+    }
+
     /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON, CSV): the only
     /// `:many` of the body, or its only statement. `None` when there are several.
     pub fn rows_statement(&self) -> Option<usize> {
@@ -160,7 +169,7 @@ pub struct Origin {
     /// For each piece of the statement's text: where it begins there, and where in the file, in bytes.
     pub pieces: Vec<(usize, usize)>,
     /// The text of the whole file.
-    pub text: std::sync::Arc<str>,
+    pub text: Arc<str>,
 }
 
 impl Origin {

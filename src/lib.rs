@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod negotiate;
 pub mod params;
 mod pass;
+pub mod pointer;
 pub mod pool;
 mod procfs;
 pub mod proof;

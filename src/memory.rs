@@ -36,7 +36,8 @@ fn growth(format: Format) -> usize {
 
 /// What one stream of `endpoint` may take at most, in bytes.
 pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
-    let row = source.max_row_bytes.saturating_mul(growth(format));
+    let replies = endpoint.per_row.as_ref().map_or(0, |plan| plan.longest_replies());
+    let row = source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format));
     let batch = if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 };
     let chunk = CHUNK + CHUNK / 8 + batch;
     // One chunk in the making, and one on its way.
@@ -56,6 +57,7 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Some(Upstream::Pages(pages)) => pages.window(),
             Some(Upstream::Pass(_)) | None => source.window(),
         },
+        endpoint.per_row.as_ref().map_or(0, |plan| plan.window(source.max_row_bytes)),
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),

@@ -46,7 +46,7 @@ use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
 use crate::readiness::Readiness;
 use crate::route::{Match, Router};
-use crate::source::http::fields;
+use crate::source::http::{self as upstream, fields, per_row};
 use crate::source::{Source, SourceConfig};
 use crate::spill::Spill;
 use crate::spill::file::Used;
@@ -185,7 +185,7 @@ impl App {
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
         let series = kept.metrics.series_of(&config.endpoints);
-        let has_upstreams = config.endpoints.iter().any(|endpoint| endpoint.upstream.is_some());
+        let has_upstreams = config.endpoints.iter().any(asks_upstreams);
         let asks_who = has_upstreams || config.limits.max_streams_per_client.is_some();
         Ok(Self { config, router, sources, admission, feeds, log, readiness, asks_who, kept, series })
     }
@@ -308,7 +308,7 @@ impl App {
         }
         let mut query = read_query(endpoint, &found, request)?;
         record.meter.format(query.reading.format);
-        if endpoint.upstream.is_some() {
+        if asks_upstreams(endpoint) {
             query.told = self.told(request);
         }
         if request.method() == Method::HEAD {
@@ -459,7 +459,7 @@ impl App {
             Followed::Continuously => Some(self.follower(query, &values, record).await?),
             Followed::No | Followed::ByLongPoll => None,
         };
-        let reading = query.reading.clone();
+        let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };
         let turn = if query.followed == Followed::No { None } else { source.turn().await };
         let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
         drop(turn);
@@ -473,6 +473,16 @@ impl App {
         record.note(&stream);
         record.meter.first_row(&stream.times());
         Ok((stream, first.transpose()?.unwrap_or_default()))
+    }
+
+    /// Who is asked for each row.
+    fn upstreams(&self, query: &Query<'_>) -> Result<Vec<upstream::Source>, Error> {
+        let Some(plan) = &query.endpoint.per_row else { return Ok(Vec::new()) };
+        let open = |upstream: &per_row::Upstream| {
+            let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
+            Ok(source.on_behalf_of(query.told.clone()))
+        };
+        plan.upstreams.iter().map(open).collect()
     }
 
     /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
@@ -688,7 +698,7 @@ fn read_query<'a, B>(
     };
     let after = after(endpoint, format, bound.after, request)?;
     let cursors = asked.framed.is_some() || asked.trailers || asked.wait || followed != Followed::No;
-    let reading = Reading { format, options, after, cursors };
+    let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
     let (download, values) = (bound.download, bound.values);
     let asked_for = request.uri().query();
     let index = found.endpoint;
@@ -705,6 +715,11 @@ fn read_query<'a, B>(
         values,
         told: HeaderMap::new(),
     })
+}
+
+/// Whether requests for an endpoint make others.
+fn asks_upstreams(endpoint: &Endpoint) -> bool {
+    endpoint.upstream.is_some() || endpoint.per_row.is_some()
 }
 
 /// Whether the client is asked how the body may be compressed.

@@ -21,9 +21,9 @@
 
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod pointer;
 #[cfg(test)]
 mod tests;
+mod track;
 
 use std::fmt;
 use std::mem;
@@ -31,8 +31,8 @@ use std::mem;
 use bytes::Bytes;
 use memchr::memchr2;
 
-pub use self::pointer::Pointer;
-use self::pointer::Track;
+use self::track::Track;
+use crate::pointer::Pointer;
 
 /// The most containers that stand in one another. Documents have ten or so; a reader of JSON that allows more is rare.
 pub const DEPTH: usize = 128;

@@ -12,6 +12,7 @@ use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upst
 use crate::fault::{Fault, place};
 use crate::params::{Param, ParamPlace};
 use crate::pool::Errand;
+use crate::source::http::per_row::{self, PerRow, RowCall};
 use crate::source::{Kind, Snapshot, Source, SourceConfig};
 use crate::{capacity, memory};
 
@@ -116,6 +117,7 @@ async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
             describe_nest(endpoint, &results, root, 1, &mut text);
         }
     }
+    text.extend(endpoint.per_row.iter().map(|plan| describe_calls(plan)));
     println!("{text}");
     faults
 }
@@ -199,7 +201,13 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
         return Ok(Columns::Refcursor(columns.to_vec()));
     }
     statement.check_columns(&columns)?;
-    Ok(Columns::Own(columns.to_vec()))
+    if endpoint.per_row.is_some() && !refcursors.is_empty() {
+        return Err(per_row::of_refcursor());
+    }
+    match endpoint.calls_for(index) {
+        Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),
+        None => Ok(Columns::Own(columns.to_vec())),
+    }
 }
 
 /// The fault at its place in the endpoint's file, where the database told one.
@@ -260,6 +268,15 @@ fn describe_columns(columns: &[Column]) -> String {
     let columns: Vec<_> =
         columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
     columns.join(", ")
+}
+
+/// What is asked for each row.
+fn describe_calls(plan: &PerRow) -> String {
+    let describe = |call: &RowCall| {
+        let source = &plan.upstreams[call.upstream].source;
+        format!("    {}: a call of {source} for each row, {} at a time\n", call.name, call.concurrency)
+    };
+    plan.calls.iter().map(describe).collect()
 }
 
 fn describe_param(param: &Param) -> String {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
 use super::params::{self, Declared};
+use super::upstream::per_row;
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, SlowClients,
     Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout, upstream,
@@ -69,9 +70,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
+    let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, known));
     let authorization = endpoint_authorization(file, table.take("authorization"), known);
     let source = match &behind {
-        Behind::Sql(_) => choose_source(file, table.take("source"), known),
+        Behind::Sql(_) => choose_source(file, table.take("source").as_ref(), known),
         Behind::Upstream(_) => None,
     };
     let result = table.take("result").map(|value| (cardinality(&value), value));
@@ -92,11 +94,26 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     table.finish();
 
     // From here on, everything needs what was read before: one fault would have others follow.
+    let mut calls = match enrich {
+        Some(enrich) => Some(enrich?),
+        None => None,
+    };
     let (source, dialect, statements, upstream) = match behind {
         Behind::Sql(text) => {
             let (source, dialect) = source?;
-            let statements = Statements { file, text: text?, dialect, declared: &declared };
+            let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
+            let statements = Statements { file, text: text?, dialect, declared: &declared, in_requests };
             (source, Some(dialect), statements.read(result.as_ref())?, None)
+        }
+        Behind::Upstream(value) if per_row::has_each(&value) => {
+            let each = per_row::read_each(&value, &declared, known)?;
+            let (source, dialect) = each_source(file, &each, known)?;
+            let text = toml_sql(&each.sql)?;
+            let in_requests = Some(&each.draft.used[..]);
+            let statements = Statements { file, text, dialect, declared: &declared, in_requests };
+            let statements = statements.read(None).filter(|statements| each.is_list(statements))?;
+            calls = Some(each.draft);
+            (source, Some(dialect), statements, None)
         }
         Behind::Upstream(value) => {
             let read = upstream::read(file, &value, &declared, known)?;
@@ -117,6 +134,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         not_found: result.is_some() && statements.first()?.cardinality == Cardinality::One,
         statements,
         upstream,
+        per_row: None,
         body,
         formats: Vec::new(),
         csv,
@@ -140,6 +158,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         value.fault_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
     }
     check_next(file, &endpoint, next);
+    endpoint.per_row = calls.and_then(|calls| calls.place(file, &endpoint));
     endpoint.formats = match formats {
         _ if endpoint.statements.is_empty() => Vec::new(),
         Some(formats) => carried_formats(&formats, &endpoint),
@@ -168,6 +187,7 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
         params,
         statements: vec![statement],
         upstream: None,
+        per_row: None,
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
         csv: CsvDialect::default(),
@@ -322,7 +342,7 @@ fn dialect_of(source: Option<&SourceConfig>) -> Option<Dialect> {
 }
 
 /// The database that an endpoint names, or the only one.
-fn choose_source(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Option<(String, Dialect)> {
+fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -> Option<(String, Dialect)> {
     // One with a fault in it may be any.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
     let databases: Vec<_> = known.sources.iter().filter(|(_, source)| may_be(source)).collect();
@@ -355,6 +375,19 @@ fn choose_source(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) ->
         value.fault_with(message, format!("the databases are {}", crate::fault::list(names())));
     }
     dialect_of(source.as_ref()).map(|dialect| (name, dialect))
+}
+
+/// The database of `each`.
+fn each_source(file: File<'_>, each: &per_row::Each<'_>, known: &Known<'_>) -> Option<(String, Dialect)> {
+    let databases = known.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
+    match &each.source {
+        None if databases.count() > 1 => {
+            let hint = "say which: `each = { sql = \"…\", source = \"NAME\" }`";
+            each.sql.fault_with("there are several databases, and `each` names none", hint);
+            None
+        }
+        source => choose_source(file, source.as_ref(), known),
+    }
 }
 
 fn endpoint_authorization(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Authorization {
@@ -399,6 +432,8 @@ struct Statements<'a> {
     text: SqlText,
     dialect: Dialect,
     declared: &'a [Declared],
+    /// Which of these stand in requests, where some are made.
+    in_requests: Option<&'a [bool]>,
 }
 
 impl Statements<'_> {
@@ -414,7 +449,7 @@ impl Statements<'_> {
         let result = result.and_then(|(cardinality, _)| *cardinality).unwrap_or(Cardinality::Many);
         let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
         let mut statements = Vec::new();
-        let mut used = vec![false; params.len()];
+        let mut used = self.in_requests.map_or_else(|| vec![false; params.len()], <[bool]>::to_vec);
         let (sections, openers) = self.openers(sections)?;
         for section in &sections {
             let parsed = match &section.refcursors {

@@ -3,6 +3,8 @@
 
 mod pages;
 
+pub(super) mod per_row;
+
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -13,6 +15,7 @@ use crate::Error;
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, list, shown, suggest};
 use crate::params::{ParamType, ParamValue};
+use crate::pointer::Pointer;
 use crate::source::http::Call;
 use crate::source::http::calls::{Calls, OnError, Order, Repeat};
 use crate::source::http::fields::is_of_connection;
@@ -73,7 +76,7 @@ pub(super) fn read(
     let mut table = value.table("[upstream]")?;
     let source = choose_source(value, table.take("source"), known);
     let repeat = table.take("repeat");
-    let mut names = Names { declared, used: vec![false; declared.len()], numbered: repeat.is_some() };
+    let mut names = Names { numbered: repeat.is_some(), ..Names::new(declared) };
     if repeat.is_some() {
         names.check();
     }
@@ -124,16 +127,14 @@ pub(super) fn read(
 
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
-    const OF_STATEMENTS: [&str; 3] = ["result", "key", "follow"];
+    const OF_STATEMENTS: [&str; 4] = ["result", "key", "follow", "enrich"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
     table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
     for key in OF_STATEMENTS {
         table.refuse(key, "is for rows of a database", "remove it");
     }
-    let mut table_of = upstream.table("[upstream]");
-    let has_rows =
-        ["repeat", "rows"].map(|key| table_of.as_mut().and_then(|table| table.take(key)).is_some());
-    let has_rows = has_rows.contains(&true);
+    let has = |key| upstream.table("[upstream]").is_some_and(|mut table| table.take(key).is_some());
+    let has_rows = has("repeat") || has("rows") || per_row::has_each(upstream);
     for key in OF_ROWS.into_iter().filter(|_| !has_rows) {
         table.refuse(key, "has no meaning where an answer is passed through", "remove it");
     }
@@ -188,14 +189,30 @@ struct Names<'a> {
     used: Vec<bool>,
     /// Whether there is a number of the call.
     numbered: bool,
+    /// What is no parameter is a column of a row; those that were found. `None`: there are no rows.
+    columns: Option<Vec<String>>,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    fn new(declared: &'a [Declared]) -> Self {
+        Self { declared, used: vec![false; declared.len()], numbered: false, columns: None }
+    }
+
     fn find(&mut self, name: &str) -> Option<Name> {
         if self.numbered && name == NUMBER {
             return Some(Name::Number);
         }
-        self.param(name).map(Name::Param)
+        self.param(name).or_else(|| self.column(name)).map(Name::Param)
+    }
+
+    /// Columns are numbered behind the parameters.
+    fn column(&mut self, name: &str) -> Option<usize> {
+        let columns = self.columns.as_mut()?;
+        let index = columns.iter().position(|column| column == name).unwrap_or_else(|| {
+            columns.push(name.to_owned());
+            columns.len() - 1
+        });
+        Some(self.declared.len() + index)
     }
 
     fn param(&mut self, name: &str) -> Option<usize> {
@@ -235,6 +252,17 @@ fn read_template(
         }
     }
     Some((template?, (text, request.offset())))
+}
+
+/// A JSON pointer.
+fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
+    let text = value.string()?;
+    let pointer = Pointer::parse(&text);
+    if pointer.is_none() {
+        let hint = "write a slash before each name: `/hits/hits`; in a name a slash is `~1` and a tilde `~0`";
+        value.fault_with(format!("{} is no JSON pointer", shown(&text)), hint);
+    }
+    pointer
 }
 
 /// The name of a header field that a request may be given.

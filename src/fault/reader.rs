@@ -261,6 +261,11 @@ impl<'a> Value<'a> {
         self.raw.is_array()
     }
 
+    /// Whether the value is a table.
+    pub(crate) fn is_table(&self) -> bool {
+        self.raw.is_table()
+    }
+
     /// A table, called `name` in messages.
     pub(crate) fn table(&self, name: impl Into<String>) -> Option<Table<'a>> {
         let Some(table) = self.raw.as_table() else { return self.wrong_type("a table") };

@@ -14,7 +14,8 @@
 //! A statement of which [`Session::refcursors`] tells columns has no rows of its own: between 2 and 3, once all statements are
 //! prepared, [`Session::call`] runs it, and [`Session::open_refcursor`] puts a cursor that it has opened in its place.
 //!
-//! A session of an HTTP source ([`Source::calls`], [`Source::pages`]) has one statement, which is prepared and executed as 2 to 4 have it.
+//! A session of an HTTP source ([`Source::calls`], [`Source::pages`]) has one statement, which is prepared and executed as 2 to 4 have it. One
+//! with calls for its rows ([`http::per_row`]) is told between 2 and 3 of which statement they are: [`Session::call_per_row`].
 //!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and the connection goes
 //! back to the pool once the database has said that it is ready, or is closed. All statements of a session that was
@@ -288,13 +289,30 @@ pub enum Session {
     Http(Box<http::calls::Session>),
     /// The pages of a list of one.
     Pages(Box<http::pages::Session>),
+    /// One of the others, with calls for the rows of one of its statements.
+    PerRow(Box<http::per_row::Session>),
 }
 
 impl Session {
+    /// Has calls made for each row of the prepared statement `index`, and tells the columns of its rows then. The last `keys` columns of
+    /// the statement itself are those of a key, and stay the last.
+    ///
+    /// # Errors
+    /// The calls do not fit the columns.
+    pub fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
+        match self {
+            Self::PerRow(session) => session.call_per_row(index, keys),
+            Self::Postgres(_) | Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => {
+                Err(Error::protocol("this session makes no calls for rows"))
+            }
+        }
+    }
+
     /// Whether a connection of the pool is in use for it.
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
             Self::Postgres(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => true,
+            Self::PerRow(session) => session.holds_connection(),
             Self::Answer(_) => false,
         }
     }
@@ -310,6 +328,7 @@ impl Session {
             Self::Sqlite(session) => session.prepare(statement).await,
             Self::Http(session) => Ok(session.columns()),
             Self::Pages(session) => Ok(session.columns()),
+            Self::PerRow(session) => session.prepare(statement).await,
         }
     }
 
@@ -318,7 +337,7 @@ impl Session {
     pub fn refcursors(&self, index: usize) -> &[usize] {
         match self {
             Self::Postgres(session) => session.refcursors(index),
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => &[],
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) | Self::PerRow(_) => &[],
         }
     }
 
@@ -334,7 +353,9 @@ impl Session {
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
         match self {
             Self::Postgres(session) => session.call(index, args).await,
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => Ok(Vec::new()),
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) | Self::PerRow(_) => {
+                Ok(Vec::new())
+            }
         }
     }
 
@@ -346,7 +367,7 @@ impl Session {
     pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Postgres(session) => session.open_refcursor(index, name).await,
-            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => {
+            Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) | Self::PerRow(_) => {
                 Err(Error::protocol("this source has no refcursors"))
             }
         }
@@ -361,6 +382,7 @@ impl Session {
             Self::Sqlite(session) => session.execute(index, args),
             Self::Http(session) => session.execute(args),
             Self::Pages(session) => session.execute(args),
+            Self::PerRow(session) => session.execute(index, args),
         }
     }
 
@@ -369,7 +391,7 @@ impl Session {
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         match self {
             Self::Postgres(session) => session.execute_together(runs),
-            Self::Answer(_) | Self::Http(_) | Self::Pages(_) => {}
+            Self::Answer(_) | Self::Http(_) | Self::Pages(_) | Self::PerRow(_) => {}
             Self::Sqlite(session) => session.execute_together(runs),
         }
     }
@@ -387,8 +409,8 @@ impl Session {
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Postgres(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Postgres)),
-            Self::Answer(_) | Self::Http(_) | Self::Pages(_) => {
-                Poll::Ready(Err(Error::protocol("this session has one statement")))
+            Self::Answer(_) | Self::Http(_) | Self::Pages(_) | Self::PerRow(_) => {
+                Poll::Ready(Err(Error::protocol("this session has none that are read by turns")))
             }
             Self::Sqlite(session) => session.poll_row_of(which, cx).map_ok(|row| row.map(Row::Sqlite)),
         }
@@ -406,6 +428,7 @@ impl Session {
             Self::Sqlite(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Sqlite)),
             Self::Http(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Http)),
             Self::Pages(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Page)),
+            Self::PerRow(session) => session.poll_row(cx),
         }
     }
 }
@@ -434,6 +457,8 @@ pub enum Row<'a> {
     Http(http::calls::Row<'a>),
     /// An element of a list in a reply.
     Page(http::pages::Row<'a>),
+    /// The copy of a row, with what calls for it have said.
+    PerRow(http::per_row::Row<'a>),
 }
 
 impl Row<'_> {
@@ -451,6 +476,43 @@ impl Row<'_> {
                 Ok(())
             }
             Self::Page(row) => row.encode(encoder, out),
+            Self::PerRow(row) => row.encode(encoder, out),
+        }
+    }
+
+    /// What a statement's rows are read by once they are copies; `None` for rows that are none of a statement's own.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        match self {
+            Self::Postgres(row) => Some(Layout::Postgres(row.layout())),
+            Self::Sqlite(row) => Some(Layout::Sqlite(row.layout())),
+            Self::Http(_) | Self::Page(_) | Self::PerRow(_) => None,
+        }
+    }
+
+    /// What a copy of it holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Postgres(row) => row.bytes(),
+            Self::Sqlite(row) => row.bytes(),
+            Self::Http(_) | Self::Page(_) | Self::PerRow(_) => &[],
+        }
+    }
+}
+
+/// What rows are read by that were copied, so that they outlive the poll that lent them.
+pub(crate) enum Layout {
+    /// Those of PostgreSQL.
+    Postgres(postgres::Layout),
+    /// Those of SQLite.
+    Sqlite(sqlite::Layout),
+}
+
+impl Layout {
+    /// The row of these bytes.
+    pub(crate) fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Row<'a> {
+        match self {
+            Self::Postgres(layout) => Row::Postgres(layout.row(bytes)),
+            Self::Sqlite(layout) => Row::Sqlite(layout.row(bytes)),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use percent_encoding::utf8_percent_encode;
 
-use super::Names;
+use super::{Names, read_pointer};
 use crate::fault::reader::{Table, Value};
 use crate::fault::shown;
+use crate::pointer::Pointer;
 use crate::source::http::pages::columns::{Declared, Kind, Plan};
 use crate::source::http::pages::{Absent, CURSOR, Next};
 use crate::source::http::payload::Payload;
 use crate::source::http::template::{ENCODED, Name};
-use crate::split::Pointer;
 
 /// The pages of a response, unless a file says otherwise.
 const MOST: usize = 1000;
@@ -49,7 +49,7 @@ pub(super) fn read(
     let is_post = request.map_or(body.is_some(), |request| request.starts_with("POST "));
     let payload = read_payload(body.as_ref(), rows, is_post, names);
     let plan = columns.and_then(|value| read_columns(&value));
-    let error = error.map(|value| pointer(&value));
+    let error = error.map(|value| read_pointer(&value));
     let most = pages.map_or(Some(MOST), |value| value.count(1));
     let next = next.map(|value| read_next(&value, request.unwrap_or_default(), names));
     let (rows, absent) = place?;
@@ -67,25 +67,14 @@ pub(super) fn read(
 /// `"/items"`, or `{ at = "/items", optional = true }`.
 fn read_rows(value: &Value<'_>) -> Option<(Pointer, Absent)> {
     if value.is_string() {
-        return Some((pointer(value)?, Absent::default()));
+        return Some((read_pointer(value)?, Absent::default()));
     }
     let mut table = value.table("`rows`")?;
     let at = table.require("at", "write where in the reply they are: `at = \"/items\"`");
     let optional = table.take("optional").map_or(Some(false), |value| value.boolean());
     table.finish();
     let absent = if optional? { Absent::IsEmpty } else { Absent::Fails };
-    Some((pointer(&at?)?, absent))
-}
-
-/// A JSON pointer.
-fn pointer(value: &Value<'_>) -> Option<Pointer> {
-    let text = value.string()?;
-    let pointer = Pointer::parse(&text);
-    if pointer.is_none() {
-        let hint = "write a slash before each name: `/hits/hits`; in a name a slash is `~1` and a tilde `~0`";
-        value.fault_with(format!("{} is no JSON pointer", shown(&text)), hint);
-    }
-    pointer
+    Some((read_pointer(&at?)?, absent))
 }
 
 /// The body of the request; `Some(None)` where it has none.
@@ -134,7 +123,7 @@ fn read_column(name: String, value: &Value<'_>) -> Option<Declared> {
     }
     let mut table = value.table(format!("the column {}", shown(&name)))?;
     let kind = table.require("type", "write `type = \"text\"`, or another one");
-    let at = table.take("at").map(|value| pointer(&value));
+    let at = table.take("at").map(|value| read_pointer(&value));
     table.finish();
     let kind = read_kind(&kind?)?;
     Some(Declared { name, kind, at: at.map_or(Some(None), |at| at.map(Some))? })
@@ -168,12 +157,12 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
     table.finish();
     let counted = |value: &Value<'_>| query_name(value, request);
     match (at, cursor, body, offset, page, first) {
-        (Some(at), None, None, None, None, None) => pointer(&at).map(Next::Url),
+        (Some(at), None, None, None, None, None) => read_pointer(&at).map(Next::Url),
         (Some(at), Some(cursor), None, None, None, None) => {
-            Some(Next::Cursor(encoded(&cursor.string()?), pointer(&at)?))
+            Some(Next::Cursor(encoded(&cursor.string()?), read_pointer(&at)?))
         }
         (Some(at), None, Some(body), None, None, None) => {
-            Some(Next::Body(next_body(&body, names)?, pointer(&at)?))
+            Some(Next::Body(next_body(&body, names)?, read_pointer(&at)?))
         }
         (None, None, None, Some(offset), None, None) => counted(&offset).map(Next::Offset),
         (None, None, None, None, Some(page), first) => {

@@ -75,7 +75,7 @@ pub enum OnError {
     /// The response fails.
     #[default]
     Fail,
-    /// It is a row with `error`.
+    /// It is told in its row: by `error`, or by NULL where the reply is a member.
     Row,
 }
 
@@ -83,20 +83,9 @@ impl Calls {
     /// The columns of the rows. `error` is there where failures are rows.
     pub fn columns(&self) -> Arc<[Column]> {
         static COLUMNS: LazyLock<[Arc<[Column]>; 2]> = LazyLock::new(|| {
-            let column = |(name, type_name, kind): (&str, &str, _)| Column {
-                name: name.to_owned(),
-                type_name: type_name.to_owned(),
-                kind,
-            };
-            let mut columns = vec![
-                column(("n", "integer", ColumnKind::Int64)),
-                column(("status", "integer", ColumnKind::Int32)),
-                column(("duration_ms", "number", ColumnKind::Float64)),
-                column(("body", "json or text", ColumnKind::Text)),
-            ];
-            let without = Arc::from(columns.as_slice());
-            columns.push(column(("error", "text", ColumnKind::Text)));
-            [without, Arc::from(columns)]
+            let number = || column(&("n", "integer", ColumnKind::Int64));
+            [OnError::Fail, OnError::Row]
+                .map(|on_error| std::iter::once(number()).chain(reply_columns(on_error)).collect())
         });
         Arc::clone(match self.on_error {
             OnError::Fail => &COLUMNS[0],
@@ -106,10 +95,13 @@ impl Calls {
 
     /// What the replies of one response may take, in bytes.
     pub(crate) fn window(&self) -> usize {
-        // A reply stands twice while its buffer grows.
-        let reply = self.max_reply.saturating_mul(2).saturating_add(super::window());
-        self.concurrency.saturating_mul(reply)
+        self.concurrency.saturating_mul(reply_window(self.max_reply))
     }
+}
+
+/// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its buffer grows.
+pub(super) fn reply_window(max_reply: usize) -> usize {
+    max_reply.saturating_mul(2).saturating_add(super::window())
 }
 
 /// The calls of one response.
@@ -135,18 +127,67 @@ pub struct Session {
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// How a call went.
-struct Outcome {
+pub(super) struct Outcome {
     number: u64,
     duration: Duration,
     status: Option<StatusCode>,
-    body: Option<Text>,
-    error: Option<Error>,
+    pub(super) body: Option<Text>,
+    pub(super) error: Option<Error>,
 }
 
 /// What a reply said.
-enum Text {
+pub(super) enum Text {
     Json(String),
     Plain(String),
+}
+
+impl Text {
+    pub(super) fn value(&self) -> Value<'_> {
+        match self {
+            Self::Json(text) => Value::Json(text),
+            Self::Plain(text) => Value::Text(text),
+        }
+    }
+}
+
+impl Outcome {
+    /// That of a call that was not made, because of `error`.
+    pub(super) fn unmade(number: u64, error: Error) -> Self {
+        Self { number, duration: Duration::ZERO, status: None, body: None, error: Some(error) }
+    }
+
+    /// Writes the values of [`REPLY`], the last one only where failures are told in their rows.
+    pub(super) fn write(&self, on_error: OnError, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
+        let Self { duration, status, body, error, .. } = self;
+        encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
+        let millis = (duration.as_secs_f64() * 1e4).round() / 1e1;
+        encoder.value(if status.is_some() { Value::Float(millis) } else { Value::Null }, out);
+        encoder.value(body.as_ref().map_or(Value::Null, Text::value), out);
+        if on_error == OnError::Row {
+            encoder.value(error.as_ref().map_or(Value::Null, |error| Value::Text(error.message())), out);
+        }
+    }
+}
+
+/// What is told of a reply: columns by their names, types and kinds. The last one is there where failures are told in their rows.
+const REPLY: [(&str, &str, ColumnKind); 4] = [
+    ("status", "integer", ColumnKind::Int32),
+    ("duration_ms", "number", ColumnKind::Float64),
+    ("body", "json or text", ColumnKind::Text),
+    ("error", "text", ColumnKind::Text),
+];
+
+/// The columns of what is told of a reply.
+pub(super) fn reply_columns(on_error: OnError) -> impl Iterator<Item = Column> {
+    let told = match on_error {
+        OnError::Fail => &REPLY[..3],
+        OnError::Row => &REPLY,
+    };
+    told.iter().map(column)
+}
+
+fn column(&(name, type_name, kind): &(&str, &str, ColumnKind)) -> Column {
+    Column { name: name.to_owned(), type_name: type_name.to_owned(), kind }
 }
 
 impl Session {
@@ -268,7 +309,7 @@ impl Session {
 }
 
 /// Makes a call, and reads all of its reply.
-async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
+pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
     let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
     let answered = source.send_in(Some(&group), &call).await;
     let read = match answered {
@@ -343,23 +384,10 @@ pub struct Row<'a> {
 impl Row<'_> {
     /// See [`crate::source::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) {
-        let Outcome { number, duration, status, body, error } = self.outcome;
+        let number = i64::try_from(self.outcome.number).unwrap_or(i64::MAX);
         encoder.begin_row(out);
-        encoder.value(Value::Int(i64::try_from(*number).unwrap_or(i64::MAX)), out);
-        encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
-        let millis = (duration.as_secs_f64() * 1e4).round() / 1e1;
-        encoder.value(if status.is_some() { Value::Float(millis) } else { Value::Null }, out);
-        encoder.value(
-            match body {
-                None => Value::Null,
-                Some(Text::Json(text)) => Value::Json(text),
-                Some(Text::Plain(text)) => Value::Text(text),
-            },
-            out,
-        );
-        if self.on_error == OnError::Row {
-            encoder.value(error.as_ref().map_or(Value::Null, |error| Value::Text(error.message())), out);
-        }
+        encoder.value(Value::Int(number), out);
+        self.outcome.write(self.on_error, encoder, out);
         encoder.end_row(out);
     }
 }

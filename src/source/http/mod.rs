@@ -14,6 +14,7 @@
 //! | [`template`] | requests made of parameters, each value escaped for its place |
 //! | [`fields`] | the header fields that are handed on, and those that are not |
 //! | [`calls`] | several requests at a time, whose replies are rows |
+//! | [`per_row`] | requests for the rows of a statement |
 //! | [`pages`] | one request after another, in whose replies rows are |
 //! | [`payload`] | bodies of requests, made of parameters |
 //!
@@ -26,6 +27,7 @@ pub mod calls;
 pub mod fields;
 pub mod pages;
 pub mod payload;
+pub mod per_row;
 pub mod settings;
 pub mod template;
 pub mod url;
@@ -73,6 +75,13 @@ pub struct Source {
     shared: Arc<Inner>,
     /// What the upstream is told of the request on whose behalf it is asked.
     told: Arc<HeaderMap>,
+}
+
+/// Its name alone.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Source").field(&self.shared.name).finish()
+    }
 }
 
 struct Inner {

@@ -28,10 +28,11 @@ use self::columns::{Finder, Plan};
 use self::next::Refused;
 use super::payload::Payload;
 use super::template::{Template, Values};
-use super::{Call, Reply, Source, fields};
+use super::{Call, Group, Reply, Source, fields};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::split::{Fault, Layout, Pointer, Splitter, WATCHED, Watched};
+use crate::pointer::Pointer;
+use crate::split::{Fault, Layout, Splitter, WATCHED, Watched};
 
 /// A list that an endpoint reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub struct Session {
     splitter: Splitter,
     finder: Finder,
     /// What the first page is asked for by, and this one.
+    /// What the pool has let in; `None` before the first page.
+    group: Option<Arc<Group>>,
     first: Option<Arc<Call>>,
     asked: Option<Arc<Call>>,
     layout: Layout,
@@ -160,6 +163,7 @@ impl Session {
             splitter: Splitter::new(&pages.rows, watches, pages.max_row),
             finder: Finder::default(),
             first: None,
+            group: None,
             asked: None,
             layout: Layout::Document,
             link: None,
@@ -207,12 +211,21 @@ impl Session {
         Ok(call)
     }
 
+    /// Asks for a page. The pool has let in the first: the others, of a response that has begun, are refused no place.
     fn ask(&mut self, call: Arc<Call>) {
+        let group = match &self.group {
+            Some(group) => Ok(Arc::clone(group)),
+            None => self.source.enter(1).map(|group| Arc::clone(self.group.insert(Arc::new(group)))),
+        };
+        let group = match group {
+            Ok(group) => group,
+            Err(error) => return self.state = State::Failed(Some(error)),
+        };
         self.page += 1;
         self.rows_before = self.rows;
         self.asked = Some(Arc::clone(&call));
         let source = self.source.clone();
-        self.state = State::Asking(Box::pin(async move { Ok(source.send(&call).await?.0) }));
+        self.state = State::Asking(Box::pin(async move { Ok(source.send_in(Some(&group), &call).await?.0) }));
     }
 
     /// See [`crate::source::Session::poll_row`].

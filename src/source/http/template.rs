@@ -124,13 +124,23 @@ impl Template {
     /// # Errors
     /// 400 that names a parameter whose value cannot stand where it would.
     pub(crate) fn fill(&self, values: &Values<'_>) -> Result<Call, Error> {
+        let (target, headers) = (self.fill_target(values)?, self.fill_headers(values)?);
+        Ok(Call { method: Method::GET, target, headers, body: None })
+    }
+
+    /// The path and the query, with `values` in their places.
+    ///
+    /// # Errors
+    /// Those of [`Template::fill`].
+    pub(crate) fn fill_target(&self, values: &Values<'_>) -> Result<String, Error> {
         let mut target = String::new();
         for segment in &self.path {
             target.push('/');
             let begin = target.len();
             values.write(segment, &mut target, "a path")?;
             let written = &target[begin..];
-            if let Some(name) = first_param(segment).filter(|_| written.is_empty() || is_dots(written)) {
+            // Columns of a row stand behind the parameters: where there is one, it is what differs from request to request.
+            if let Some(name) = params(segment).max().filter(|_| written.is_empty() || is_dots(written)) {
                 return Err(values.wrong(name, "it would change the path of the request"));
             }
         }
@@ -142,10 +152,21 @@ impl Template {
                 target.push_str(&text);
             }
         }
-        Ok(Call { method: Method::GET, target, headers: self.fill_headers(values)?, body: None })
+        Ok(target)
     }
 
-    fn fill_headers(&self, values: &Values<'_>) -> Result<HeaderMap, Error> {
+    /// The parameters that the path and the query name, and those that the header fields name.
+    pub(crate) fn params(&self) -> [Vec<usize>; 2] {
+        let target = self.path.iter().chain(self.query.iter().map(|(_, text)| text));
+        let headers = self.headers.iter().map(|(_, text)| text);
+        [target.flat_map(params).collect(), headers.flat_map(params).collect()]
+    }
+
+    /// The header fields, with `values` in their places.
+    ///
+    /// # Errors
+    /// Those of [`Template::fill`].
+    pub(crate) fn fill_headers(&self, values: &Values<'_>) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         for (name, text) in &self.headers {
             if let [Part::Value(only)] = &text[..]
@@ -160,17 +181,29 @@ impl Template {
                     Part::Value(name) => out.push_str(&values.text(*name).unwrap_or_default()),
                 }
             }
-            let value = HeaderValue::from_bytes(out.as_bytes()).ok().filter(|_| !out.contains('\u{7f}'));
-            let value = value.ok_or_else(|| values.wrong(first_param(text), "a header cannot hold it"))?;
-            headers.append(name, value);
+            let value = header_value(&out);
+            headers.append(
+                name,
+                value.ok_or_else(|| values.wrong(unfit(text, values), "a header cannot hold it"))?,
+            );
         }
         Ok(headers)
     }
 }
 
-/// The parameter that stands first in a text; `None` where there are literals and numbers alone.
-fn first_param(text: &Text) -> Option<usize> {
-    text.iter().find_map(|part| match part {
+fn header_value(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(text.as_bytes()).ok().filter(|_| !text.contains('\u{7f}'))
+}
+
+/// The first parameter of a header's text that it cannot hold.
+fn unfit(text: &Text, values: &Values<'_>) -> Option<usize> {
+    let fits = |index| values.text(Name::Param(index)).is_none_or(|text| header_value(&text).is_some());
+    params(text).find(|&index| !fits(index))
+}
+
+/// The parameters in a text.
+fn params(text: &Text) -> impl Iterator<Item = usize> {
+    text.iter().filter_map(|part| match part {
         Part::Value(Name::Param(index)) => Some(*index),
         Part::Literal(_) | Part::Value(Name::Number) => None,
     })

@@ -60,6 +60,7 @@ use types::Types;
 pub use changes::Changes;
 pub use probe::Probe;
 pub use session::Session;
+pub(crate) use value::Layout;
 pub use value::Row;
 
 /// A PostgreSQL database with its pool.

@@ -261,6 +261,33 @@ impl Row<'_> {
     }
 }
 
+impl Row<'_> {
+    /// What its columns are read by, for copies of its [`bytes`](Self::bytes) and of those of the statement's other rows.
+    pub(crate) fn layout(&self) -> Layout {
+        let (decoders, columns) = (self.decoders.into(), self.columns.into());
+        Layout { decoders, columns, scratch: Vec::new() }
+    }
+
+    /// What a copy of it holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.data
+    }
+}
+
+/// What rows are read by that have left their connection's buffer.
+pub(crate) struct Layout {
+    decoders: Box<[Decoder]>,
+    columns: Box<[Column]>,
+    scratch: Vec<u8>,
+}
+
+impl Layout {
+    /// The row of these bytes.
+    pub(crate) fn row<'a>(&'a mut self, data: &'a [u8]) -> Row<'a> {
+        Row { data, decoders: &self.decoders, columns: &self.columns, scratch: &mut self.scratch }
+    }
+}
+
 impl Row<'static> {
     /// What encodes DataRows of `columns`, of built-in types, apart from a session: the way in for `benches/micro`, which counts
     /// this path without a database and its sockets.

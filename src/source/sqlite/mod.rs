@@ -398,6 +398,31 @@ impl Row<'_> {
     }
 }
 
+impl Row<'_> {
+    /// What its columns are read by, for copies of its [`bytes`](Self::bytes) and of those of the statement's other rows.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout { plans: self.plans.into(), columns: self.columns.into() }
+    }
+
+    /// What a copy of it holds.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.values
+    }
+}
+
+/// What rows are read by that have left their batch.
+pub(crate) struct Layout {
+    plans: Box<[Plan]>,
+    columns: Box<[Column]>,
+}
+
+impl Layout {
+    /// The row of these bytes.
+    pub(crate) fn row<'a>(&'a self, values: &'a [u8]) -> Row<'a> {
+        Row { values, plans: &self.plans, columns: &self.columns }
+    }
+}
+
 #[cold]
 fn not_utf8(column: &Column) -> Error {
     Error::bad_value(format!("a text in column `{}` is not UTF-8", column.name))

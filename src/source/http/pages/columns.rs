@@ -9,8 +9,8 @@ use std::sync::Arc;
 use memchr::memchr2;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
+use crate::pointer::Pointer;
 use crate::source::sqlite::plan;
-use crate::split::Pointer;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,223 @@
+//! `[enrich.NAME]` of an endpoint's file, and `each` of its `[upstream]`: calls for the rows of a statement.
+
+use std::sync::Arc;
+
+use super::{Names, choice, choose_source, read_pointer, read_template};
+use crate::endpoint::params::Declared;
+use crate::endpoint::read::Known;
+use crate::endpoint::{Cardinality, Endpoint, Statement};
+use crate::fault::File;
+use crate::fault::reader::{Table, Value};
+use crate::source::SourceConfig;
+use crate::source::http::calls::{OnError, Order};
+use crate::source::http::per_row::{Form, PerRow, RowCall, Upstream};
+
+/// Calls whose statement is not known yet.
+pub(in crate::endpoint) struct Draft {
+    upstreams: Vec<Upstream>,
+    calls: Vec<RowCall>,
+    /// The columns that stand in requests.
+    columns: Vec<String>,
+    form: Form,
+    /// Which parameters stand in requests.
+    pub(in crate::endpoint) used: Vec<bool>,
+    /// Where the file says so, in bytes.
+    offset: usize,
+}
+
+/// The statement of `each`, and its calls.
+pub(in crate::endpoint) struct Each<'a> {
+    /// The text.
+    pub(in crate::endpoint) sql: Value<'a>,
+    /// The name of the database, if it is told.
+    pub(in crate::endpoint) source: Option<Value<'a>>,
+    pub(in crate::endpoint) draft: Draft,
+}
+
+/// Whether `[upstream]` has calls for the rows of a statement.
+pub(in crate::endpoint) fn has_each(upstream: &Value<'_>) -> bool {
+    upstream.is_table() && upstream.table("[upstream]").is_some_and(|mut table| table.take("each").is_some())
+}
+
+/// Reads `[enrich.NAME]` of each name. `None`, with the reason recorded, when one of them cannot be used.
+pub(in crate::endpoint) fn read_enrich(
+    value: &Value<'_>,
+    declared: &[Declared],
+    known: &Known<'_>,
+) -> Option<Draft> {
+    let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
+    let mut reading = Reading { names: &mut names, known, upstreams: Vec::new() };
+    let entries = value.table("[enrich]").map(Table::entries)?;
+    if entries.is_empty() {
+        value.fault_with("`[enrich]` adds nothing", "write `[enrich.NAME]`");
+    }
+    let calls: Vec<_> = entries.iter().map(|(_, name, value)| reading.member(name, value)).collect();
+    let upstreams = reading.upstreams;
+    let calls = calls.into_iter().collect::<Option<Vec<_>>>()?;
+    Some(names.draft(upstreams, calls, Form::Enrich, value.offset()))
+}
+
+/// Reads `[upstream]` with `each`. `None`, with the reason recorded, when it cannot be used.
+pub(in crate::endpoint) fn read_each<'a>(
+    value: &Value<'a>,
+    declared: &[Declared],
+    known: &Known<'_>,
+) -> Option<Each<'a>> {
+    let mut table = value.table("[upstream]")?;
+    table.refuse(
+        "repeat",
+        "stands beside `each`",
+        "remove one: a call is made for each number, or for each row",
+    );
+    let each = table.require("each", "write `each = \"select …\"`");
+    let order = table.take("order");
+    let order =
+        order.map(|value| choice(&value, [("completion", Order::Completion), ("input", Order::Input)]));
+    let on_error = table.take("on_error");
+    let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
+    let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
+    let mut reading = Reading { names: &mut names, known, upstreams: Vec::new() };
+    let call = reading.call("each", value, &mut table);
+    let upstreams = reading.upstreams;
+    table.finish();
+    let (sql, source) = read_statement(each?)?;
+    let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
+    let form = Form::Each(order.unwrap_or_else(|| Some(Order::default()))?);
+    let call = RowCall { on_error, ..call? };
+    let offset = sql.offset();
+    Some(Each { sql, source, draft: names.draft(upstreams, vec![call], form, offset) })
+}
+
+/// `each = "select …"`, or `{ sql = "select …", source = "main" }`.
+fn read_statement(each: Value<'_>) -> Option<(Value<'_>, Option<Value<'_>>)> {
+    if each.is_string() {
+        return Some((each, None));
+    }
+    let mut table = each.table("`each`")?;
+    let sql = table.require("sql", "write `each = { sql = \"select …\", source = \"NAME\" }`");
+    let source = table.take("source");
+    table.finish();
+    Some((sql?, source))
+}
+
+impl Names<'_> {
+    fn draft(self, upstreams: Vec<Upstream>, calls: Vec<RowCall>, form: Form, offset: usize) -> Draft {
+        Draft { upstreams, calls, columns: self.columns.unwrap_or_default(), form, used: self.used, offset }
+    }
+}
+
+impl Each<'_> {
+    /// Whether its statement is one that calls can be made for; records why not.
+    pub(in crate::endpoint) fn is_list(&self, statements: &[Statement]) -> bool {
+        let is_list = matches!(statements, [only] if only.cardinality == Cardinality::Many);
+        if !is_list {
+            let hint = "write one statement, without a name";
+            self.sql.fault_with("`each` makes calls for the rows of one list", hint);
+        }
+        is_list
+    }
+}
+
+/// Reads calls, and notes who is asked.
+struct Reading<'n, 'd, 'k> {
+    names: &'n mut Names<'d>,
+    known: &'k Known<'k>,
+    upstreams: Vec<Upstream>,
+}
+
+impl Reading<'_, '_, '_> {
+    /// `[enrich.NAME]`.
+    fn member(&mut self, name: &str, value: &Value<'_>) -> Option<RowCall> {
+        let mut table = value.table(format!("[enrich.{name}]"))?;
+        let pointer = table.take("at").map(|value| read_pointer(&value));
+        let on_error = table.take("on_error");
+        let on_error =
+            on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("null", OnError::Row)]));
+        let call = self.call(name, value, &mut table);
+        table.finish();
+        let on_error = on_error.unwrap_or_else(|| Some(OnError::default()))?;
+        let pointer = match pointer {
+            Some(pointer) => Some(pointer?),
+            None => None,
+        };
+        Some(RowCall { pointer, on_error, ..call? })
+    }
+
+    /// What every call has: `source`, `request`, `headers` and `concurrency`.
+    fn call(&mut self, name: &str, value: &Value<'_>, table: &mut Table<'_>) -> Option<RowCall> {
+        let source = choose_source(value, table.take("source"), self.known);
+        let concurrency = table.take("concurrency").map(|value| value.count(1));
+        let template = read_template(table, false, self.names);
+        let (source, (template, _)) = (source?, template?);
+        let places = source.pool.max;
+        let concurrency = match concurrency {
+            // More would wait for one another in the pool, and be refused there.
+            Some(concurrency) => concurrency?.min(places),
+            None => places,
+        };
+        Some(RowCall {
+            name: name.to_owned(),
+            upstream: self.upstream(source),
+            template,
+            pointer: None,
+            concurrency,
+            on_error: OnError::default(),
+            max_reply: source.max_row_bytes,
+        })
+    }
+
+    fn upstream(&mut self, source: &SourceConfig) -> usize {
+        let known = self.upstreams.iter().position(|upstream| upstream.source == source.name);
+        known.unwrap_or_else(|| {
+            self.upstreams.push(Upstream { source: source.name.clone(), places: source.pool.max });
+            self.upstreams.len() - 1
+        })
+    }
+}
+
+impl Draft {
+    /// The calls of an endpoint whose statements are known. `None`, with the reason recorded, when they have no place in it.
+    pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<Arc<PerRow>> {
+        let statement = match place(self.form, endpoint) {
+            Ok(statement) => statement,
+            Err((message, hint)) => {
+                file.fault(self.offset, message, Some(hint.to_owned()));
+                return None;
+            }
+        };
+        let params = endpoint.params.len();
+        let names = endpoint.params.iter().map(|param| param.name.clone()).chain(self.columns).collect();
+        Some(Arc::new(PerRow {
+            statement: (statement, endpoint.statements[statement].name.clone()),
+            names,
+            params,
+            upstreams: self.upstreams,
+            calls: self.calls,
+            form: self.form,
+        }))
+    }
+}
+
+/// The statement for whose rows calls are made; or why there is none, and what to do.
+fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
+    if endpoint.statements.iter().any(|statement| statement.opener.is_some()) {
+        return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));
+    }
+    if form != Form::Enrich {
+        return Ok(0);
+    }
+    if endpoint.statements.iter().any(|statement| statement.nested.is_some()) {
+        return Err(("rows with others nested in them cannot be enriched", "remove one or the other"));
+    }
+    let statement = endpoint.rows_statement().ok_or((
+        "`[enrich]` adds to the rows of one list, and this endpoint has several",
+        "give each list an endpoint of its own",
+    ))?;
+    if endpoint.statements[statement].cardinality == Cardinality::Value {
+        return Err(("`[enrich]` adds to rows, and this statement has a single value", "write `:one`"));
+    }
+    if endpoint.follow.is_some() {
+        return Err(("rows that are followed cannot be enriched", "remove `follow`, or `[enrich]`"));
+    }
+    Ok(statement)
+}

@@ -1,0 +1,239 @@
+//! JSON pointers (RFC 6901), followed through a text without building what it says.
+
+use std::fmt;
+
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The place of a value in a JSON document: `/hits/hits`; empty: the document itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pointer(Vec<String>);
+
+impl Pointer {
+    /// Reads a pointer; `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self(Vec::new()));
+        }
+        text.strip_prefix('/')?.split('/').map(unescape).collect::<Option<_>>().map(Self)
+    }
+
+    /// The member of this name, or the element of this number, of the document itself.
+    pub(crate) fn to_member(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
+    /// The names and numbers that lead to the value.
+    pub(crate) fn tokens(&self) -> &[String] {
+        &self.0
+    }
+
+    /// What it leads to in `json`; `None` where it leads nowhere. Of members of one name the last one counts.
+    ///
+    /// # Errors
+    /// That is not JSON.
+    pub(crate) fn find<'a>(&self, json: &'a str) -> serde_json::Result<Option<&'a str>> {
+        let mut document = serde_json::Deserializer::from_str(json);
+        let found = Seek(&self.0).deserialize(&mut document)?;
+        document.end()?;
+        Ok(found.map(RawValue::get))
+    }
+}
+
+/// `~1` is a slash, `~0` a tilde.
+fn unescape(token: &str) -> Option<String> {
+    let is_well = |escape: &str| escape.starts_with(['0', '1']);
+    token.split('~').skip(1).all(is_well).then(|| token.replace("~1", "/").replace("~0", "~"))
+}
+
+/// What is behind these tokens of the value that comes next.
+struct Seek<'p>(&'p [String]);
+
+impl<'de> DeserializeSeed<'de> for Seek<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+        match self.0 {
+            [] => <&RawValue>::deserialize(value).map(Some),
+            _ => value.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Seek<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(is_wanted) = members.next_key_seed(Is(&self.0[0]))? {
+            match is_wanted {
+                true => found = members.next_value_seed(Seek(&self.0[1..]))?,
+                false => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let wanted = index(&self.0[0]);
+        let mut found = None;
+        for at in 0.. {
+            if Some(at) == wanted {
+                match items.next_element_seed(Seek(&self.0[1..]))? {
+                    Some(item) => found = item,
+                    None => break,
+                }
+            } else if items.next_element::<IgnoredAny>()?.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The place in a list that a token names: digits without a zero before them.
+fn index(token: &str) -> Option<u64> {
+    let is_plain = token == "0" || !token.starts_with(['0', '+']);
+    is_plain.then(|| token.parse().ok())?
+}
+
+/// Whether the key that comes next is this one.
+struct Is<'p>(&'p str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<bool, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
+        Ok(key == self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The document and the pointers of RFC 6901, section 5, and what goes wrong.
+    #[test]
+    fn pointers_lead_where_they_say() {
+        let document = r#" {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8,
+            "deep": {"list": [{"x": -1.50e3}, null]}, "twice": 1, "twice": {"y": 2}, "no": null} "#;
+        for (pointer, expected) in [
+            ("/foo", Some(r#"["bar", "baz"]"#)),
+            ("/foo/0", Some(r#""bar""#)),
+            ("/foo/1", Some(r#""baz""#)),
+            ("/foo/2", None),
+            ("/foo/-", None),
+            ("/foo/00", None),
+            ("/foo/+1", None),
+            ("/foo/0/0", None),
+            ("/", Some("0")),
+            ("/a~1b", Some("1")),
+            ("/c%d", Some("2")),
+            ("/i\\j", Some("5")),
+            ("/k\"l", Some("6")),
+            ("/ ", Some("7")),
+            ("/m~0n", Some("8")),
+            ("/deep/list/0/x", Some("-1.50e3")),
+            ("/deep/list/1", Some("null")),
+            ("/deep/list/1/x", None),
+            ("/deep/list/18446744073709551616", None),
+            ("/twice", Some(r#"{"y": 2}"#)),
+            ("/twice/y", Some("2")),
+            ("/no/x", None),
+            ("/other", None),
+            ("", Some(document.trim())),
+        ] {
+            let found = Pointer::parse(pointer).unwrap();
+            assert_eq!(found.find(document).unwrap(), expected, "{pointer}");
+        }
+        for pointer in ["a", "a/b", "/~", "/~2", "/a~", "#/a"] {
+            assert_eq!(Pointer::parse(pointer), None, "{pointer}");
+        }
+        for json in ["", "{", "{\"a\":1", "{\"a\":1}x", "{\"a\":01}", "{\"b\":[1,]}"] {
+            assert!(Pointer::parse("/a").unwrap().find(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn tokens() {
+        for (text, tokens) in [
+            ("", Some(&[][..])),
+            ("/", Some(&[""])),
+            ("/a", Some(&["a"])),
+            ("/a//0", Some(&["a", "", "0"])),
+            ("/a~1b/m~0n/~01", Some(&["a/b", "m~n", "~1"])),
+            ("/größe x", Some(&["größe x"])),
+            ("a", None),
+            ("/~", None),
+            ("/~2", None),
+            ("/a~", None),
+        ] {
+            let pointer = Pointer::parse(text);
+            let found = pointer
+                .as_ref()
+                .map(|pointer| pointer.tokens().iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(found.as_deref(), tokens, "{text}");
+        }
+    }
+
+    proptest! {
+        /// What serde_json finds in a tree that it builds is found here without one.
+        #[test]
+        fn a_tree_leads_there_too(
+            keys in proptest::collection::vec("[a-c/~0]{0,2}", 1..4),
+            tokens in proptest::collection::vec("[a-c/~0-2]{0,2}", 0..3),
+        ) {
+            let leaf = |value: serde_json::Value, key: &String| serde_json::json!({key: value, "x": [value, 1]});
+            let tree = keys.iter().fold(serde_json::json!([1, "a"]), leaf);
+            let escaped = |token: &String| format!("/{}", token.replace('~', "~0").replace('/', "~1"));
+            let pointer: String = tokens.iter().map(escaped).collect();
+            let text = tree.to_string();
+            let found = Pointer::parse(&pointer).unwrap().find(&text).unwrap();
+            let found = found.map(|json| serde_json::from_str::<serde_json::Value>(json).unwrap());
+            prop_assert_eq!(found.as_ref(), tree.pointer(&pointer));
+        }
+    }
+}

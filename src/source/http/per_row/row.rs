@@ -1,0 +1,159 @@
+//! A row as it is copied, read for what stands in requests, and written with what its calls have said.
+
+use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
+
+use super::window::{Held, Replies};
+use super::{Form, PerRow};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::source::Layout;
+
+/// The copy of a row, with what its calls have said.
+pub struct Row<'a> {
+    pub(super) layout: &'a mut Layout,
+    pub(super) held: &'a Held,
+    pub(super) replies: &'a Replies,
+    pub(super) plan: &'a PerRow,
+    /// Before which of its columns that stands.
+    pub(super) at: usize,
+}
+
+impl Row<'_> {
+    /// See [`crate::source::Row::encode`].
+    ///
+    /// # Errors
+    /// Those of the row itself.
+    pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        let Self { layout, held, replies, plan, at } = self;
+        let mut inserting = Inserting { encoder, held, replies, plan, at, column: 0 };
+        layout.row(&held.data).encode(&mut inserting, out)
+    }
+}
+
+/// Hands the values of a row on, and those of its replies in their place.
+struct Inserting<'a> {
+    encoder: &'a mut dyn RowWriter,
+    held: &'a Held,
+    replies: &'a Replies,
+    plan: &'a PerRow,
+    at: usize,
+    /// The column of the next value.
+    column: usize,
+}
+
+impl Inserting<'_> {
+    fn insert(&mut self, out: &mut Vec<u8>) {
+        for (call, slot) in self.plan.calls.iter().zip(&self.held.calls) {
+            let outcome = slot.and_then(|slot| self.replies.get(slot));
+            match (self.plan.form, outcome) {
+                (Form::Enrich, outcome) => {
+                    let said = outcome.filter(|outcome| outcome.error.is_none());
+                    let body = said.and_then(|outcome| outcome.body.as_ref());
+                    self.encoder.value(body.map_or(Value::Null, |body| body.value()), out);
+                }
+                (Form::Each(_), Some(outcome)) => outcome.write(call.on_error, self.encoder, out),
+                (Form::Each(_), None) => {
+                    super::reply_columns(call.on_error).for_each(|_| self.encoder.value(Value::Null, out));
+                }
+            }
+        }
+    }
+}
+
+impl RowWriter for Inserting<'_> {
+    fn begin_row(&mut self, out: &mut Vec<u8>) {
+        self.column = 0;
+        self.encoder.begin_row(out);
+    }
+
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        if self.column == self.at {
+            self.insert(out);
+        }
+        self.column += 1;
+        self.encoder.value(value, out);
+    }
+
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        if self.column == self.at {
+            self.insert(out);
+        }
+        self.encoder.end_row(out);
+    }
+
+    fn options(&self) -> ValueOptions {
+        self.encoder.options()
+    }
+}
+
+/// Keeps the texts of the columns that stand in requests.
+pub(super) struct Keeping<'a> {
+    /// These columns in their order, each with where its text goes.
+    pub(super) wanted: std::slice::Iter<'a, (usize, usize)>,
+    pub(super) values: &'a mut [ParamValue],
+    /// The column of the next value.
+    pub(super) column: usize,
+}
+
+impl RowWriter for Keeping<'_> {
+    fn begin_row(&mut self, _out: &mut Vec<u8>) {}
+
+    fn value(&mut self, value: Value<'_>, _out: &mut Vec<u8>) {
+        if let Some(&(column, index)) = self.wanted.as_slice().first()
+            && column == self.column
+        {
+            self.wanted.next();
+            self.values[index] = text(value);
+        }
+        self.column += 1;
+    }
+
+    fn end_row(&mut self, _out: &mut Vec<u8>) {}
+}
+
+/// A value as it stands in a request: its JSON, without the quotes of what is a string there.
+fn text(value: Value<'_>) -> ParamValue {
+    ParamValue::Text(match value {
+        Value::Null => return ParamValue::Null,
+        Value::Text(text) | Value::Number(text) | Value::Json(text) => text.to_owned(),
+        // The only other one with an escape: the backslash of its `\x`.
+        Value::Bytes(_) => plain(value).replacen("\\\\", "\\", 1),
+        _ => plain(value),
+    })
+}
+
+fn plain(value: Value<'_>) -> String {
+    let mut json = Vec::new();
+    write_value(value, &mut json);
+    let text = String::from_utf8_lossy(&json);
+    text.trim_matches('"').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_in_requests_as_they_read() {
+        for (value, expected) in [
+            (Value::Text("a\"b\\"), "a\"b\\"),
+            (Value::Text("\"\""), "\"\""),
+            (Value::Int(-7), "-7"),
+            (Value::Int4(7), "7"),
+            (Value::Number("1.50"), "1.50"),
+            (Value::Float(0.5), "0.5"),
+            (Value::Float(f64::NAN), "NaN"),
+            (Value::Float4(0.1), "0.1"),
+            (Value::Bool(true), "true"),
+            (Value::Json("{\"a\": 1}"), "{\"a\": 1}"),
+            (Value::Bytes(&[0, 255]), "\\x00ff"),
+            (Value::Date(0), "1970-01-01"),
+            (Value::Time(1_000_000), "00:00:01"),
+            (Value::TimestampTz(0), "1970-01-01T00:00:00Z"),
+            (Value::Uuid([17; 16]), "11111111-1111-1111-1111-111111111111"),
+        ] {
+            assert_eq!(text(value), ParamValue::Text(expected.to_owned()), "{value:?}");
+        }
+        assert_eq!(text(Value::Null), ParamValue::Null);
+    }
+}
