@@ -1,6 +1,7 @@
 //! One host of a source: connections to it, and what is asked on them.
 
 use std::error::Error as StdError;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -121,7 +122,7 @@ impl Host {
     /// # Errors
     /// 503, or 502 where none may be opened.
     pub(super) async fn reach(&self) -> Result<(), Error> {
-        self.in_time(self.connect()).await.map(drop).map_err(|failed| failed.error)
+        self.in_time(pin!(self.connect())).await.map(drop).map_err(|failed| failed.error)
     }
 
     /// Sends a request on a connection that is there, or on a new one, and waits for the head of its answer.
@@ -141,7 +142,8 @@ impl Host {
                 None => {
                     new += 1;
                     place.make_room();
-                    self.in_time(self.connect_or_share(place)).await?
+                    // Boxed: few requests open a connection, and all would carry what that needs.
+                    self.in_time(Box::pin(self.connect_or_share(place))).await?
                 }
             };
             match self.ask_on(carrier, call, begun).await {
@@ -207,7 +209,7 @@ impl Host {
     /// Waits for a connection, within `timeout.connect`: also where another request opens it.
     async fn in_time(
         &self,
-        connected: impl Future<Output = Result<Carrier, Error>>,
+        connected: impl Future<Output = Result<Carrier, Error>> + Unpin,
     ) -> Result<Carrier, Failed> {
         let bound = self.settings.timeouts.connect;
         let late = |_| Err(self.unreachable(&format!("no connection within {bound:?}")));
