@@ -17,7 +17,6 @@ mod socket;
 mod watched;
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
@@ -30,6 +29,7 @@ use http::header::{self, HeaderValue};
 use http::{Request, Version};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -410,6 +410,7 @@ async fn serve_http(
         (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
+    let is_http1 = begins_as_http1(&stream, state.clone()).await;
     let write_timeout = current.get().config().limits.write_timeout;
     let ends = Arc::<Ends>::default();
     let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
@@ -447,10 +448,14 @@ async fn serve_http(
             Ok::<_, Infallible>(response.map(watch))
         }
     });
-    let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
-    {
-        let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    if is_http1 {
+        let connection = pin!(http1_builder().serve_connection(TokioIo::new(stream), service));
         serve_until_end(connection, &ends, &watchdog, &mut state).await;
+    } else {
+        let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
+        // Boxed: one of HTTP/2 is larger, and is for many requests.
+        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        serve_until_end(connection.as_mut(), &ends, &watchdog, &mut state).await;
     }
     tokio::select! {
         () = ends.linger(write_timeout) => {}
@@ -458,9 +463,22 @@ async fn serve_http(
     }
 }
 
+/// Waits for the first byte of a connection. Whether it cannot be that of HTTP/2's preface, but is of a method of HTTP/1 such as `GET`.
+///
+/// What has to be read to know it is handed to hyper as a first piece, and the rest then makes its buffer twice as long, for the life of
+/// the connection.
+async fn begins_as_http1(stream: &TcpStream, mut state: watch::Receiver<State>) -> bool {
+    let mut first = [0];
+    tokio::select! {
+        peeked = stream.peek(&mut first) => matches!(peeked, Ok(1) if first[0] != b'P'),
+        // Whoever serves the connection is told so, too.
+        _ = state.wait_for(|state| *state != State::Serving) => false,
+    }
+}
+
 /// Serves a connection until it ends, or has to.
 async fn serve_until_end(
-    mut connection: Pin<&mut impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>>,
+    mut connection: Pin<&mut impl GracefulConnection>,
     ends: &Ends,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
@@ -493,6 +511,13 @@ fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
 }
 
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
+    builder
+}
+
+/// Of HTTP/1 and HTTP/2.
 fn http_builder(streams: Streams) -> auto::Builder<Streams> {
     let mut builder = auto::Builder::new(streams);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);

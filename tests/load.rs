@@ -192,7 +192,7 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
 async fn a_thousand_slow_calls_take_little_each() {
     const CALLS: usize = 1000;
     /// What one may take: two connections with the buffers that hyper gives each of them, and the futures between.
-    const EACH: u64 = 80_000;
+    const EACH: u64 = 45_000;
     let config = format!(
         "max_streams = {CALLS}\n[source.up]\nurl = \"{}\"\nprotocol = 'http1'\npool = {{ max = {CALLS}, waiting = 0 }}\n",
         slow_upstream().await

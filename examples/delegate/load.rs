@@ -24,8 +24,8 @@ const BEHIND_ALL: Duration = Duration::from_millis(1400);
 /// How long each rate is held.
 const HELD: Duration = Duration::from_secs(30);
 const SLOW_CALLS: usize = 5000;
-/// What the server may take for them: 80 KB for each, which has two connections.
-const MOST_MEMORY: u64 = 400_000_000;
+/// What the server may take for them: 40 KB for each, which has two connections.
+const MOST_MEMORY: u64 = 200_000_000;
 /// Connections that are being opened at a time: the kernel's queue for them is short.
 const OPENING: usize = 200;
 
