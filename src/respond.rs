@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -46,7 +46,7 @@ use crate::proof::streams::{STREAM, Stream, Streams};
 use crate::proof::trailers;
 use crate::readiness::Readiness;
 use crate::route::{Match, Router};
-use crate::source::http::{self as upstream, fields, per_row};
+use crate::source::http::{self as upstream, Call, fields, per_row};
 use crate::source::{Source, SourceConfig};
 use crate::spill::Spill;
 use crate::spill::file::Used;
@@ -142,6 +142,14 @@ struct Query<'a> {
     values: Vec<ParamValue>,
     /// What an upstream is told of the request.
     told: HeaderMap,
+}
+
+/// A request to an upstream whose answer is passed through.
+struct PassedOn<'a> {
+    endpoint: &'a Endpoint,
+    call: Call,
+    /// Who asks, where clients are counted.
+    client: Option<IpAddr>,
 }
 
 impl App {
@@ -249,7 +257,9 @@ impl App {
 
     /// Answers a request.
     pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
-        let (method, origin) = (request.method().clone(), request.headers().get(header::ORIGIN).cloned());
+        let method = request.method().clone();
+        let origin = self.config.cors.as_ref().and_then(|_| request.headers().get(header::ORIGIN));
+        let origin = origin.map(fields::detached);
         let mut record = Record {
             entry: Entry::new(self.log, &request),
             meter: Meter::new(request.version()),
@@ -259,7 +269,7 @@ impl App {
             watchdog: Watchdog::current(),
             app: Arc::clone(&self),
         };
-        let mut response = match self.answer(&request, &mut record).await {
+        let mut response = match self.answer(request, &mut record).await {
             Ok(response) => response,
             Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
         };
@@ -274,38 +284,43 @@ impl App {
         response.map(|answer| ResponseBody::new(answer, record))
     }
 
-    async fn answer<B>(&self, request: &Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
+    async fn answer<B>(&self, request: Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if let Some(own) = path.strip_prefix(OWN) {
             record.meter.subject = Subject::Own;
             let answer = match own {
-                own if !self.tells_own(own, request) => return Err(no_endpoint(path)),
+                own if !self.tells_own(own, &request) => return Err(no_endpoint(path)),
                 METRICS => {
-                    own_metrics(Arc::clone(&record.app), Exposition::choose(request.headers())).await?
+                    let exposition = Exposition::choose(request.headers());
+                    Box::pin(own_metrics(Arc::clone(&record.app), exposition)).await?
                 }
                 own => self.own_path(own)?,
             };
-            if let Some(answer) = self.without_query(request)? {
+            if let Some(answer) = self.without_query(&request)? {
                 return Ok(answer);
             }
             if own == READY {
-                self.readiness.check(self.is_leaving()).await?;
+                Box::pin(self.readiness.check(self.is_leaving())).await?;
             }
             return Ok(answer);
         }
-        if is_admin(request) {
+        if is_admin(&request) {
             return Err(no_endpoint(path));
         }
         let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
         let endpoint = &self.config.endpoints[found.endpoint];
         record.meter.subject = Subject::Endpoint(found.endpoint);
-        if let Some(answer) = self.without_query(request)? {
+        if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
         auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
-            return self.pass(pass, (endpoint, &found), request, record).await;
+            let asked = self.pass_on(pass, (endpoint, &found), &request)?;
+            // What is kept of a head keeps all of the buffer that it was read into. The body is not to be closed yet.
+            let _body = request.into_body();
+            return Box::pin(self.pass(asked, record)).await;
         }
+        let request = &request;
         let mut query = read_query(endpoint, &found, request)?;
         record.meter.format(query.reading.format);
         if asks_upstreams(endpoint) {
@@ -320,7 +335,8 @@ impl App {
         let (client, memory) = (self.client(request), self.window(&query)?);
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
         record.meter.admit();
-        let answer = self.run(query, record, &mut begun).await?;
+        // Boxed, so that what waits for an upstream or for its next request does not carry what statements need.
+        let answer = Box::pin(self.run(query, record, &mut begun)).await?;
         if let Answer::Stream(_) | Answer::File(_) = answer.body() {
             if let Some(total) = total {
                 record.watchdog.limit(begun.into(), total);
@@ -339,14 +355,13 @@ impl App {
         Some(self.config.limits.proxies.client(*peer, request.headers()))
     }
 
-    /// Asks an upstream, and passes its answer through.
-    async fn pass<B>(
+    /// What an upstream is asked on behalf of a request, and by whom.
+    fn pass_on<'a, B>(
         &self,
         pass: &Pass,
-        (endpoint, found): (&Endpoint, &Match),
+        (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<B>,
-        record: &mut Record,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<PassedOn<'a>, Error> {
         // What looks like a format is a part of the path: the upstream's answers have a type of their own.
         let path = request.uri().path();
         let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
@@ -360,15 +375,21 @@ impl App {
             call.headers.remove(name);
         }
         fields::put(&mut call.headers, &own);
+        Ok(PassedOn { endpoint, call, client: self.client(request) })
+    }
+
+    /// Asks an upstream, and passes its answer through.
+    async fn pass(&self, asked: PassedOn<'_>, record: &mut Record) -> Result<Response<Answer>, Error> {
+        let PassedOn { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
             Some(_) => memory::passed_window(self.settings(endpoint)?),
             None => 0,
         };
-        let (begun, client) = (Instant::now(), self.client(request));
+        let begun = Instant::now();
         record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
         record.meter.admit();
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
-        let (reply, waited) = endpoint.timeout.until_row(begun, source.send(&call)).await?;
+        let (reply, waited) = endpoint.timeout.until_row(begun, pin!(source.send(&call))).await?;
         record.entry.times.pool = waited.pool;
         record.entry.times.database = waited.begun.elapsed();
         // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
@@ -417,9 +438,10 @@ impl App {
         let timeout = query.timeout();
         let values = std::mem::take(&mut query.values);
         let (mut stream, first) = match query.followed {
-            Followed::ByLongPoll => self.long_poll(&query, &values, record, begun).await?,
+            // Boxed, as is all that few requests do: every request would carry what it needs.
+            Followed::ByLongPoll => Box::pin(self.long_poll(&query, &values, record, begun)).await?,
             Followed::No | Followed::Continuously => {
-                timeout.until_row(*begun, self.open(&query, values, record)).await?
+                timeout.until_row(*begun, pin!(self.open(&query, values, record))).await?
             }
         };
         if stream.is_done() && stream.rows() == 0 && query.ends_events() {
@@ -437,7 +459,8 @@ impl App {
         let streaming =
             Streaming { first, stream, compressor, failed: None, spill: None, digest, trailers: false };
         if query.asked.wait {
-            return timeout.until_end(*begun, self.spool(&query, coding, streaming, record)).await;
+            let spooled = Box::pin(self.spool(&query, coding, streaming, record));
+            return timeout.until_end(*begun, spooled).await;
         }
         self.begin_stream(&query, coding, streaming, record)
     }
@@ -456,7 +479,7 @@ impl App {
         };
         let source = upstream.as_ref().unwrap_or(source);
         let follower = match query.followed {
-            Followed::Continuously => Some(self.follower(query, &values, record).await?),
+            Followed::Continuously => Some(Box::pin(self.follower(query, &values, record)).await?),
             Followed::No | Followed::ByLongPoll => None,
         };
         let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };

@@ -21,7 +21,7 @@ use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -448,8 +448,10 @@ async fn serve_http(
         }
     });
     let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
-    serve_until_end(builder.serve_connection(TokioIo::new(stream), service), &ends, &watchdog, &mut state)
-        .await;
+    {
+        let connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        serve_until_end(connection, &ends, &watchdog, &mut state).await;
+    }
     tokio::select! {
         () = ends.linger(write_timeout) => {}
         _ = state.wait_for(|state| *state == State::Ended) => {}
@@ -458,12 +460,11 @@ async fn serve_http(
 
 /// Serves a connection until it ends, or has to.
 async fn serve_until_end(
-    connection: impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>,
+    mut connection: Pin<&mut impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>>,
     ends: &Ends,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
 ) {
-    let mut connection = pin!(connection);
     let mut over = pin!(watchdog.over());
     loop {
         tokio::select! {

@@ -89,22 +89,23 @@ impl Watchdog {
     }
 
     /// Runs `future` as what is watched, to its end or until it is [`over`](Self::over).
-    pub(crate) async fn watch(self: Arc<Self>, future: impl Future) {
-        let over = Arc::clone(&self);
-        let watched = async {
+    pub(crate) fn watch(self: Arc<Self>, future: impl Future) -> impl Future<Output = ()> {
+        // Handed on by value it would be stored once for each hand.
+        let (over, mut future) = (Arc::clone(&self), Box::pin(future));
+        let watched = async move {
             tokio::select! {
                 // In this order: what is waited for is known once the future has been polled.
                 biased;
-                _ = future => {}
+                _ = &mut future => {}
                 () = over.over() => {}
             }
         };
-        CURRENT.scope(self, watched).await;
+        self.scope(watched)
     }
 
     /// Runs `future` as what is watched; the caller asks [`over`](Self::over), after each of its polls.
-    pub(crate) async fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> T {
-        CURRENT.scope(self, future).await
+    pub(crate) fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> impl Future<Output = T> {
+        CURRENT.scope(self, future)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -19,13 +19,14 @@ type Late = fn(Duration) -> Error;
 
 impl Timeout {
     /// Runs what comes before the first row of the answer to a request that has `begun` then.
+    /// `answer` is pinned elsewhere, here as below: handed on by value, it would be stored once for each hand.
     ///
     /// # Errors
-    /// 504 when it takes too long; `answer` is dropped then.
+    /// 504 when it takes too long.
     pub(crate) async fn until_row<T>(
         self,
         begun: Instant,
-        answer: impl Future<Output = Result<T, Error>>,
+        answer: impl Future<Output = Result<T, Error>> + Unpin,
     ) -> Result<T, Error> {
         let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as Late));
         let total = self.total.map(|bound| (bound, Error::total_timeout as Late));
@@ -36,11 +37,11 @@ impl Timeout {
     /// Runs what comes before the last row.
     ///
     /// # Errors
-    /// 504 when it takes too long; `answer` is dropped then.
+    /// 504 when it takes too long.
     pub(crate) async fn until_end<T>(
         self,
         begun: Instant,
-        answer: impl Future<Output = Result<T, Error>>,
+        answer: impl Future<Output = Result<T, Error>> + Unpin,
     ) -> Result<T, Error> {
         bounded(self.total.map(|bound| (bound, Error::total_timeout as Late)), begun, answer).await
     }
@@ -49,7 +50,7 @@ impl Timeout {
 async fn bounded<T>(
     bound: Option<(Duration, Late)>,
     begun: Instant,
-    answer: impl Future<Output = Result<T, Error>>,
+    answer: impl Future<Output = Result<T, Error>> + Unpin,
 ) -> Result<T, Error> {
     let Some((bound, late)) = bound else { return answer.await };
     tokio::time::timeout_at((begun + bound).into(), answer).await.unwrap_or_else(|_| Err(late(bound)))

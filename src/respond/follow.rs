@@ -1,5 +1,6 @@
 //! Requests that wait for rows which are not there yet: streams that stay open, and long polls.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,7 @@ impl App {
         let mut subscription = self.subscribe(query).await?;
         loop {
             subscription.begin_reading();
-            let opened = self.open(query, values.to_vec(), record);
+            let opened = pin!(self.open(query, values.to_vec(), record));
             let (stream, first) = query.endpoint.timeout.until_row(*begun, opened).await?;
             // The rows of other statements are always there.
             if !stream.is_done() || stream.cursor() != query.reading.after {

@@ -87,7 +87,17 @@ pub fn request(client: &HeaderMap, told: &HeaderMap, is_public: bool) -> HeaderM
     }
     put(&mut headers, told);
     headers.append(header::VIA, VIA);
+    for value in headers.values_mut() {
+        *value = detached(value);
+    }
     headers
+}
+
+/// A value that stands by itself: a clone holds the whole buffer that its head was read into.
+pub(crate) fn detached(value: &HeaderValue) -> HeaderValue {
+    let mut own = HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone());
+    own.set_sensitive(value.is_sensitive());
+    own
 }
 
 /// The fields of an answer that are handed on.

@@ -1,6 +1,7 @@
 //! One host of a source: connections to it, and what is asked on them.
 
 use std::error::Error as StdError;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -125,7 +126,7 @@ impl Host {
     /// 503, or 502 where none may be opened.
     pub(super) async fn reach(&self) -> Result<(), Error> {
         let late = Instant::now() + self.settings.timeouts.connect;
-        let connected = self.in_time(late, &AtomicBool::new(false), self.connect()).await;
+        let connected = self.in_time(late, &AtomicBool::new(false), pin!(self.connect())).await;
         connected.map(drop).map_err(|failed| failed.error)
     }
 
@@ -148,7 +149,9 @@ impl Host {
                     place.make_room();
                     let late = begun + self.settings.timeouts.first_byte;
                     let waits = AtomicBool::new(false);
-                    self.in_time(late, &waits, self.connect_or_share(place, &waits)).await?
+                    // Boxed: few requests open a connection, and all would carry what that needs.
+                    let connected = Box::pin(self.connect_or_share(place, &waits));
+                    self.in_time(late, &waits, connected).await?
                 }
             };
             match self.ask_on(carrier, call, begun).await {
@@ -225,7 +228,7 @@ impl Host {
         &self,
         late: Instant,
         waits: &AtomicBool,
-        connected: impl Future<Output = Result<Carrier, Error>>,
+        connected: impl Future<Output = Result<Carrier, Error>> + Unpin,
     ) -> Result<Carrier, Failed> {
         let bound = self.settings.timeouts.connect.min(late.saturating_duration_since(Instant::now()));
         let late = |_| Err(self.unreachable(&format!("no connection within {bound:?}")));
