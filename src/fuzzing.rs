@@ -9,7 +9,6 @@ use crate::endpoint::read::{self, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::fault::{Collector, Fault, File, Variables};
 use crate::source::SourceConfig;
-use crate::source::http::address::Allowed;
 use crate::source::http::url::Base;
 use crate::source::http::{Balance, Protocol, Settings, Timeouts};
 pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
@@ -27,7 +26,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         health: None,
         protocol: Protocol::default(),
         roots: None,
-        allow: vec![Allowed::Public],
+        allow: None,
         headers: Vec::new(),
         timeouts: Timeouts::default(),
         retries: None,

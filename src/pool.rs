@@ -231,6 +231,15 @@ impl<C: Send + 'static> Pool<C> {
         tokio::time::timeout(self.0.config.acquire_timeout, place).await.map_err(|_| self.0.too_late())
     }
 
+    /// The same, for one that had a place already: it is not refused.
+    ///
+    /// # Errors
+    /// 504 after `acquire_timeout`.
+    pub(crate) async fn wait_again<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
+        let _waiting = Waiting::begin(&self.0);
+        tokio::time::timeout(self.0.config.acquire_timeout, place).await.map_err(|_| self.0.too_late())
+    }
+
     /// The error of a request before which `waiting` others wait, which are as many as may; it is counted.
     pub fn refuse(&self, waiting: usize) -> Error {
         self.0.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -346,15 +355,18 @@ impl<C> Entry<C> {
         Self { shared: Arc::clone(shared), width: AtomicUsize::new(width) }
     }
 
-    fn narrow(&self, width: usize) {
-        let before = self.width.fetch_min(width, Ordering::Relaxed);
-        self.shared.inside.fetch_sub(before.saturating_sub(width), Ordering::Relaxed);
+    fn resize(&self, width: usize) {
+        let before = self.width.swap(width, Ordering::Relaxed);
+        match width.checked_sub(before) {
+            Some(more) => self.shared.inside.fetch_add(more, Ordering::Relaxed),
+            None => self.shared.inside.fetch_sub(before - width, Ordering::Relaxed),
+        };
     }
 }
 
 impl<C> Drop for Entry<C> {
     fn drop(&mut self) {
-        self.narrow(0);
+        self.resize(0);
     }
 }
 
@@ -380,9 +392,9 @@ impl<C> Group<C> {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// From now on there are no more than `width` calls at a time: others may come in for the rest.
-    pub fn narrow(&self, width: usize) {
-        self.entry.narrow(width);
+    /// From now on there are up to `width` calls at a time: others may come in for the rest.
+    pub fn resize(&self, width: usize) {
+        self.entry.resize(width);
     }
 }
 
@@ -392,6 +404,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<C> Place<C> {
+    /// What its user was let in with, who gives the place up and waits for another one.
+    pub(crate) fn keep_entry(&mut self) -> Entry<C> {
+        let none = Entry::new(&self.entry.shared, 0);
+        std::mem::replace(&mut self.entry, none)
+    }
+
     /// Takes over what its user was let in with while it waited.
     pub(crate) fn adopt(&mut self, entry: Entry<C>) {
         self.entry = entry;
@@ -516,7 +534,7 @@ mod tests {
         );
         drop(single);
         assert_eq!(code(pool.enter(1)), "pool_full");
-        second.narrow(1);
+        second.resize(1);
         assert_eq!(code(pool.enter(1)), "none");
         assert_eq!(pool.usage(), Usage { used: 2, idle: 0, waiting: 0 });
     }

@@ -158,6 +158,53 @@ async fn rows_get_a_member_in_every_format() {
     }
 }
 
+/// A response counts in the pool as what it has in flight, and not as all that it may have: more of them than the pool has places wait for
+/// one another, and none is refused, neither at once nor in the middle.
+#[tokio::test]
+async fn many_responses_share_a_pool() {
+    let upstream = http1().await;
+    let one = "/*\nresult = 'one'\n[enrich.x]\nrequest = 'GET /a/{id}'\n*/ select 7 as id";
+    // The first rows ask nothing, and are on their way before the first call is made.
+    let late = endpoint("[enrich.x]\nrequest = 'GET /a/{asked}'")
+        .replace("id % 10 as customer", "nullif(max(id, 20), 20) as asked");
+    let settings = "pool = { max = 4, waiting = 40, acquire_timeout = '20s' }";
+    let server = server(SQLITE, &upstream, settings, &[("one.sql", one), ("late.sql", &late)]).await;
+    let mut requests = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let url = server.url(if number % 2 == 0 { "/one" } else { "/late.ndjson?rows=25" });
+        requests.spawn(async move { get(&url).await });
+    }
+    for reply in requests.join_all().await {
+        assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{}", reply.text());
+    }
+}
+
+/// What is no success is a failure, and no reply: also what has neither a failure's status nor a body.
+#[tokio::test]
+async fn only_a_success_is_a_reply() {
+    let upstream = Upstream::start(Speaks::Http1, |_, asked: Asked| async move {
+        match asked.target.as_str() {
+            "/304" => reply(304, "text/plain", ""),
+            "/300" => reply(300, "text/plain", "choose"),
+            _ => {
+                let mut coded = reply(200, "text/plain", "text");
+                coded.headers_mut().insert("content-encoding", "rot13".parse().expect("a value"));
+                coded
+            }
+        }
+    })
+    .await;
+    let of = |target: &str| format!("/*\n[enrich.x]\nrequest = 'GET /{target}'\n*/ select 1 as id");
+    let files = ["304", "300", "coded"].map(|target| (format!("{target}.sql"), of(target)));
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let server = server(SQLITE, &upstream, "", &files).await;
+    for (path, code) in
+        [("/304", "upstream_status"), ("/300", "upstream_status"), ("/coded", "upstream_reply")]
+    {
+        assert_problem(&get(&server.url(path)).await, 502, code);
+    }
+}
+
 /// A look-up, which has no connection of its own, and a list beside a single row.
 #[tokio::test]
 async fn single_rows_and_rows_beside_others_get_members() {

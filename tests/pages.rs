@@ -625,6 +625,39 @@ async fn a_list_that_cannot_go_on_fails() {
     assert_eq!(elsewhere.connections(), 0, "it was never asked");
 }
 
+/// Lines have no place beside their rows where a failure could be told: one that is a line would be a row of NULLs.
+#[tokio::test]
+async fn lines_in_which_a_failure_cannot_be_told_are_refused() {
+    let lines = "{\"id\":1}\n{\"error\":\"shard 3 failed\"}\n";
+    let upstream = upstream(move |_| reply(200, "application/x-ndjson", lines)).await;
+    let files = [("list", list("GET /list", "error = '/error'"))];
+    let server = server(&upstream, "", &[(files[0].0, &files[0].1)]).await;
+    let failed = get(&server.url("/list")).await;
+    assert_problem(&failed, 502, "upstream_reply");
+    assert!(failed.text().contains("nothing is looked for at `error`"), "{}", failed.text());
+}
+
+/// A link is one of the host that gave it, whose prefix may be another than those of the others.
+#[tokio::test]
+async fn links_belong_to_the_host_that_gives_them() {
+    let answer = |asked: &Asked| match asked.target.as_str() {
+        "/list" => page(1..2, &json!({ "next": "list?page=2" })),
+        "/v2/list" => page(1..2, &json!({ "next": "/v2/list?page=2" })),
+        "/list?page=2" | "/v2/list?page=2" => page(2..3, &json!({ "next": "?page=3" })),
+        "/list?page=3" | "/v2/list?page=3" => page(3..4, &json!({})),
+        _ => reply(404, "text/plain", "none"),
+    };
+    let (one, two) = (upstream(answer).await, upstream(answer).await);
+    let hosts = format!("http://{}\", \"http://{}/v2", one.address(), two.address());
+    let config = format!("[source.up]\nurl = [\"{hosts}\"]\n");
+    let list = list("GET /list", "next = { at = '/next' }");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/list.toml", &list)]).await;
+    for _ in 0..4 {
+        assert_eq!(ids(&get(&server.url("/list")).await), [1, 2, 3]);
+    }
+    assert!(one.asked().len() >= 4 && two.asked().len() >= 4, "both were asked");
+}
+
 #[tokio::test]
 async fn values_that_do_not_fit_are_told_by_column_and_row() {
     for (kind, value, words) in [

@@ -21,9 +21,9 @@ pub fn split(data: &[u8]) {
         assert_eq!(whole.watched, parts.watched);
     }
     if lines {
-        assert_lines(body, &whole.elements, whole.ended_well)
+        assert_lines(body, &whole.elements, whole.ended_well);
     } else {
-        assert_document(body, (rows, watched), &whole)
+        assert_document(body, (rows, watched), &whole);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use ipnet::IpNet;
 
 use super::{Scheme, UrlFault, pool_table, read_pool};
 use crate::endpoint::upstream::header_name;
@@ -181,22 +180,16 @@ fn read_roots(value: &Value<'_>, hosts: &[Base], folder: &Path) -> Option<PathBu
     Some(path)
 }
 
-/// The addresses that the hosts may have: those that the file lists, else those that the URLs name, and for names every public one.
-fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Vec<Allowed> {
+/// The addresses that the hosts may have, if the file lists them.
+fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>> {
     const HINT: &str = "write \"public\", an address, or a network such as \"10.0.0.0/8\"";
-    let Some(value) = value else {
-        let allowed = hosts.iter().map(|base| match base.host {
-            Host::Address(address) => Allowed::Network(IpNet::from(address)),
-            Host::Name(_) => Allowed::Public,
-        });
-        return allowed.collect();
-    };
-    let Some(texts) = value.strings() else { return Vec::new() };
+    let value = value?;
+    let texts = value.strings()?;
     let mut allow = Vec::new();
     for (text, item) in texts {
         let Some(allowed) = Allowed::parse(&text) else {
             item.fault_with(format!("{} is no address and no network", item.shown(&text)), HINT);
-            return allow;
+            return Some(allow);
         };
         allow.push(allowed);
     }
@@ -209,7 +202,7 @@ fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Vec<Allowed> {
     } else if allow.is_empty() {
         value.fault_with("`allow` allows no address", HINT);
     }
-    allow
+    Some(allow)
 }
 
 fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue)> {

@@ -69,7 +69,7 @@ pub enum Order {
     Input,
 }
 
-/// What becomes of a call that fails: without a reply, with a status of 400 or more, or with a reply that is not what it says.
+/// What becomes of a call that fails: without a reply, with a status that is none of success, or with a reply that is not what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// The response fails.
@@ -278,7 +278,7 @@ impl Session {
     fn narrow(&self) {
         let left = usize::try_from(self.count - self.next).unwrap_or(usize::MAX);
         if let Some(group) = &self.group {
-            group.narrow(self.running.len().saturating_add(left));
+            group.resize(self.running.len().saturating_add(left));
         }
     }
 
@@ -325,7 +325,7 @@ pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u
         Ok(body) => outcome.body = Some(body),
         Err(error) => outcome.error = Some(error),
     }
-    if let Some(status) = outcome.status.filter(|status| status.as_u16() >= 400) {
+    if let Some(status) = outcome.status.filter(|status| !status.is_success()) {
         outcome.error = Some(Error::new(
             "upstream_status",
             StatusCode::BAD_GATEWAY,
@@ -350,6 +350,9 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
         let message = format!("a reply of source `{}` is {what}", source.name());
         Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
     };
+    if fields::is_coded(&reply.head.headers) {
+        return Err(unreadable("compressed, which was not asked for"));
+    }
     let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
     if !is_json(&reply.head.headers) || text.is_empty() {
         return Ok(Text::Plain(text));

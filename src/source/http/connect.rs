@@ -1,7 +1,7 @@
 //! Opening a connection to an upstream: its name, the check of its addresses, TCP, TLS, and which HTTP is spoken.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::address::Allowed;
 use super::error::{refused, unreachable};
 use super::settings::{Protocol, Settings};
 use super::url::{Base, Host};
@@ -100,12 +101,19 @@ impl Connector {
                 found.map_err(|cause| self.unreachable(&cause))?.collect()
             }
         };
-        let is_allowed =
-            |address: &&SocketAddr| self.settings.allow.iter().any(|allowed| allowed.has(address.ip()));
-        let allowed: Vec<_> = found.iter().filter(is_allowed).copied().collect();
+        let allowed: Vec<_> = found.iter().filter(|address| self.allows(address.ip())).copied().collect();
         match allowed.is_empty() {
             true => Err(refused(&self.source, &format!("{} has {found:?}", base.authority()))),
             false => Ok(allowed),
+        }
+    }
+
+    /// Whether the file lists an address, or, where it lists none, the URL names it or has a name for it, and it is public.
+    fn allows(&self, address: IpAddr) -> bool {
+        match (&self.settings.allow, &self.base.host) {
+            (Some(allow), _) => allow.iter().any(|allowed| allowed.has(address)),
+            (None, Host::Address(own)) => *own == address,
+            (None, Host::Name(_)) => Allowed::Public.has(address),
         }
     }
 

@@ -172,6 +172,12 @@ fn forwarded(peer: IpAddr, host: Option<&str>) -> String {
     format!("for={node}{};proto=http", host.unwrap_or_default())
 }
 
+/// Whether a reply comes in a coding that has to be undone (RFC 9110, section 8.4).
+pub(super) fn is_coded(headers: &HeaderMap) -> bool {
+    let coding = headers.get(header::CONTENT_ENCODING);
+    coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,7 +55,10 @@ pub(super) struct Failed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// No connection could be opened.
-    NotSent,
+    NotSent {
+        /// Whether another request was waited for that opens one, and tells of it.
+        is_known: bool,
+    },
     /// The connection had ended while it was idle, or goes away: the host has not begun with the request.
     NotBegun,
     /// The connection ended before anything of the answer came.
@@ -73,15 +76,15 @@ impl Failure {
     /// Whether it is one of the host.
     pub(super) fn is_the_hosts(self) -> bool {
         match self {
-            Self::NotSent | Self::NotBegun | Self::NoHead => true,
-            Self::Lost { is_known } => !is_known,
+            Self::NotBegun | Self::NoHead => true,
+            Self::NotSent { is_known } | Self::Lost { is_known } => !is_known,
             Self::Ours => false,
         }
     }
 
     /// Whether the host has done nothing for the request.
     pub(super) fn is_untouched(self) -> bool {
-        matches!(self, Self::NotSent | Self::NotBegun)
+        matches!(self, Self::NotSent { .. } | Self::NotBegun)
     }
 }
 
@@ -122,7 +125,9 @@ impl Host {
     /// # Errors
     /// 503, or 502 where none may be opened.
     pub(super) async fn reach(&self) -> Result<(), Error> {
-        self.in_time(pin!(self.connect())).await.map(drop).map_err(|failed| failed.error)
+        let late = Instant::now() + self.settings.timeouts.connect;
+        let connected = self.in_time(late, &AtomicBool::new(false), pin!(self.connect())).await;
+        connected.map(drop).map_err(|failed| failed.error)
     }
 
     /// Sends a request on a connection that is there, or on a new one, and waits for the head of its answer.
@@ -142,8 +147,11 @@ impl Host {
                 None => {
                     new += 1;
                     place.make_room();
+                    let late = begun + self.settings.timeouts.first_byte;
+                    let waits = AtomicBool::new(false);
                     // Boxed: few requests open a connection, and all would carry what that needs.
-                    self.in_time(Box::pin(self.connect_or_share(place))).await?
+                    let connected = Box::pin(self.connect_or_share(place, &waits));
+                    self.in_time(late, &waits, connected).await?
                 }
             };
             match self.ask_on(carrier, call, begun).await {
@@ -187,16 +195,24 @@ impl Host {
         self.settings.max_age.is_none_or(|most| connection.age() < most)
     }
 
-    /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile.
-    async fn connect_or_share(&self, place: &Place<Box<Http1>>) -> Result<Carrier, Error> {
+    /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile, which it then `waits` for.
+    async fn connect_or_share(
+        &self,
+        place: &Place<Box<Http1>>,
+        waits: &AtomicBool,
+    ) -> Result<Carrier, Error> {
         let is_shared = match self.settings.protocol {
             Protocol::Http1 => false,
             Protocol::Http2 => true,
             Protocol::Auto => self.base.tls && !self.has_http1.load(Ordering::Relaxed),
         };
-        let _opening = match is_shared {
-            true => Some(self.http2.opening.lock().await),
-            false => None,
+        let _opening = match self.http2.opening.try_lock() {
+            _ if !is_shared => None,
+            Ok(opening) => Some(opening),
+            Err(_) => {
+                waits.store(true, Ordering::Relaxed);
+                Some(self.http2.opening.lock().await)
+            }
         };
         if is_shared && let Some(carrier) = self.shared() {
             return Ok(carrier);
@@ -206,15 +222,21 @@ impl Host {
         Ok(carrier)
     }
 
-    /// Waits for a connection, within `timeout.connect`: also where another request opens it.
+    /// Waits for a connection, within `timeout.connect`, also where another request opens it; and no longer than the head of the answer
+    /// may take, which is `late` then.
     async fn in_time(
         &self,
+        late: Instant,
+        waits: &AtomicBool,
         connected: impl Future<Output = Result<Carrier, Error>> + Unpin,
     ) -> Result<Carrier, Failed> {
-        let bound = self.settings.timeouts.connect;
+        let bound = self.settings.timeouts.connect.min(late.saturating_duration_since(Instant::now()));
         let late = |_| Err(self.unreachable(&format!("no connection within {bound:?}")));
         let connected = timeout(bound, connected).await.unwrap_or_else(late);
-        connected.map_err(|error| Failed { failure: Failure::NotSent, error })
+        connected.map_err(|error| {
+            let is_known = waits.load(Ordering::Relaxed);
+            Failed { failure: Failure::NotSent { is_known }, error }
+        })
     }
 
     async fn connect(&self) -> Result<Carrier, Error> {
@@ -276,10 +298,16 @@ impl Host {
         Failed { failure, error }
     }
 
+    /// Path and query, which begin with a slash: a link may lead to the prefix itself.
+    fn target(&self, call: &Call) -> String {
+        let target = format!("{}{}", self.base.prefix, call.target);
+        if target.starts_with('/') { target } else { format!("/{target}") }
+    }
+
     fn http1_request(&self, call: &Call) -> Result<Request<String>, Error> {
         let mut request = Request::new(call.body.clone().unwrap_or_default());
         *request.method_mut() = call.method.clone();
-        *request.uri_mut() = format!("{}{}", self.base.prefix, call.target).parse().map_err(bad_target)?;
+        *request.uri_mut() = self.target(call).parse().map_err(bad_target)?;
         *request.headers_mut() = self.headers(call);
         let host =
             self.base.authority().parse().map_err(|_| Error::endpoint("the host is no header value"))?;
@@ -290,7 +318,7 @@ impl Host {
     fn http2_request(&self, call: &Call) -> Result<Request<()>, Error> {
         let base = &self.base;
         let uri = Uri::builder().scheme(if base.tls { "https" } else { "http" }).authority(base.authority());
-        let uri = uri.path_and_query(format!("{}{}", base.prefix, call.target)).build();
+        let uri = uri.path_and_query(self.target(call)).build();
         let mut request = Request::new(());
         *request.method_mut() = call.method.clone();
         *request.version_mut() = http::Version::HTTP_2;

@@ -21,7 +21,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::error;
 use super::health::{Breaker, Epoch, Health};
@@ -50,6 +50,8 @@ struct Shared<C> {
     balance: Balance,
     max_per_host: usize,
     state: Mutex<State<C>>,
+    /// A host begins to rest, so that those that wait learn until when.
+    rests: Notify,
 }
 
 struct State<C> {
@@ -159,7 +161,7 @@ impl<C> Clone for Hosts<C> {
 }
 
 impl<C: Send + 'static> Hosts<C> {
-    /// Hosts of these names, which are up.
+    /// Hosts of these names, which are up; a request that tries one may take as long as `trial`.
     pub(super) fn new(
         source: &str,
         pool: Pool<C>,
@@ -167,11 +169,12 @@ impl<C: Send + 'static> Hosts<C> {
         balance: Balance,
         max_per_host: Option<usize>,
         health: Option<&Health>,
+        trial: Duration,
     ) -> Self {
         let host = |name| Host {
             name,
             in_flight: 0,
-            breaker: Breaker::new(health.cloned()),
+            breaker: Breaker::new(health.cloned(), trial),
             counts: Counts::default(),
         };
         let hosts = names.into_iter().map(host).collect();
@@ -181,6 +184,7 @@ impl<C: Send + 'static> Hosts<C> {
             balance,
             max_per_host: max_per_host.unwrap_or(usize::MAX),
             state: Mutex::new(State { hosts, turn: 0, queue: VecDeque::new(), next_id: 0 }),
+            rests: Notify::new(),
         }))
     }
 
@@ -212,13 +216,33 @@ impl<C: Send + 'static> Hosts<C> {
         Ok(place)
     }
 
+    /// Gives a place up and waits for one at a host that was not tried, as the first of those that wait. `None`: there is none in time.
+    pub(super) async fn move_on(
+        &self,
+        mut place: Place<C>,
+        group: Option<&Group<C>>,
+        tried: Tried,
+    ) -> Option<Place<C>> {
+        let entry = place.place.as_mut().map(pool::Place::keep_entry);
+        drop(place);
+        let waited = match group {
+            Some(group) => group.wait_for(self.wait(tried)).await,
+            None => self.0.pool.wait_again(self.wait(tried)).await,
+        };
+        let mut place = waited.ok()??;
+        if let (Some(place), Some(entry)) = (&mut place.place, entry) {
+            place.adopt(entry);
+        }
+        Some(place)
+    }
+
     /// A place that is free, for so many who were not let in before. By the second invariant, nobody waits for it.
     fn take(&self, tried: Tried, width: usize) -> Result<Option<Place<C>>, Error> {
         let now = Instant::now();
         let mut state = self.lock();
         match self.choose(&state, tried, now) {
             Choice::Host(host) => {
-                Ok(self.0.pool.try_place(width).map(|place| self.begin(&mut state, host, place)))
+                Ok(self.0.pool.try_place(width).map(|place| self.begin(&mut state, host, place, now)))
             }
             Choice::Full => Ok(None),
             Choice::Nowhere => {
@@ -232,12 +256,15 @@ impl<C: Send + 'static> Hosts<C> {
     async fn wait(&self, tried: Tried) -> Option<Place<C>> {
         let mut ticket = self.join(tried);
         loop {
+            // Before it is asked when rests end: one that begins meanwhile is not missed.
+            let begins = self.0.rests.notified();
             let rest = self.next_rest();
             tokio::select! {
                 biased;
                 place = &mut ticket.receiver => return place.ok(),
                 // A host may be tried now, which makes room.
                 () = until(rest) => self.change(|_, _| ()),
+                () = begins => {}
             }
         }
     }
@@ -309,7 +336,7 @@ impl<C> Hosts<C> {
                 Choice::Host(host) => {
                     // Whoever waits has been let in.
                     let Some(place) = self.0.pool.try_place(0) else { break };
-                    let place = self.begin(state, host, place);
+                    let place = self.begin(state, host, place, now);
                     served.extend(state.queue.remove(at).map(|waiter| (waiter.sender, place)));
                 }
                 Choice::Nowhere => drop(state.queue.remove(at)),
@@ -337,17 +364,17 @@ impl<C> Hosts<C> {
         chosen.map_or(Choice::Full, Choice::Host)
     }
 
-    fn begin(&self, state: &mut State<C>, host: usize, place: pool::Place<C>) -> Place<C> {
-        let epoch = state.begin(host);
+    fn begin(&self, state: &mut State<C>, host: usize, place: pool::Place<C>, now: Instant) -> Place<C> {
+        let epoch = state.begin(host, now);
         Place { hosts: self.clone(), host, epoch, is_told: false, place: Some(place) }
     }
 }
 
 impl<C> State<C> {
-    fn begin(&mut self, host: usize) -> Epoch {
+    fn begin(&mut self, host: usize, now: Instant) -> Epoch {
         self.turn = (host + 1) % self.hosts.len();
         self.hosts[host].in_flight += 1;
-        self.hosts[host].breaker.begin()
+        self.hosts[host].breaker.begin(now)
     }
 
     /// A request is no longer in flight at the host of `place`.
@@ -390,13 +417,16 @@ impl<C> Place<C> {
     pub(super) fn failed(&mut self, why: &dyn Display) {
         let (host, epoch) = (self.host, self.epoch);
         self.is_told = true;
-        let set_aside = self.hosts.change(|state, now| {
+        let (set_aside, rests) = self.hosts.change(|state, now| {
             let host = &mut state.hosts[host];
             host.counts.failed += 1;
-            let rest = host.breaker.failed(epoch, now)?;
-            host.counts.set_aside += 1;
-            Some((host.name.clone(), rest))
+            let rest = host.breaker.failed(epoch, now);
+            host.counts.set_aside += u64::from(rest.is_some());
+            (rest.map(|rest| (host.name.clone(), rest)), host.breaker.rests_until(now).is_some())
         });
+        if rests {
+            self.hosts.0.rests.notify_waiters();
+        }
         if let Some((name, rest)) = set_aside {
             eprintln!("source {}: host {name} is set aside for {rest:?}: {why}", self.hosts.0.source);
         }
@@ -409,7 +439,7 @@ impl<C> Place<C> {
             Choice::Host(host) => {
                 state.end(self, now);
                 self.host = host;
-                self.epoch = state.begin(host);
+                self.epoch = state.begin(host, now);
                 self.is_told = false;
                 Elsewhere::There
             }
@@ -425,7 +455,7 @@ impl<C> Place<C> {
             let may_stay = state.hosts[self.host].breaker.lets_through(now);
             if may_stay {
                 state.end(&self, now);
-                self.epoch = state.begin(self.host);
+                self.epoch = state.begin(self.host, now);
                 self.is_told = false;
             }
             may_stay
@@ -486,7 +516,7 @@ mod tests {
         let config = PoolConfig { max, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b", "c"].map(str::to_owned).into();
         let health = Health { failures, rest: REST, statuses: Vec::new() };
-        Hosts::new("s", Pool::new("s", config), names, balance, Some(max_per_host), Some(&health))
+        Hosts::new("s", Pool::new("s", config), names, balance, Some(max_per_host), Some(&health), REST)
     }
 
     /// What is there at once.
@@ -596,6 +626,29 @@ mod tests {
         assert!(error.retry_delay().is_some_and(|delay| delay <= REST && delay > REST / 2));
         let error = now(hosts.acquire(None, Tried::default())).map(|place| place.map(|_| ()));
         assert!(matches!(error, Some(Err(_))), "at once");
+    }
+
+    /// Who waits for room learns when a host rests that was up before, and goes there once it may be tried.
+    #[tokio::test]
+    async fn a_rest_that_begins_later_is_waited_for() {
+        let rest = Duration::from_millis(30);
+        let config = PoolConfig { max: 9, waiting: 10, ..PoolConfig::default() };
+        let names = ["a", "b"].map(str::to_owned).into();
+        let health = Health { failures: 1, rest, statuses: Vec::new() };
+        let pool = Pool::new("s", config);
+        let hosts: Hosts<()> =
+            Hosts::new("s", pool, names, Balance::RoundRobin, Some(1), Some(&health), REST);
+        let (_held, mut fails) = (place(&hosts), place(&hosts));
+        let waiting = tokio::spawn({
+            let hosts = hosts.clone();
+            async move { hosts.acquire(None, Tried::default()).await.map(|place| place.host()).ok() }
+        });
+        while hosts.pool().usage().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        fails.failed(&"test");
+        drop(fails);
+        assert_eq!(waiting.await.expect("it does not panic"), Some(1));
     }
 
     #[tokio::test]

@@ -147,6 +147,7 @@ impl Source {
                 settings.balance,
                 settings.max_per_host,
                 settings.health.as_ref(),
+                settings.timeouts.connect.saturating_add(settings.timeouts.first_byte),
             ),
             hosts: (0..settings.hosts.len()).map(host).collect(),
             retries: settings.retries.clone().map(Budget::new),
@@ -285,7 +286,7 @@ impl Source {
             };
             tried.insert(place.host());
             let Failed { failure, error } = failed;
-            if failure.is_untouched() {
+            if failure.is_untouched() && Instant::now() < late {
                 // It has cost no host anything, so that no budget is asked whether it may go on.
                 match self.elsewhere(place, group, tried, late).await {
                     Moved::There(moved) => {
@@ -298,7 +299,7 @@ impl Source {
             }
             let may_repeat = match failure {
                 // A host that has no address which is allowed has none a moment later.
-                Failure::NotSent => error.retry_delay().is_some(),
+                Failure::NotSent { .. } => error.retry_delay().is_some(),
                 Failure::NotBegun | Failure::Lost { .. } => true,
                 Failure::NoHead | Failure::Ours => false,
             };
@@ -308,11 +309,10 @@ impl Source {
             }
             before += 1;
             tried = Tried::only(place.host());
-            place = match self.elsewhere(place, group, tried, late).await {
-                Moved::There(moved) => moved,
-                Moved::Nowhere(kept) => kept.stay().ok_or(error)?,
-                Moved::InVain => return Err(error),
-            };
+            // Where the others have no room, it is not waited for: this host may well answer now.
+            if place.go_elsewhere(tried) != Elsewhere::There {
+                place = place.stay().ok_or(error)?;
+            }
         }
     }
 
@@ -322,10 +322,9 @@ impl Source {
             Elsewhere::There => Moved::There(place),
             Elsewhere::Nowhere => Moved::Nowhere(place),
             Elsewhere::Full => {
-                drop(place);
-                let acquired =
-                    tokio::time::timeout_at(late.into(), self.shared.balance.acquire(group, tried));
-                acquired.await.ok().and_then(Result::ok).map_or(Moved::InVain, Moved::There)
+                let moved = self.shared.balance.move_on(place, group, tried);
+                let moved = tokio::time::timeout_at(late.into(), moved).await;
+                moved.ok().flatten().map_or(Moved::InVain, Moved::There)
             }
         }
     }

@@ -129,6 +129,8 @@ pub struct Session {
     first: Option<Arc<Call>>,
     asked: Option<Arc<Call>>,
     layout: Layout,
+    /// Which host of the source has answered with the page.
+    host: usize,
     /// The link of this page to the next one.
     link: Option<String>,
     /// Pages so far, rows so far, and those of them that were in pages before this one.
@@ -166,6 +168,7 @@ impl Session {
             group: None,
             asked: None,
             layout: Layout::Document,
+            host: 0,
             link: None,
             page: 0,
             rows: 0,
@@ -287,11 +290,14 @@ impl Session {
             return Err(Error::new("upstream_status", StatusCode::BAD_GATEWAY, message));
         }
         let headers = &reply.head.headers;
-        let coding = headers.get(header::CONTENT_ENCODING);
-        if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        if fields::is_coded(headers) {
             return Err(self.bad("is compressed, which was not asked for"));
         }
         self.layout = if is_lines(headers) { Layout::Lines } else { Layout::Document };
+        self.host = reply.host();
+        if self.layout == Layout::Lines && self.pages.error.is_some() {
+            return Err(self.bad("has lines, in which nothing is looked for at `error`"));
+        }
         if self.pages.next == Some(Next::Link) {
             self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
         }
@@ -368,11 +374,9 @@ impl Session {
 
     /// The call of a link.
     fn follow(&self, asked: &Call, link: &str) -> Result<Option<Call>, Error> {
-        // Any host of the source may have answered, and any of them may be asked for the next page.
-        let hosts = self.source.shared.settings.hosts.iter();
-        let resolved = hosts.map(|base| next::resolve(base, &asked.target, link)).reduce(Result::or);
+        let base = &self.source.shared.settings.hosts[self.host];
         let target =
-            resolved.unwrap_or(Err(Refused::Elsewhere)).map_err(|refused| self.refuse(refused, link))?;
+            next::resolve(base, &asked.target, link).map_err(|refused| self.refuse(refused, link))?;
         let mut headers = asked.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         self.admit(asked, Call { method: Method::GET, target, headers, body: None })

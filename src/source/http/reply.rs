@@ -36,6 +36,7 @@ pub struct Reply {
     pub head: http::response::Parts,
     body: Body,
     place: Option<Place>,
+    host: usize,
     source: Source,
     /// When it is late, and after how long.
     deadline: Option<(Pin<Box<Sleep>>, Duration)>,
@@ -62,7 +63,8 @@ impl Reply {
         }
         let total = source.shared.settings.timeouts.total;
         let deadline = total.map(|total| (Box::pin(tokio::time::sleep_until((begun + total).into())), total));
-        let mut reply = Self { head, body, place: Some(place), source: source.clone(), deadline };
+        let host = place.host();
+        let mut reply = Self { head, body, place: Some(place), host, source: source.clone(), deadline };
         if reply.body.incoming.is_over() {
             reply.give_back();
         }
@@ -98,6 +100,11 @@ impl Reply {
         let Some((sleep, total)) = &mut self.deadline else { return Poll::Pending };
         ready!(sleep.as_mut().poll(cx));
         Poll::Ready(error::no_end(self.source.name(), *total))
+    }
+
+    /// Which host of the source it came from, by its number.
+    pub(super) fn host(&self) -> usize {
+        self.host
     }
 
     /// Whether the last byte has come.

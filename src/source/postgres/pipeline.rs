@@ -297,14 +297,37 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
             End::Stalled => {
                 let syncs = driver.refuse_expected();
                 let Some(shared) = shared.upgrade() else { return };
-                if !settle_in_time(&shared, &mut driver.connection, syncs, true).await {
+                let Some(next) = go_on(&shared, &open.0, &place, driver.connection, syncs).await else {
                     return;
-                }
+                };
+                driver.connection = next;
             }
         }
     }
     open.0.close(|| Refused::Again);
     place.give_back(driver.connection);
+}
+
+/// Cancels what runs on a connection, and goes on with it; or, where that takes long, with another one in its place: nobody waits for
+/// what others have asked. It is cancelled on meanwhile, and closed. `None`: there is no other.
+async fn go_on(
+    shared: &Arc<Shared>,
+    open: &Arc<Pipeline>,
+    place: &Place<Connection>,
+    mut connection: Connection,
+    syncs: u32,
+) -> Option<Connection> {
+    let settling = tokio::spawn({
+        let shared = Arc::clone(shared);
+        async move { settle_in_time(&shared, &mut connection, syncs, true).await.then_some(connection) }
+    });
+    if let Ok(Ok(Some(settled))) = tokio::time::timeout(PATIENCE, settling).await {
+        return Some(settled);
+    }
+    let connection = shared.connector.connect().await.ok()?;
+    place.opened();
+    open.lock().parsed.clear();
+    Some(connection)
 }
 
 async fn connect(shared: &Weak<Shared>) -> Option<(Place<Connection>, Connection)> {

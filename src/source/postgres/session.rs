@@ -39,6 +39,7 @@ use self::refcursor::Refcursor;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
+use super::pipeline::PATIENCE;
 use super::statement::{Field, Prepared, parameter_type};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
@@ -498,7 +499,17 @@ async fn settle(
         shared.connector.cancel(connection).await?;
     }
     for _ in 0..in_flight {
-        connection.until_answered().await?;
+        loop {
+            match tokio::time::timeout(PATIENCE, connection.until_answered()).await {
+                Ok(answered) => {
+                    answered?;
+                    break;
+                }
+                // What stands behind the one that was cancelled may be as slow.
+                Err(_) if runs => shared.connector.cancel(connection).await?,
+                Err(_) => {}
+            }
+        }
     }
     for _ in 0..3 {
         match connection.status {

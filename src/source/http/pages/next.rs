@@ -38,8 +38,11 @@ pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, 
     if !base.prefix.is_empty() && !matches!(inner.as_bytes().first(), None | Some(b'/' | b'?')) {
         return Err(Refused::OutOfPrefix);
     }
-    // Servers and proxies take such segments for a way out of the prefix.
-    if path.split('/').any(is_dots) || target.parse::<PathAndQuery>().is_err() {
+    // Servers and proxies take such segments for a way out of the prefix; some of them with parameters, or with slashes that are encoded.
+    let leads_out = |segment: &str| is_dots(segment.split(';').next().unwrap_or_default());
+    let path_in_lower_case = path.to_ascii_lowercase();
+    let has_slash = ["%2f", "%5c"].iter().any(|slash| path_in_lower_case.contains(slash));
+    if has_slash || path.split('/').any(leads_out) || target.parse::<PathAndQuery>().is_err() {
         return Err(Refused::NoUrl);
     }
     Ok(inner.to_owned())

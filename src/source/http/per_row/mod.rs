@@ -16,7 +16,7 @@
 //! 1. rows that are held are [`PerRow::rows`] at most, and each has one call of each kind at most: what a response holds does not hang on
 //!    the number of its rows;
 //! 2. of one upstream, a response has no more requests in flight than its pool has places, so that it is refused none on its own account;
-//!    its pool lets them in together, before the first;
+//!    its pool has let it in before the first row, and counts what it has in flight;
 //! 3. nothing is read or asked that is not polled, and while calls run, rows are polled that their window has room for;
 //! 4. dropping the session drops the calls and the statement.
 
@@ -112,12 +112,6 @@ impl PerRow {
     /// How many rows are held at most.
     pub fn rows(&self) -> usize {
         self.calls.iter().map(|call| call.concurrency).max().unwrap_or(1)
-    }
-
-    /// How many calls of an upstream run at a time.
-    fn width(&self, upstream: usize) -> usize {
-        let calls = self.calls.iter().filter(|call| call.upstream == upstream);
-        calls.map(|call| call.concurrency).sum::<usize>().min(self.upstreams[upstream].places)
     }
 
     fn added(&self) -> Vec<Column> {

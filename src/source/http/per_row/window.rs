@@ -27,8 +27,8 @@ pub(super) struct Window {
     /// Of the parameters, and behind them the texts of the columns of the row that came last.
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
-    /// The requests in flight of each upstream, and what its pool has let in for them; `None` before the first.
-    in_flight: Vec<(usize, Option<Arc<Group>>)>,
+    /// Of each upstream.
+    asked: Vec<Asked>,
     running: FuturesUnordered<Running>,
     replies: Replies,
     /// What the rows are read by, once there was one.
@@ -61,6 +61,30 @@ struct Lane {
     known: HashMap<Arc<str>, usize>,
     waiting: VecDeque<usize>,
     running: usize,
+}
+
+/// The requests of one upstream.
+struct Asked {
+    in_flight: usize,
+    /// What the pool has let in, before the first row: a response that has begun is refused no place later.
+    group: Arc<Group>,
+}
+
+impl Asked {
+    /// A response counts as one, whether it asks or not, and else as so many as it has in flight.
+    fn enter(source: &Source) -> Result<Self, Error> {
+        Ok(Self { in_flight: 0, group: Arc::new(source.enter(1)?) })
+    }
+
+    fn add(&mut self) {
+        self.in_flight += 1;
+        self.group.resize(self.in_flight);
+    }
+
+    fn end(&mut self) {
+        self.in_flight -= 1;
+        self.group.resize(self.in_flight.max(1));
+    }
 }
 
 /// A row that waits for its calls.
@@ -132,7 +156,7 @@ impl Window {
     /// For a request with these values of its parameters.
     ///
     /// # Errors
-    /// 400: a header field cannot hold one of them.
+    /// 400: a header field cannot hold one of them. 503: too many wait for an upstream.
     pub(super) fn new(
         plan: &Arc<PerRow>,
         bound: &Arc<Bound>,
@@ -144,7 +168,7 @@ impl Window {
         let lane = |call: &RowCall| Lane::new(plan, call, &upstreams[call.upstream], &values);
         Ok(Self {
             lanes: plan.calls.iter().map(lane).collect::<Result<_, _>>()?,
-            in_flight: plan.upstreams.iter().map(|_| (0, None)).collect(),
+            asked: upstreams.iter().map(Asked::enter).collect::<Result<_, _>>()?,
             plan: Arc::clone(plan),
             bound: Arc::clone(bound),
             values,
@@ -169,13 +193,17 @@ impl Window {
         self.release();
         loop {
             self.fill(statement, cx)?;
-            self.start()?;
+            self.start();
             // All that have ended, so that the rows that are due leave room for as many new ones.
             if let Poll::Ready(Some((slot, outcome))) = Pin::new(&mut self.running).poll_next(cx) {
                 self.settle(slot, outcome)?;
                 continue;
             }
             self.current = self.take_due();
+            if self.current.is_some() {
+                // The response is on its way: its calls wait as long as it takes.
+                self.asked.iter().for_each(|asked| asked.group.begin());
+            }
             return match (&self.current, self.has_ended && self.rows.is_empty()) {
                 (None, false) => Poll::Pending,
                 _ => Poll::Ready(Ok(())),
@@ -267,21 +295,18 @@ impl Window {
     }
 
     /// Makes as many calls as may run.
-    fn start(&mut self) -> Result<(), Error> {
+    fn start(&mut self) {
         for (of_lane, call) in self.lanes.iter_mut().zip(&self.plan.calls) {
-            let (in_flight, group) = &mut self.in_flight[call.upstream];
+            let asked = &mut self.asked[call.upstream];
             let places = self.plan.upstreams[call.upstream].places;
-            while of_lane.running < call.concurrency && *in_flight < places {
+            while of_lane.running < call.concurrency && asked.in_flight < places {
                 let Some(index) = of_lane.waiting.pop_front() else { break };
                 let Some(slot) = self.replies.slot(index) else { continue };
                 let Some(made) = slot.call.take() else { continue };
                 of_lane.running += 1;
-                *in_flight += 1;
+                asked.add();
                 let (source, row, most) = (of_lane.source.clone(), slot.row, call.max_reply);
-                let group = match group {
-                    Some(group) => Arc::clone(group),
-                    None => Arc::clone(group.insert(Arc::new(source.enter(self.plan.width(call.upstream))?))),
-                };
+                let group = Arc::clone(&asked.group);
                 let pointer = call.pointer.clone();
                 self.running.push(Box::pin(async move {
                     let mut outcome = run(source, group, made, row, most).await;
@@ -292,7 +317,6 @@ impl Window {
                 }));
             }
         }
-        Ok(())
     }
 
     /// Notes what came of a call.
@@ -301,9 +325,9 @@ impl Window {
         let (lane, row) = (slot.lane, slot.row);
         let call = &self.plan.calls[lane];
         self.lanes[lane].running -= 1;
-        self.in_flight[call.upstream].0 -= 1;
+        self.asked[call.upstream].end();
         if let Some(error) = outcome.error.take() {
-            // Without a place in time, the response has not begun: that is none of its rows.
+            // Without a place in time, the response has not begun: that is none of its rows. One that has waits on.
             let told = if error.code() == POOL_TIMEOUT { Err(error) } else { told(call, error) };
             outcome.error = Some(told?);
         }
