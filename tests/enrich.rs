@@ -167,7 +167,8 @@ async fn many_responses_share_a_pool() {
     // The first rows ask nothing, and are on their way before the first call is made.
     let late = endpoint("[enrich.x]\nrequest = 'GET /a/{asked}'")
         .replace("id % 10 as customer", "nullif(max(id, 20), 20) as asked");
-    let settings = "pool = { max = 4, waiting = 40, acquire_timeout = '20s' }";
+    // As many as may be in flight together, of 20 with one call at a time and of 20 with four.
+    let settings = "pool = { max = 4, waiting = 100, acquire_timeout = '20s' }";
     let server = server(SQLITE, &upstream, settings, &[("one.sql", one), ("late.sql", &late)]).await;
     let mut requests = tokio::task::JoinSet::new();
     for number in 0..40 {
