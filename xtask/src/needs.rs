@@ -88,7 +88,7 @@ fn what_to_install(missing: &[&Tool]) -> String {
 
 /// Installs Debian's packages.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
-    println!("installing {}", packages.join(" "));
+    eprintln!("installing {}", packages.join(" "));
     apt_get(&["update"])?;
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }
@@ -97,7 +97,8 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("apt-get");
     // The tests run instances of their own; run level 1 is how Debian's packages are asked not to start their services.
     command.args(["--quiet"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-    run(&mut command)
+    // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
+    run(command.stdout(std::io::stderr()))
 }
 
 /// Runs a command that has to succeed.
