@@ -120,8 +120,17 @@ impl<'de> Visitor<'de> for Seek<'_> {
     }
 }
 
+/// Whether what stands between the quotes of a member's name is `wanted`.
+pub(crate) fn names(name: &[u8], wanted: &str) -> bool {
+    if !name.contains(&b'\\') {
+        return name == wanted.as_bytes();
+    }
+    let quoted = [b"\"", name, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok_and(|name| name == wanted)
+}
+
 /// The place in a list that a token names: digits without a zero before them.
-fn index(token: &str) -> Option<u64> {
+pub(crate) fn index(token: &str) -> Option<u64> {
     let is_plain = token == "0" || !token.starts_with(['0', '+']);
     is_plain.then(|| token.parse().ok())?
 }

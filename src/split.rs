@@ -32,7 +32,7 @@ use bytes::Bytes;
 use memchr::memchr2;
 
 use self::track::Track;
-use crate::pointer::Pointer;
+use crate::pointer::{self, Pointer};
 
 /// The most containers that stand in one another. Documents have ten or so; a reader of JSON that allows more is rare.
 pub const DEPTH: usize = 128;
@@ -447,7 +447,7 @@ impl Splitter {
         let number = *begun;
         *begun += 1;
         for track in self.tracks() {
-            let is_wanted = track.wanted(depth).is_some_and(|wanted| is_number(wanted, number));
+            let is_wanted = track.wanted(depth).is_some_and(|wanted| pointer::index(wanted) == Some(number));
             // No element is there twice.
             track.step(depth, is_wanted);
         }
@@ -470,7 +470,7 @@ impl Splitter {
         let name = mem::take(&mut self.name.text);
         let (depth, is_document) = (self.stack.len(), self.layout == Layout::Document);
         for track in self.tracks() {
-            let is_wanted = known && track.wanted(depth).is_some_and(|wanted| says(&name, wanted));
+            let is_wanted = known && track.wanted(depth).is_some_and(|wanted| pointer::names(&name, wanted));
             if !track.step(depth, is_wanted) && is_document {
                 return Err(Fault::Twice(String::from_utf8_lossy(&name).into_owned()));
             }
@@ -603,20 +603,6 @@ impl Digits {
     fn can_end(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Exponent)
     }
-}
-
-/// Whether a pointer's token is the number of an element.
-fn is_number(token: &str, number: u64) -> bool {
-    token.parse() == Ok(number) && (token == "0" || !token.starts_with(['0', '+']))
-}
-
-/// Whether what stands between the quotes of a name is `wanted`.
-fn says(name: &[u8], wanted: &str) -> bool {
-    if !name.contains(&b'\\') {
-        return name == wanted.as_bytes();
-    }
-    let quoted = [b"\"", name, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted).is_ok_and(|name| name == wanted)
 }
 
 /// Bytes of a document that are kept, over as many chunks as they take.

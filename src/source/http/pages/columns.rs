@@ -9,7 +9,7 @@ use std::sync::Arc;
 use memchr::memchr2;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
-use crate::pointer::Pointer;
+use crate::pointer::{self, Pointer};
 use crate::source::sqlite::plan;
 
 /// What the values of a column are.
@@ -256,7 +256,8 @@ impl Finder {
             // Behind the name and its colon.
             at = skip_blanks(row, skip_blanks(row, name_end) + 1);
             let (before, behind) = members.split_at(next.min(members.len()));
-            let wanted = behind.iter().chain(before).position(|(wanted, _)| says(name, wanted));
+            let wanted =
+                behind.iter().chain(before).position(|(wanted, _)| pointer::names(name.as_bytes(), wanted));
             at = match wanted {
                 None => skip_value(row, at),
                 Some(index) => {
@@ -284,11 +285,9 @@ impl Finder {
     ) -> Result<usize, String> {
         let bytes = row.as_bytes();
         let mut at = skip_blanks(row, begin + 1);
-        let mut number = 0_usize;
+        let mut number = 0;
         while bytes.get(at).is_some_and(|byte| *byte != b']') {
-            let is_wanted = |(wanted, _): &&(String, usize)| {
-                wanted.parse() == Ok(number) && (wanted == "0" || !wanted.starts_with(['0', '+']))
-            };
+            let is_wanted = |(wanted, _): &&(String, usize)| pointer::index(wanted) == Some(number);
             at = match members.iter().find(is_wanted) {
                 None => skip_value(row, at),
                 Some((_, node)) => self.walk(places, *node, row, at)?,
@@ -297,14 +296,6 @@ impl Finder {
             number += 1;
         }
         Ok(at + 1)
-    }
-}
-
-/// Whether what stands between the quotes of a name is `wanted`.
-fn says(name: &str, wanted: &str) -> bool {
-    match name.contains('\\') {
-        false => name == wanted,
-        true => serde_json::from_str::<String>(&format!("\"{name}\"")).is_ok_and(|name| name == wanted),
     }
 }
 
