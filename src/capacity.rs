@@ -4,6 +4,8 @@
 //! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It reckons as if all requests were for the
 //! endpoint in question; those for others at the same source take from the same places.
 
+mod rows;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -35,10 +37,11 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What endpoints can carry, a line for each that has an expected duration, and one more for its largest number of calls; `None` where
-/// none has one.
+/// What endpoints can carry, a line for each that has an expected duration, and one more for its largest number of calls and for the
+/// calls that it makes for rows; `None` where none has one.
 pub(crate) fn describe(config: &Config) -> Option<String> {
-    let lines: Vec<_> = loads(config).filter_map(|load| load.describe()).collect();
+    let of_rows = rows::all(config).filter_map(|calls| calls.describe());
+    let lines: Vec<_> = loads(config).filter_map(|load| load.describe()).chain(of_rows).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
@@ -46,7 +49,8 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
 pub(crate) fn warnings(config: &Config) -> Vec<Warning> {
     let of_sources = config.sources.iter().flat_map(|source| unused_places(config, source));
     let of_endpoints = loads(config).flat_map(Load::warnings);
-    per_client(config).into_iter().chain(of_sources).chain(of_endpoints).collect()
+    let of_rows = rows::all(config).flat_map(|calls| calls.warnings());
+    per_client(config).into_iter().chain(of_sources).chain(of_endpoints).chain(of_rows).collect()
 }
 
 fn loads(config: &Config) -> impl Iterator<Item = Load<'_>> {
@@ -183,7 +187,7 @@ impl Load<'_> {
         let of_time = self.duration().into_iter().flat_map(|duration| {
             [
                 self.queue(duration),
-                self.source_timeout(duration),
+                ends_early(&self.endpoint.path, self.source, duration),
                 self.first_row(duration),
                 self.total(duration),
             ]
@@ -196,35 +200,12 @@ impl Load<'_> {
     }
 
     fn concurrency(&self) -> Option<Warning> {
-        let (wanted, max) = (self.calls()?.wanted?, self.source.pool.max);
-        if wanted <= max {
-            return None;
-        }
-        let name = &self.source.name;
-        self.warning(
-            format!("`concurrency` is {wanted}, and only {max} calls are made at a time: source `{name}` has no more places"),
-            format!("raise `pool.max` of source `{name}` to {wanted}, or lower `concurrency` to {max}"),
-        )
+        too_many(&self.endpoint.path, self.source, self.calls()?.wanted)
     }
 
-    /// Connections of HTTP/1.1 that each response opens anew.
     fn idle(&self) -> Option<Warning> {
-        let Kind::Http(settings) = &self.source.kind else { return None };
-        let is_http1 = match settings.protocol {
-            Protocol::Http1 => true,
-            Protocol::Auto => settings.hosts.iter().any(|host| !host.tls),
-            Protocol::Http2 => false,
-        };
-        let (kept, width, name) = (self.source.pool.max_idle, self.width(), &self.source.name);
-        if !is_http1 || self.calls().is_none() || kept >= width {
-            return None;
-        }
-        self.warning(
-            format!(
-                "it makes {width} calls at a time, and source `{name}` keeps {kept} idle connections: each response opens the others anew"
-            ),
-            format!("raise `pool.max_idle` of source `{name}` to {width}"),
-        )
+        self.calls()?;
+        opens_anew(&self.endpoint.path, self.source, self.width())
     }
 
     fn streams_of_server(&self) -> Option<Warning> {
@@ -294,26 +275,6 @@ impl Load<'_> {
         )
     }
 
-    /// The source ends what is expected to take longer.
-    fn source_timeout(&self, duration: Duration) -> Option<Warning> {
-        let bounds = match &self.source.kind {
-            Kind::Sql(_) => vec![("statement_timeout", self.source.statement_timeout)],
-            Kind::Http(settings) => vec![
-                ("timeout.first_byte", Some(settings.timeouts.first_byte)),
-                ("timeout.total", settings.timeouts.total),
-            ],
-        };
-        let name = &self.source.name;
-        let short = |(key, bound): (&'static str, Option<Duration>)| {
-            Some((key, bound.filter(|bound| *bound < duration)?))
-        };
-        let (key, bound) = bounds.into_iter().find_map(short)?;
-        self.warning(
-            format!("a call is expected to take {duration:?}, and `{key}` of source `{name}` fails it after {bound:?}"),
-            format!("raise `{key}` of source `{name}`, or correct `expected_duration`"),
-        )
-    }
-
     /// The first reply cannot be there in time. Rows of a database may come long before the end.
     fn first_row(&self, duration: Duration) -> Option<Warning> {
         let bound = self.endpoint.timeout.first_row.filter(|bound| *bound < duration)?;
@@ -351,11 +312,66 @@ fn per_client(config: &Config) -> Option<Warning> {
     })
 }
 
+/// Calls that are asked for and never made at a time.
+fn too_many(path: &str, source: &SourceConfig, wanted: Option<usize>) -> Option<Warning> {
+    let (max, name) = (source.pool.max, &source.name);
+    let wanted = wanted.filter(|wanted| *wanted > max)?;
+    Some(Warning {
+        subject: path.to_owned(),
+        message: format!(
+            "`concurrency` is {wanted}, and only {max} calls are made at a time: source `{name}` has no more places"
+        ),
+        hint: format!("raise `pool.max` of source `{name}` to {wanted}, or lower `concurrency` to {max}"),
+    })
+}
+
+/// Connections of HTTP/1.1 that each response opens anew.
+fn opens_anew(path: &str, source: &SourceConfig, width: usize) -> Option<Warning> {
+    let Kind::Http(settings) = &source.kind else { return None };
+    let is_http1 = match settings.protocol {
+        Protocol::Http1 => true,
+        Protocol::Auto => settings.hosts.iter().any(|host| !host.tls),
+        Protocol::Http2 => false,
+    };
+    let (kept, name) = (source.pool.max_idle, &source.name);
+    (is_http1 && kept < width).then(|| Warning {
+        subject: path.to_owned(),
+        message: format!(
+            "it makes {width} calls at a time, and source `{name}` keeps {kept} idle connections: each response opens the others anew"
+        ),
+        hint: format!("raise `pool.max_idle` of source `{name}` to {width}"),
+    })
+}
+
+/// The source ends what is expected to take longer.
+fn ends_early(path: &str, source: &SourceConfig, duration: Duration) -> Option<Warning> {
+    let bounds = match &source.kind {
+        Kind::Sql(_) => vec![("statement_timeout", source.statement_timeout)],
+        Kind::Http(settings) => vec![
+            ("timeout.first_byte", Some(settings.timeouts.first_byte)),
+            ("timeout.total", settings.timeouts.total),
+        ],
+    };
+    let name = &source.name;
+    let short = |(key, bound): (&'static str, Option<Duration>)| {
+        Some((key, bound.filter(|bound| *bound < duration)?))
+    };
+    let (key, bound) = bounds.into_iter().find_map(short)?;
+    Some(Warning {
+        subject: path.to_owned(),
+        message: format!(
+            "a call is expected to take {duration:?}, and `{key}` of source `{name}` fails it after {bound:?}"
+        ),
+        hint: format!("raise `{key}` of source `{name}`, or correct `expected_duration`"),
+    })
+}
+
 /// Places that all streams together cannot take.
 fn unused_places(config: &Config, source: &SourceConfig) -> Option<Warning> {
-    let widths = loads(config).filter(|load| load.source.name == source.name).map(|load| load.width());
+    let of_endpoints = loads(config).filter(|load| load.source.name == source.name).map(|load| load.width());
+    let of_rows = rows::all(config).filter(|calls| calls.source.name == source.name);
     let streams = config.limits.max_streams;
-    let used = streams.saturating_mul(widths.max()?);
+    let used = streams.saturating_mul(of_endpoints.chain(of_rows.map(|calls| calls.width())).max()?);
     (used < source.pool.max).then(|| Warning {
         subject: format!("source {}", source.name),
         message: format!(

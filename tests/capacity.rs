@@ -35,7 +35,7 @@ fn warnings(said: &str) -> Vec<String> {
 
 /// The lines that tell what is carried.
 fn carried(stdout: &str) -> Vec<&str> {
-    stdout.lines().filter(|line| line.contains(" requests/s")).collect()
+    stdout.lines().filter(|line| line.contains(" requests/s") || line.contains(" rows/s")).collect()
 }
 
 /// An upstream that is there: `check` connects.
@@ -120,6 +120,77 @@ async fn statements_are_computed_as_well() {
         ]
     );
     assert_eq!(warnings, Vec::<String>::new());
+}
+
+/// An endpoint `e` whose rows are asked about at `up`, and what `check` says of it.
+async fn check_enriched(db: &TestDb, config: &str, calls: &str) -> (String, Vec<String>) {
+    // Two places for the list itself, so that only the upstream's limits contradict each other.
+    let config = format!("{config}[source.db]\nurl = \"{}\"\npool = {{ max = 2 }}\n", db.url());
+    let sql = format!("/*\nsource = 'db'\n{calls}*/\nselect 1 as id");
+    check(&[("rowstream.toml", &config), ("endpoints/e.sql", &sql)]).await
+}
+
+fn member(name: &str, more: &str) -> String {
+    format!("[enrich.{name}]\nsource = 'up'\nrequest = 'GET /{name}/{{id}}'\n{more}\n")
+}
+
+#[tokio::test]
+async fn calls_for_rows_are_computed() {
+    let (db, upstream) = (TestDb::new().await, up().await);
+    for (calls, expected) in [
+        // 64 places ÷ 1 ms.
+        (member("a", ""), "/e: 64000 rows/s of one call of `up`, 1ms each on 64 places"),
+        (member("a", "concurrency = 8"), "/e: 8000 rows/s of one call of `up`, 1ms each on 8 places"),
+        // Each row takes both, and they share the places.
+        (member("a", "") + &member("b", ""), "/e: 32000 rows/s of 2 calls of `up`, 1ms each on 64 places"),
+        (
+            member("a", "concurrency = 8") + &member("b", "concurrency = 40"),
+            "/e: 8000 rows/s of 2 calls of `up`, 1ms each on 16 places",
+        ),
+    ] {
+        let config = config(&upstream, "", "expected_duration = '1ms'\npool = { max = 64 }");
+        let (stdout, warnings) = check_enriched(&db, &config, &calls).await;
+        assert_eq!((carried(&stdout), warnings), (vec![expected], Vec::new()), "{calls}");
+    }
+}
+
+#[tokio::test]
+async fn limits_of_calls_for_rows_contradict_others_too() {
+    let (db, upstream) = (TestDb::new().await, up().await);
+    for (head, settings, calls, expected) in [
+        (
+            "",
+            "pool = { max = 5 }",
+            member("a", "concurrency = 50"),
+            "/e: `concurrency` is 50, and only 5 calls are made at a time: source `up` has no more places | \
+             raise `pool.max` of source `up` to 50, or lower `concurrency` to 5",
+        ),
+        (
+            "",
+            "pool = { max = 20, max_idle = 4 }",
+            member("a", "concurrency = 3") + &member("b", "concurrency = 3"),
+            "/e: it makes 6 calls at a time, and source `up` keeps 4 idle connections: each response opens the others anew | \
+             raise `pool.max_idle` of source `up` to 6",
+        ),
+        (
+            "",
+            "expected_duration = '2s'\ntimeout = { first_byte = '1s' }",
+            member("a", ""),
+            "/e: a call is expected to take 2s, and `timeout.first_byte` of source `up` fails it after 1s | \
+             raise `timeout.first_byte` of source `up`, or correct `expected_duration`",
+        ),
+        (
+            // The rows of two streams take eight places, where the streams themselves would take two.
+            "max_streams = 2",
+            "pool = { max = 9 }",
+            member("a", "concurrency = 4"),
+            "source up: its pool has 9 places, and `max_streams` lets 2 streams run, which take 8 of them | \
+             raise `max_streams` to 9, or lower `pool.max`",
+        ),
+    ] {
+        let (_, warnings) = check_enriched(&db, &config(&upstream, head, settings), &calls).await;
+        assert_eq!(warnings, [expected], "{head} {settings} {calls}");
+    }
 }
 
 #[tokio::test]

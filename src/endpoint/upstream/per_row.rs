@@ -150,17 +150,18 @@ impl Reading<'_, '_, '_> {
         let template = read_template(table, false, self.names);
         let (source, (template, _)) = (source?, template?);
         let places = source.pool.max;
-        let concurrency = match concurrency {
-            // More would wait for one another in the pool, and be refused there.
-            Some(concurrency) => concurrency?.min(places),
-            None => places,
+        let wanted = match concurrency {
+            Some(concurrency) => Some(concurrency?),
+            None => None,
         };
         Some(RowCall {
             name: name.to_owned(),
             upstream: self.upstream(source),
             template,
             pointer: None,
-            concurrency,
+            // More would wait for one another in the pool, and be refused there.
+            concurrency: wanted.unwrap_or(places).min(places),
+            wanted,
             on_error: OnError::default(),
             max_reply: source.max_row_bytes,
         })

@@ -83,6 +83,8 @@ pub struct RowCall {
     pub pointer: Option<Pointer>,
     /// How many run at a time.
     pub concurrency: usize,
+    /// How many the file has asked for, which may be more than there are places; `None`: as many as there are.
+    pub wanted: Option<usize>,
     /// What becomes of one that fails.
     pub on_error: OnError,
     /// The longest reply, in bytes.
