@@ -29,10 +29,9 @@ use http::header::{self, HeaderValue};
 use http::{Request, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -66,6 +65,10 @@ const BACKLOG: i32 = 1024;
 /// Connections to the port of the server's own paths. They count apart: whoever looks after a server gets in also when its clients have
 /// taken all of theirs.
 const ADMIN_CONNECTIONS: usize = 64;
+/// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Between two looks at a part of it: the rest comes at once, or from nobody who means well.
+const PREFACE_PAUSE: Duration = Duration::from_millis(10);
 /// How long a client may take to send a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
@@ -410,7 +413,7 @@ async fn serve_http(
         (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
-    let is_http1 = begins_as_http1(&stream, state.clone()).await;
+    let Some(version) = version(&stream, state.clone()).await else { return };
     let write_timeout = current.get().config().limits.write_timeout;
     let ends = Arc::<Ends>::default();
     let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
@@ -448,14 +451,14 @@ async fn serve_http(
             Ok::<_, Infallible>(response.map(watch))
         }
     });
-    if is_http1 {
-        let connection = pin!(http1_builder().serve_connection(TokioIo::new(stream), service));
-        serve_until_end(connection, &ends, &watchdog, &mut state).await;
-    } else {
-        let builder = http_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
+    if version == Version::HTTP_2 {
+        let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
         // Boxed: one of HTTP/2 is larger, and is for many requests.
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
         serve_until_end(connection.as_mut(), &ends, &watchdog, &mut state).await;
+    } else {
+        let connection = pin!(http1_builder().serve_connection(TokioIo::new(stream), service));
+        serve_until_end(connection, &ends, &watchdog, &mut state).await;
     }
     tokio::select! {
         () = ends.linger(write_timeout) => {}
@@ -463,16 +466,27 @@ async fn serve_http(
     }
 }
 
-/// Waits for the first byte of a connection. Whether it cannot be that of HTTP/2's preface, but is of a method of HTTP/1 such as `GET`.
+/// Which version of HTTP a connection begins with. `None`: the client says nothing, or not in time, or the server is told to end before.
 ///
-/// What has to be read to know it is handed to hyper as a first piece, and the rest then makes its buffer twice as long, for the life of
-/// the connection.
-async fn begins_as_http1(stream: &TcpStream, mut state: watch::Receiver<State>) -> bool {
-    let mut first = [0];
+/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the rest would then make its buffer twice as
+/// long, for the life of the connection.
+async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Option<Version> {
+    let begun = async {
+        let mut bytes = [0; PREFACE.len()];
+        loop {
+            let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
+            match PREFACE.strip_prefix(&bytes[..length]) {
+                None => return Some(Version::HTTP_11),
+                Some([]) => return Some(Version::HTTP_2),
+                // It can be read, so that nothing tells of what comes behind it.
+                Some(_) => tokio::time::sleep(PREFACE_PAUSE).await,
+            }
+        }
+    };
     tokio::select! {
-        peeked = stream.peek(&mut first) => matches!(peeked, Ok(1) if first[0] != b'P'),
-        // Whoever serves the connection is told so, too.
-        _ = state.wait_for(|state| *state != State::Serving) => false,
+        biased;
+        version = tokio::time::timeout(HEADER_TIMEOUT, begun) => version.ok().flatten(),
+        _ = state.wait_for(|state| *state != State::Serving) => None,
     }
 }
 
@@ -517,12 +531,9 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-/// Of HTTP/1 and HTTP/2.
-fn http_builder(streams: Streams) -> auto::Builder<Streams> {
-    let mut builder = auto::Builder::new(streams);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
+fn http2_builder(streams: Streams) -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(streams);
     builder
-        .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(HTTP2_STREAMS)
         .max_header_list_size(HTTP2_HEADERS)
@@ -559,7 +570,58 @@ pub fn url_of(address: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
+
+    /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing happens.
+    async fn version_of(first: &[u8], then: &[u8]) -> Option<Version> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        client.write_all(first).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let state = watch::Sender::new(State::Serving);
+        let rest = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            client.write_all(then).await
+        };
+        let (version, rest) = tokio::join!(version(&stream, state.subscribe()), rest);
+        rest.unwrap();
+        version
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_bytes_tell_the_version() {
+        for (first, then, expected) in [
+            ("G", "", Some(Version::HTTP_11)),
+            ("", "GET / HTTP/1.1", Some(Version::HTTP_11)),
+            ("POST / HTTP/1.1\r\n", "", Some(Version::HTTP_11)),
+            ("P", "OST / HTTP/1.1\r\n", Some(Version::HTTP_11)),
+            ("PRI * HTTP/1.1\r\n", "", Some(Version::HTTP_11)),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", Some(Version::HTTP_2)),
+            ("PRI * HTTP/2.0\r\n", "\r\nSM\r\n\r\nmore", Some(Version::HTTP_2)),
+            // For ever, if nobody looked at the clock.
+            ("", "", None),
+            ("PRI * HTTP/2.0\r\n", "", None),
+        ] {
+            assert_eq!(version_of(first.as_bytes(), then.as_bytes()).await, expected, "{first:?} {then:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_said_nothing_is_not_waited_for_at_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let (state, begun) = (watch::Sender::new(State::Serving), Instant::now());
+        let drain = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            state.send(State::Draining)
+        };
+        let (version, sent) = tokio::join!(version(&stream, state.subscribe()), drain);
+        sent.unwrap();
+        assert_eq!((version, begun.elapsed().as_secs()), (None, 1));
+    }
 
     #[test]
     fn addresses_tell_who_is_on_another_machine() {
