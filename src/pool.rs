@@ -2,16 +2,18 @@
 //!
 //! A [`Place`] is the right to hold one connection. Places are handed out first come, first served, but that of the streams that wait
 //! only the first stands in the queue with the look-ups, so that those wait for one stream at most and not for all. Beyond
-//! `waiting` requests in the queue the answer is an error at once, and nobody waits longer than `acquire_timeout`.
+//! `waiting` requests in the queue the answer is an error at once, and nobody waits for a first place longer than `acquire_timeout`.
 //! A response that takes several places, one after the other or side by side, is let in as a whole, as a [`Group`]: it is refused
-//! before its first call, and never in the middle. What a place does with its connection (open, check,
-//! cancel, close) is its source's affair; the pool counts places and keeps the idle connections. The invariants, which the tests check:
+//! before its first call, and never in the middle, whose further calls wait as long as their response may take. What a place does with
+//! its connection (open, check, cancel, close) is its source's affair; the pool counts places and keeps the idle connections. The
+//! invariants, which the tests check:
 //!
 //! 1. places in use + free places = `max`, at every moment, whatever is dropped when;
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
 //! 3. a place that is dropped without giving its connection back frees the place and closes the connection;
-//! 4. who is let in finds fewer than `max` + `waiting` inside, or a free place. All that a group may have at a time is inside with it
-//!    from the start, so that groups which come together do not overfill the queue later.
+//! 4. who is let in finds fewer than `max` + `waiting` inside, or a free place. A group is inside with as many as it says that it may
+//!    have at a time: one that knows how many it will ask for says so at the start, so that groups which come together do not
+//!    overfill the queue later; one that does not ([`Group::resize`]) is as wide as what it has asked for.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -129,9 +129,9 @@ impl Row {
             Self::Beside => (
                 "Look-ups beside 200 slow readers",
                 "200 clients read `/events.ndjson` at 100 kB/s each, and 200 look-ups a second of one event come over 4 connections. With `hold` each \
-                 reader has a connection to the database, with `spill` there are 10 for all of them and what waits, in files, is 24 GB. The look-ups are \
-                 measured for 10 seconds once no connection is free that is to become so; those `meanwhile` are what came before. Held \
-                 is how long a reader had a connection, on average.",
+                 reader has a connection to the database, with `spill` there are 10 for all of them, and what waits is in files. The look-ups are \
+                 measured for 10 seconds, once all readers have begun and, with `spill`, no connection is in use for them; those \
+                 `meanwhile` came before that.",
             ),
             Self::Lookups => (
                 "Look-ups",
