@@ -18,6 +18,8 @@ const TOKEN: &str = "Authorization: Bearer example-reader-token";
 
 /// A server that hangs is a failure of its own, not of the whole run.
 const TIMEOUT_SECONDS: &str = "60";
+/// Of slow readers many share few connections, and wait for those before them.
+const SLOW_TIMEOUT_SECONDS: &str = "300";
 
 const NOWHERE: &str = "/dev/null";
 
@@ -167,7 +169,8 @@ fn bench(load: &Load) -> Result<Command> {
     if let Some(rows) = load.rows {
         command.args(["--expect-rows", &rows.to_string()]);
     }
-    command.args(["--timeout", &format!("{TIMEOUT_SECONDS}s")]);
+    let timeout = if load.slow.is_some() { SLOW_TIMEOUT_SECONDS } else { TIMEOUT_SECONDS };
+    command.args(["--timeout", &format!("{timeout}s")]);
     Ok(command)
 }
 
