@@ -276,6 +276,11 @@ impl<C: Send + 'static> Pool<C> {
         }
     }
 
+    /// Whether no place is free.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.places.available_permits() == 0
+    }
+
     /// All that is known of it.
     pub(crate) fn stats(&self) -> Stats {
         let Shared { config, counts, .. } = &*self.0;

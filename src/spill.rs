@@ -111,6 +111,8 @@ impl Spill {
     pub(crate) fn end(&mut self) {
         if let State::Queued(queue) = &mut self.state {
             queue.takes = Takes::Nothing;
+            // What is left of a block may wait for hours, and hundreds of them do.
+            queue.memory.shrink_to_fit();
         }
     }
 

@@ -335,7 +335,7 @@ async fn a_look_up_waits_for_few_of_the_lists_that_wait() {
 #[tokio::test]
 async fn look_ups_keep_their_connection_where_lists_have_all_others() {
     let db = TestDb::new().await;
-    let slow = "select n, case when n = 7 then pg_sleep(60)::text end as slept from t where n = :id";
+    let slow = "select n, case when n = 7 then pg_sleep(60)::text when n = 3 then pg_sleep(0.1)::text end as slept from t where n = :id";
     let server = with_lists(&db, 4, &[("t", BY_KEY), ("slow", slow)]).await;
     // Described on connections of their own, then asked on the one that they share.
     for path in ["/t/1", "/slow/1", "/t/2", "/slow/2"] {
@@ -354,6 +354,8 @@ async fn look_ups_keep_their_connection_where_lists_have_all_others() {
         })
         .collect();
     until_waiting(&server, 5).await;
+    // Too slow for a connection that others share, if there were another one.
+    assert_eq!(row(&get(&server.url("/slow/3")).await)["n"], 3);
     let url = server.url("/slow/7");
     let slow = tokio::spawn(async move { get(&url).await });
     // It has held up the others by then, and waits for a connection of its own.

@@ -17,8 +17,9 @@
 //! 2. every look-up is told something; one whose sender is dropped goes elsewhere;
 //! 3. rows are taken for the described columns only if they are: a statement that is parsed here is described here too, and
 //!    compared with what its readers know;
-//! 4. a statement holds up the others for [`PATIENCE`] at most. It is then cancelled, and runs on connections of its own until it is
-//!    seen to be quick there. The place in the pool is kept for the others, however many streams wait for one;
+//! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it would have to wait for a place of its own.
+//!    It is then cancelled, and runs on connections of its own until it is seen to be quick there. The place in the pool is kept for
+//!    the others, however many streams wait for one;
 //! 5. of a reply at most two rows are held, of which the second is only the proof that there is one too many.
 
 use std::collections::{HashSet, VecDeque};
@@ -51,6 +52,9 @@ use crate::pool::{Errand, Place, PoolConfig};
 /// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+/// The same while no place of the pool is free. As many streams run then as may, the machine is as busy as it gets, and whoever leaves
+/// waits for the end of a stream.
+const FULL_PATIENCE: Duration = Duration::from_millis(500);
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
 /// How often a look-up is asked here before it gets a connection of its own.
@@ -354,7 +358,7 @@ enum Expected {
 enum End {
     /// The connection was lost, cannot be trusted, or is no longer needed.
     Lost,
-    /// Nothing came for [`PATIENCE`].
+    /// Nothing came for too long.
     Stalled,
     /// Nothing was asked for the pool's `idle_timeout`.
     Idle,
@@ -516,7 +520,7 @@ impl Driver<'_> {
             ready!(self.timer.as_mut().poll(cx));
             let (limit, end) = match self.expected.is_empty() {
                 true => (self.idle_timeout, End::Idle),
-                false => (PATIENCE, End::Stalled),
+                false => (self.patience(), End::Stalled),
             };
             let deadline = self.heard + limit;
             if Instant::now() >= deadline {
@@ -524,6 +528,11 @@ impl Driver<'_> {
             }
             self.timer.as_mut().reset(deadline);
         }
+    }
+
+    fn patience(&self) -> Duration {
+        let is_full = self.shared.upgrade().is_some_and(|shared| shared.pool.is_full());
+        if is_full { FULL_PATIENCE } else { PATIENCE }
     }
 
     /// Tells those whose replies do not come what to do, and yields the number of ReadyForQuery still to come.
