@@ -334,6 +334,7 @@ async fn a_look_up_waits_for_few_of_the_lists_that_wait() {
 
 #[tokio::test]
 async fn look_ups_keep_their_connection_where_lists_have_all_others() {
+    const SLOW: usize = 4;
     let db = TestDb::new().await;
     let slow = "select n, case when n = 7 then pg_sleep(60)::text when n = 3 then pg_sleep(0.1)::text end as slept from t where n = :id";
     let server = with_lists(&db, 4, &[("t", BY_KEY), ("slow", slow)]).await;
@@ -356,15 +357,20 @@ async fn look_ups_keep_their_connection_where_lists_have_all_others() {
     until_waiting(&server, 5).await;
     // Too slow for a connection that others share, if there were another one.
     assert_eq!(row(&get(&server.url("/slow/3")).await)["n"], 3);
-    let url = server.url("/slow/7");
-    let slow = tokio::spawn(async move { get(&url).await });
-    // It has held up the others by then, and waits for a connection of its own.
-    until_waiting(&server, 6).await;
+    let slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let url = server.url("/slow/7");
+            tokio::spawn(async move { get(&url).await })
+        })
+        .collect();
+    // Some stand behind several of the slow ones.
     let replies = get_all(&server, (1..=50).map(|n| format!("/t/{n}"))).await;
     for (n, reply) in (1..).zip(&replies) {
         assert_eq!(row(reply), by_key(n));
     }
-    waiting.iter().chain([&slow]).for_each(tokio::task::JoinHandle::abort);
+    // Those wait for connections of their own.
+    until_waiting(&server, 5 + SLOW).await;
+    waiting.iter().chain(&slow).for_each(tokio::task::JoinHandle::abort);
 }
 
 /// What is beyond the pool and its queue is refused at once, as it is on connections of their own.

@@ -52,8 +52,7 @@ use crate::pool::{Errand, Place, PoolConfig};
 /// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-/// The same while no place of the pool is free. As many streams run then as may, the machine is as busy as it gets, and whoever leaves
-/// waits for the end of a stream.
+/// The same while no place of the pool is free: whoever leaves waits for one, and the machine is often as busy as it gets.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
@@ -113,12 +112,16 @@ impl Pipelines {
         statement: &Arc<Described>,
         args: &[&ParamValue],
     ) -> Result<Option<Rows>, Error> {
-        if self.slots.is_empty() || statement.is_slow() {
+        if self.slots.is_empty() {
             return Ok(None);
         }
         let _pending =
             Pending::enter(&self.pending, self.most).ok_or_else(|| shared.pool.refuse(self.most))?;
         for _ in 0..ATTEMPTS {
+            // Also where another request has just found that out: one is enough that holds up the others.
+            if statement.is_slow() {
+                break;
+            }
             let reply = self.pipeline(shared).ask(statement, args)?;
             match reply.await.unwrap_or(Err(Refused::Elsewhere)) {
                 Ok(rows) => return Ok(Some(rows)),
@@ -514,7 +517,7 @@ impl Driver<'_> {
     }
 
     /// Ready when nothing came, or nothing was asked, for too long. The timer is let run out and set anew, which is cheaper than
-    /// moving it at each message.
+    /// moving it at each message; and it runs out early enough to see that a place has become free.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
@@ -522,11 +525,12 @@ impl Driver<'_> {
                 true => (self.idle_timeout, End::Idle),
                 false => (self.patience(), End::Stalled),
             };
-            let deadline = self.heard + limit;
-            if Instant::now() >= deadline {
+            let (now, deadline) = (Instant::now(), self.heard + limit);
+            if now >= deadline {
                 return Poll::Ready(end);
             }
-            self.timer.as_mut().reset(deadline);
+            let next = if self.expected.is_empty() { deadline } else { deadline.min(now + PATIENCE) };
+            self.timer.as_mut().reset(next);
         }
     }
 
