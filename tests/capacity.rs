@@ -154,6 +154,28 @@ async fn calls_for_rows_are_computed() {
     }
 }
 
+/// Of one row, there is one call of each kind at a time, however many might run.
+#[tokio::test]
+async fn calls_for_a_single_row_are_no_list() {
+    let (db, upstream) = (TestDb::new().await, up().await);
+    for (head, settings, expected) in [
+        ("", "expected_duration = '1ms'\npool = { max = 64, max_idle = 1 }", None),
+        (
+            "max_streams = 2",
+            "pool = { max = 9, max_idle = 1 }",
+            Some(
+                "source up: its pool has 9 places, and `max_streams` lets 2 streams run, which take 2 of them | \
+                 raise `max_streams` to 9, or lower `pool.max`",
+            ),
+        ),
+    ] {
+        let one = format!("result = 'one'\n{}", member("a", ""));
+        let (stdout, warnings) = check_enriched(&db, &config(&upstream, head, settings), &one).await;
+        assert_eq!(carried(&stdout), [""; 0]);
+        assert_eq!(warnings, Vec::from_iter(expected), "{head} {settings}");
+    }
+}
+
 #[tokio::test]
 async fn limits_of_calls_for_rows_contradict_others_too() {
     let (db, upstream) = (TestDb::new().await, up().await);

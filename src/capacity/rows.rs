@@ -2,7 +2,7 @@
 
 use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Cardinality, Endpoint};
 use crate::source::SourceConfig;
 use crate::source::http::per_row::RowCall;
 
@@ -11,19 +11,22 @@ pub(super) struct OfRows<'a> {
     endpoint: &'a Endpoint,
     pub(super) source: &'a SourceConfig,
     calls: Vec<&'a RowCall>,
+    /// Whether there may be more than one row.
+    is_list: bool,
 }
 
 /// Those of all endpoints.
 pub(super) fn all(config: &Config) -> impl Iterator<Item = OfRows<'_>> {
-    config.endpoints.iter().flat_map(move |endpoint| {
-        let plan = endpoint.per_row.as_deref();
-        let upstreams = plan.into_iter().flat_map(|plan| {
-            let calls = move |at| plan.calls.iter().filter(move |call| call.upstream == at).collect();
-            plan.upstreams.iter().enumerate().map(move |(at, upstream)| (&upstream.source, calls(at)))
-        });
-        upstreams.filter_map(move |(name, calls)| {
-            let source = config.sources.iter().find(|source| source.name == *name)?;
-            Some(OfRows { endpoint, source, calls })
+    config.endpoints.iter().flat_map(|endpoint| of_endpoint(config, endpoint))
+}
+
+fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = OfRows<'a>> {
+    endpoint.per_row.as_deref().into_iter().flat_map(move |plan| {
+        let is_list = endpoint.statements[plan.statement.0].cardinality == Cardinality::Many;
+        plan.upstreams.iter().enumerate().filter_map(move |(at, upstream)| {
+            let source = config.sources.iter().find(|source| source.name == upstream.source)?;
+            let calls = plan.calls.iter().filter(|call| call.upstream == at).collect();
+            Some(OfRows { endpoint, source, calls, is_list })
         })
     })
 }
@@ -31,13 +34,13 @@ pub(super) fn all(config: &Config) -> impl Iterator<Item = OfRows<'_>> {
 impl OfRows<'_> {
     /// How many places one response takes at a time.
     pub(super) fn width(&self) -> usize {
-        let asked: usize = self.calls.iter().map(|call| call.concurrency).sum();
-        asked.min(self.source.pool.max)
+        let at_a_time = |call: &&RowCall| if self.is_list { call.concurrency } else { 1 };
+        self.calls.iter().map(at_a_time).sum::<usize>().min(self.source.pool.max)
     }
 
-    /// The rows a second of one response. Each takes all of its calls, and of each no more run than its own `concurrency`.
+    /// The rows a second of one list. Each takes all of its calls, and of each no more run than its own `concurrency`.
     pub(super) fn describe(&self) -> Option<String> {
-        let duration = self.source.expected_duration?;
+        let duration = self.source.expected_duration.filter(|_| self.is_list)?;
         let count = self.calls.len();
         let least = self.calls.iter().map(|call| call.concurrency).min()?;
         let parallel = least.saturating_mul(count).min(self.source.pool.max);
