@@ -34,6 +34,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -67,9 +68,11 @@ const BACKLOG: i32 = 1024;
 const ADMIN_CONNECTIONS: usize = 64;
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Between two looks at a part of it: the rest comes at once, or from nobody who means well.
-const PREFACE_PAUSE: Duration = Duration::from_millis(10);
-/// How long a client may take to send a request's head.
+/// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody who means well.
+const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+/// In which what a client has sent before a drain is known to be there.
+const DRAIN_GRACE: Duration = Duration::from_millis(50);
+/// How long a client may take to say anything, and then to send the head of each request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -473,20 +476,28 @@ async fn serve_http(
 async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Option<Version> {
     let begun = async {
         let mut bytes = [0; PREFACE.len()];
+        let [mut pause, longest] = PREFACE_PAUSES;
         loop {
             let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
             match PREFACE.strip_prefix(&bytes[..length]) {
                 None => return Some(Version::HTTP_11),
                 Some([]) => return Some(Version::HTTP_2),
+                Some(_) if stream.ready(Interest::READABLE).await.ok()?.is_read_closed() => return None,
                 // It can be read, so that nothing tells of what comes behind it.
-                Some(_) => tokio::time::sleep(PREFACE_PAUSE).await,
+                Some(_) => tokio::time::sleep(pause).await,
             }
+            pause = longest.min(pause * 2);
         }
+    };
+    let drained = async {
+        // Without a sender, the server has ended.
+        let _ = state.wait_for(|state| *state != State::Serving).await;
+        tokio::time::sleep(DRAIN_GRACE).await;
     };
     tokio::select! {
         biased;
         version = tokio::time::timeout(HEADER_TIMEOUT, begun) => version.ok().flatten(),
-        _ = state.wait_for(|state| *state != State::Serving) => None,
+        () = drained => None,
     }
 }
 
@@ -570,24 +581,35 @@ pub fn url_of(address: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use tokio::io::AsyncWriteExt;
 
     use super::*;
 
     /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing happens.
-    async fn version_of(first: &[u8], then: &[u8]) -> Option<Version> {
+    async fn version_of(first: &str, then: &str) -> Option<Version> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        client.write_all(first).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
+        client.write_all(first.as_bytes()).await.unwrap();
+        until_there(&stream, first.len());
         let state = watch::Sender::new(State::Serving);
         let rest = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            client.write_all(then).await
+            client.write_all(then.as_bytes()).await.unwrap();
+            until_there(&stream, first.len() + then.len());
         };
-        let (version, rest) = tokio::join!(version(&stream, state.subscribe()), rest);
-        rest.unwrap();
-        version
+        tokio::join!(version(&stream, state.subscribe()), rest).0
+    }
+
+    /// Waits for what was sent, in which no time flies.
+    fn until_there(stream: &TcpStream, length: usize) {
+        let mut bytes = [MaybeUninit::uninit(); 64];
+        while length > 0 && socket2::SockRef::from(stream).peek(&mut bytes).is_ok_and(|there| there < length)
+        {
+            std::thread::yield_now();
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -604,8 +626,21 @@ mod tests {
             ("", "", None),
             ("PRI * HTTP/2.0\r\n", "", None),
         ] {
-            assert_eq!(version_of(first.as_bytes(), then.as_bytes()).await, expected, "{first:?} {then:?}");
+            assert_eq!(version_of(first, then).await, expected, "{first:?} {then:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_after_a_part_of_the_preface_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        client.write_all(b"PRI").await.unwrap();
+        drop(client);
+        until_there(&stream, 3);
+        let (state, begun) = (watch::Sender::new(State::Serving), Instant::now());
+        assert_eq!(version(&stream, state.subscribe()).await, None);
+        assert!(begun.elapsed() < HEADER_TIMEOUT, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
