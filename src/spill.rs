@@ -511,6 +511,8 @@ mod tests {
         let mut spill = slow(&Spooling::default(), &Arc::default());
         assert_eq!(fill(&mut spill, 0, 9).await, 9);
         spill.end();
+        let State::Queued(queue) = &spill.state else { panic!("nothing waits") };
+        assert_eq!(queue.memory.capacity(), queue.memory.len(), "it may wait for long");
         assert!(spill.is_draining());
         assert!(spill.poll_room(0, &mut Context::from_waker(Waker::noop())).is_pending());
         assert!(take_all(&mut spill).await == chunks(0..9));

@@ -24,9 +24,9 @@ const BEHIND_ALL: Duration = Duration::from_millis(1400);
 /// How long each rate is held.
 const HELD: Duration = Duration::from_secs(30);
 const SLOW_CALLS: usize = 5000;
-/// Over which protocol the upstream is asked, and what the server may take for them: 30 KB for each, of which the client's connection is
-/// most; and 10 KB more where each has one to the upstream, too.
-const SLOW: [(&str, &str, u64); 2] = [("/h1", "HTTP/1.1", 200_000_000), ("/h2", "HTTP/2", 150_000_000)];
+/// Over which protocol the upstream is asked, and what the server may take for them: 25 KB for each, which has the client's connection; and
+/// 15 KB more where it has one to the upstream, too.
+const SLOW: [(&str, &str, u64); 2] = [("/h1", "HTTP/1.1", 200_000_000), ("/h2", "HTTP/2", 125_000_000)];
 /// Connections that are being opened at a time: the kernel's queue for them is short.
 const OPENING: usize = 200;
 

@@ -18,7 +18,7 @@ const TOKEN: &str = "Authorization: Bearer example-reader-token";
 
 /// A server that hangs is a failure of its own, not of the whole run.
 const TIMEOUT_SECONDS: &str = "60";
-/// Of slow readers many share few connections, and wait for those before them.
+/// Slow readers may share few connections, and wait for those before them.
 const SLOW_TIMEOUT_SECONDS: &str = "300";
 
 const NOWHERE: &str = "/dev/null";

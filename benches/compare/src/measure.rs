@@ -480,15 +480,17 @@ impl Lab {
 
     fn beside_readers(&self) -> Result<Vec<Series>> {
         let size = self.size;
-        let contender = |name, policy| {
+        let contender = |name, policy, warm_ups| {
             let server = beside::server(policy, &self.postgres)?;
             let port = server.port();
-            Ok::<_, String>(Contender::new(name, Some(server), 0, move || beside::beside(port, policy, size)))
+            let work = move || beside::beside(port, policy, size);
+            Ok::<_, String>(Contender::new(name, Some(server), warm_ups, work))
         };
         let quiet = beside::server(Policy::Hold, &self.postgres)?;
         let port = quiet.port();
         let alone = Contender::new(ALONE, Some(quiet), 1, move || beside::alone(port, size));
-        let contenders = vec![alone, contender(HOLD, Policy::Hold)?, contender(SPILL, Policy::Spill)?];
+        // The first readers that are held have 200 connections opened for them; those that spill need no more than look-ups alone.
+        let contenders = vec![alone, contender(HOLD, Policy::Hold, 1)?, contender(SPILL, Policy::Spill, 0)?];
         Ok(alternate(contenders, self.runs))
     }
 
