@@ -606,8 +606,9 @@ mod tests {
     /// Waits for what was sent, in which no time flies.
     fn until_there(stream: &TcpStream, length: usize) {
         let mut bytes = [MaybeUninit::uninit(); 64];
-        while length > 0 && socket2::SockRef::from(stream).peek(&mut bytes).is_ok_and(|there| there < length)
-        {
+        let mut is_there =
+            || socket2::SockRef::from(stream).peek(&mut bytes).is_ok_and(|there| there >= length);
+        while length > 0 && !is_there() {
             std::thread::yield_now();
         }
     }
