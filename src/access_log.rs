@@ -11,8 +11,8 @@ use http::{Method, StatusCode, Version};
 use serde_json::json;
 
 pub(crate) use self::lines::flush;
-use crate::Error;
 use crate::body::Times;
+use crate::outcome::{Ended, Outcome};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -24,37 +24,6 @@ pub enum LogFormat {
     Json,
     /// No access log.
     Off,
-}
-
-/// How a request ended.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Everything was handed to the client's connection.
-    Complete,
-    /// It failed, by the error's code: with a status where the head was not sent yet, else by breaking off.
-    Failed(Error),
-    /// The client went away.
-    Aborted,
-    /// The client took nothing for too long.
-    Stalled,
-    /// The client took less than the endpoint's least rate.
-    Shed,
-    /// The server ended while it ran.
-    Shutdown,
-}
-
-impl Outcome {
-    /// Its name, in the log and in what is told of a stream.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Failed(_) => "failed",
-            Self::Aborted => "aborted",
-            Self::Stalled => "client_stalled",
-            Self::Shed => "client_shed",
-            Self::Shutdown => "shutdown",
-        }
-    }
 }
 
 /// What is known of one request; [`Entry::end`] writes its line.
@@ -119,7 +88,7 @@ impl Entry {
             one_line(&self.target),
             self.version,
             self.status.as_ref().map_or("-", StatusCode::as_str),
-            outcome.name(),
+            self.ended(outcome),
             self.rows,
             self.bytes,
             Milliseconds(self.started.elapsed()),
@@ -143,7 +112,7 @@ impl Entry {
             "target": self.target,
             "version": format!("{:?}", self.version),
             "status": self.status.map(|status| status.as_u16()),
-            "outcome": outcome.name(),
+            "outcome": self.ended(outcome),
             "rows": self.rows,
             "bytes": self.bytes,
             "ms": number(self.started.elapsed()),
@@ -159,6 +128,11 @@ impl Entry {
             line["error"] = json!(format!("{error:?}"));
         }
         line.to_string()
+    }
+
+    /// The word for how it ended.
+    fn ended(&self, outcome: &Outcome) -> &'static str {
+        Ended::of(outcome, self.status).name()
     }
 
     fn phases(&self) -> [(&'static str, Duration); 4] {

@@ -3,6 +3,10 @@
 //! A [`Permit`] is the right to run one stream, from before its first statement to its last byte. There are so many of them for the
 //! server, for an endpoint, and for a client, and as many as fit into the memory that streams may take. Beyond, the answer is an
 //! error with `Retry-After`, at once: requests that wait do so in their source's pool, which is bounded too.
+//!
+//! Requests that run no stream take memory too: an HTTP/2 client that opens no window lets 200
+//! answers of each connection wait. So each request [holds](Admission::hold) some memory until its
+//! answer has left, which its stream's window takes the place of.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,6 +19,14 @@ use http::StatusCode;
 use crate::Error;
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
+
+/// What a request may take from its head to the end of its answer: its target, which the log keeps,
+/// its header fields, an answer of 4 KB, and what HTTP knows of it.
+pub(crate) const REQUEST: usize = 32 * 1024;
+/// What requests for admin endpoints may take, beside all others: who looks after a server has to
+/// see it when all memory is in use. Half of it also is for answers that tell clients that there is
+/// none.
+pub(crate) const RESERVE: usize = 2 << 20;
 
 /// Hands out the permits of a server.
 #[derive(Debug)]
@@ -32,6 +44,8 @@ struct Counts {
     all: usize,
     /// What they may take, and what waits of those that were handed over, in bytes.
     memory: usize,
+    /// What requests for admin endpoints hold, and answers that tell why others are refused.
+    reserve: usize,
     /// By path, of those that have a limit.
     endpoints: HashMap<Arc<str>, usize>,
     /// Where clients have a limit.
@@ -90,6 +104,41 @@ pub struct Usage {
     pub refused: [u64; Refusal::ALL.len()],
 }
 
+/// Who holds memory for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A client.
+    Client,
+    /// Who asks an admin endpoint.
+    Admin,
+}
+
+/// Memory that a stream may come to need beside its window; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    bytes: usize,
+    most: Option<usize>,
+    held: Permit,
+}
+
+impl Spare {
+    /// Takes it, unless it was taken before; false: there is none.
+    pub(crate) fn claim(&mut self) -> bool {
+        let is_there = self.held.memory == self.bytes
+            || take(&mut lock(&self.held.counts).memory, self.bytes, self.most);
+        if is_there {
+            self.held.memory = self.bytes;
+        }
+        is_there
+    }
+
+    /// None is needed.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self { bytes: 0, most: None, held: Permit::nothing(&Arc::default()) }
+    }
+}
+
 /// What a permit is asked for.
 #[derive(Debug)]
 pub struct Claim<'a> {
@@ -101,13 +150,14 @@ pub struct Claim<'a> {
     pub memory: usize,
 }
 
-/// The right to run one stream; given back when dropped.
+/// The right to run one stream, or to hold memory for a request; given back when dropped.
 #[derive(Debug)]
 pub struct Permit {
     counts: Arc<Mutex<Counts>>,
     /// Whether the stream still counts as one.
     runs: bool,
     memory: usize,
+    reserve: usize,
     endpoint: Option<Arc<str>>,
     client: Option<IpAddr>,
 }
@@ -124,11 +174,67 @@ impl Admission {
         Self { counts: Arc::clone(&before.counts), ..self }
     }
 
-    /// A permit for a stream.
+    /// Memory for a request that has just come; `None` where memory has no limit.
+    ///
+    /// # Errors
+    /// 503 when there is no more.
+    pub(crate) fn hold(&self, holder: Holder) -> Result<Option<Permit>, Error> {
+        if self.memory.is_none() {
+            return Ok(None);
+        }
+        let mut held = self.holding_nothing();
+        self.widen(&mut held, REQUEST, holder)?;
+        Ok(Some(held))
+    }
+
+    /// More memory for the answer of a request.
+    ///
+    /// # Errors
+    /// 503 when there is no more.
+    pub(crate) fn widen(&self, held: &mut Permit, bytes: usize, holder: Holder) -> Result<(), Error> {
+        let mut counts = lock(&self.counts);
+        let is_there = match holder {
+            Holder::Client => take(&mut counts.memory, bytes, self.memory),
+            Holder::Admin => take(&mut counts.reserve, bytes, Some(RESERVE)),
+        };
+        match (is_there, holder) {
+            (false, _) => return Err(counts.no_memory()),
+            (true, Holder::Client) => held.memory += bytes,
+            (true, Holder::Admin) => held.reserve += bytes,
+        }
+        Ok(())
+    }
+
+    /// Memory for an answer that tells that there is no room; false: there is none for that either.
+    pub(crate) fn hold_refused(&self) -> (Option<Permit>, bool) {
+        if self.memory.is_none() {
+            return (None, true);
+        }
+        if !take(&mut lock(&self.counts).reserve, REQUEST, Some(RESERVE / 2)) {
+            return (None, false);
+        }
+        let mut held = self.holding_nothing();
+        held.reserve = REQUEST;
+        (Some(held), true)
+    }
+
+    /// So many bytes that a stream may come to need beside its window.
+    pub(crate) fn spare(&self, bytes: usize) -> Spare {
+        Spare { bytes, most: self.memory, held: self.holding_nothing() }
+    }
+
+    fn holding_nothing(&self) -> Permit {
+        Permit::nothing(&self.counts)
+    }
+
+    /// Makes what a request holds the permit of a stream, whose memory is in the place of the
+    /// request's.
     ///
     /// # Errors
     /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in use, or their memory.
-    pub fn admit(&self, claim: &Claim<'_>) -> Result<Permit, Error> {
+    /// The request then holds what it held.
+    pub fn admit(&self, claim: &Claim<'_>, permit: &mut Option<Permit>) -> Result<(), Error> {
+        let permit = permit.get_or_insert_with(|| self.holding_nothing());
         let Claim { endpoint, client, memory } = *claim;
         let mut counts = lock(&self.counts);
         let client = client.zip(self.max_streams_per_client);
@@ -149,16 +255,16 @@ impl Admission {
             let message = format!("{} streams run already", self.max_streams);
             return Err(counts.refuse(Refusal::Server, message));
         }
-        if self.memory.is_some_and(|most| counts.memory.saturating_add(memory) > most) {
-            let message = format!("{} streams have all the memory for streams", counts.all);
-            return Err(counts.refuse(Refusal::Memory, message));
+        if !take(&mut counts.memory, memory.saturating_sub(permit.memory), self.memory) {
+            return Err(counts.no_memory());
         }
         let (endpoint, client) = (path.map(|(path, _)| path), client.map(|(client, _)| client));
         counts.all += 1;
-        counts.memory += memory;
         add(&mut counts.endpoints, endpoint.as_ref());
         add(&mut counts.clients, client.as_ref());
-        Ok(Permit { counts: Arc::clone(&self.counts), runs: true, memory, endpoint, client })
+        (permit.runs, permit.endpoint, permit.client) = (true, endpoint, client);
+        permit.memory = permit.memory.max(memory);
+        Ok(())
     }
 
     /// Permits in use.
@@ -180,6 +286,12 @@ impl Admission {
 }
 
 impl Counts {
+    fn no_memory(&mut self) -> Error {
+        let message =
+            format!("{} streams, and the answers that wait for their clients, have all the memory", self.all);
+        self.refuse(Refusal::Memory, message)
+    }
+
     /// There is no permit; the error says when to try again.
     fn refuse(&mut self, why: Refusal, message: String) -> Error {
         self.refused[why as usize] += 1;
@@ -197,12 +309,17 @@ impl Counts {
 }
 
 impl Permit {
+    fn nothing(counts: &Arc<Mutex<Counts>>) -> Self {
+        let (endpoint, client) = (None, None);
+        Self { counts: Arc::clone(counts), runs: false, memory: 0, reserve: 0, endpoint, client }
+    }
+
     /// All of the stream was handed over: it counts no longer, so that a client which has its last byte may come again. What still
     /// waits of it takes memory until the rest of the permit is dropped; `None` where memory has no limit.
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
         lock(&counts).end(&mut self);
-        (self.memory > 0).then_some(self)
+        (self.memory + self.reserve > 0).then_some(self)
     }
 }
 
@@ -212,7 +329,17 @@ impl Drop for Permit {
         let mut counts = lock(&counts);
         counts.end(self);
         counts.memory -= self.memory;
+        counts.reserve -= self.reserve;
     }
+}
+
+/// Takes memory, if there is so much.
+fn take(taken: &mut usize, bytes: usize, most: Option<usize>) -> bool {
+    let is_there = most.is_none_or(|most| taken.saturating_add(bytes) <= most);
+    if is_there {
+        *taken += bytes;
+    }
+    is_there
 }
 
 fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {

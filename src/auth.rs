@@ -10,7 +10,8 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::Error;
 use crate::endpoint::Authorization;
 
-/// Checks that the request's token is one of those that the endpoint allows.
+/// Checks that the request's token is one of those that the endpoint allows, and yields its hash;
+/// `None` where none is needed.
 ///
 /// # Errors
 /// 401 without a token or with one that nobody has; 403 with one that is not for this endpoint.
@@ -18,8 +19,8 @@ pub fn authorize(
     wanted: &Authorization,
     tokens: &BTreeMap<String, [u8; 32]>,
     headers: &HeaderMap,
-) -> Result<(), Error> {
-    let Authorization::Tokens(allowed) = wanted else { return Ok(()) };
+) -> Result<Option<[u8; 32]>, Error> {
+    let Authorization::Tokens(allowed) = wanted else { return Ok(None) };
     let Some(token) = bearer(headers) else {
         return Err(unauthorized("a bearer token is needed"));
     };
@@ -31,7 +32,7 @@ pub fn authorize(
     let (known, permitted) =
         (matches(&mut tokens.values()), matches(&mut allowed.iter().filter_map(|name| tokens.get(name))));
     match (known, permitted) {
-        (_, true) => Ok(()),
+        (_, true) => Ok(Some(hash)),
         (true, false) => {
             Err(Error::new("forbidden", StatusCode::FORBIDDEN, "this token is not for this endpoint"))
         }
@@ -63,7 +64,7 @@ mod tests {
             if let Some(header) = header {
                 headers.insert(AUTHORIZATION, header.parse().unwrap());
             }
-            authorize(&wanted, &tokens, &headers).map_or_else(|error| error.status().as_u16(), |()| 200)
+            authorize(&wanted, &tokens, &headers).map_or_else(|error| error.status().as_u16(), |_| 200)
         };
         for (header, expected) in [
             (Some("Bearer r"), 200),

@@ -19,6 +19,7 @@ mod cursors;
 mod follow;
 mod key;
 mod nest;
+mod page;
 mod refcursor;
 
 use std::future::Future;
@@ -39,12 +40,14 @@ use self::cursors::Cursors;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
+pub use self::page::PageEnd;
 use crate::Error;
 use crate::cursor::Signer;
 use crate::encoder::Encoder;
 use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::error::ErrorDetail;
 use crate::params::ParamValue;
-use crate::pool::Errand;
+use crate::pool::{Errand, Vacating, Waiter};
 use crate::proof::digest::ChunkDigest;
 use crate::proof::framing::{Frames, Record};
 use crate::source::{self, Row, Session, Snapshot, Source};
@@ -66,9 +69,9 @@ const LOOK_UP: usize = 512;
 /// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
 /// because a second one would be an error.
 const HELD: usize = usize::MAX;
-/// The most rows of a page that may fit the first chunk, and have the next page in its head. Longer pages do not pay for cursors that
-/// nothing holds.
-const SHORT_PAGE: u64 = 1000;
+/// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
+/// not pay for cursors that nothing holds.
+pub(crate) const SHORT_PAGE: u64 = 1000;
 /// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
@@ -76,6 +79,10 @@ const FLUSH_AFTER: Duration = Duration::from_millis(1);
 pub struct RowStream {
     /// Dropped at the last row, so that the connection is free while the last chunks are still on their way.
     session: Option<Session>,
+    /// The database that its connection is of.
+    database: Option<Source>,
+    /// While that connection is about to be given up for somebody else.
+    vacating: Option<Vacating>,
     steps: std::vec::IntoIter<Step>,
     current: Option<Rows>,
     /// In the place of `current` where statements are nested.
@@ -93,8 +100,8 @@ pub struct RowStream {
     following: Following,
     /// Behind which row the stream can be resumed, once the statement with the key has ended.
     next: Option<String>,
-    /// Whether that statement had as many rows as its limit lets through.
-    is_full_page: bool,
+    /// Whether rows may stand behind that statement's, where it has a known limit.
+    page: Option<PageEnd>,
     /// Whether it had rows, and may have others that its limit has kept back.
     may_have_more: bool,
     rows: u64,
@@ -107,6 +114,7 @@ pub struct RowStream {
     taken: Option<u8>,
     /// Follows the chunk that was taken last.
     failed: Option<Error>,
+    detail: ErrorDetail,
     clock: Clock,
 }
 
@@ -164,14 +172,16 @@ struct Rows {
     index: usize,
     /// Its index in the endpoint.
     statement: usize,
-    name: String,
-    args: Vec<usize>,
+    name: Box<str>,
+    args: Box<[usize]>,
     cardinality: Cardinality,
     required: bool,
     /// The column that names the cursor whose rows they are, if they are one's.
     refcursor: Option<usize>,
     /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
     refused: Option<bool>,
+    /// How many there are at most, where they are those of the endpoint's key and that is known.
+    page: Option<u64>,
     encoder: Encoder,
     cursors: Option<Box<Cursors>>,
 }
@@ -201,16 +211,35 @@ impl RowStream {
         reading: impl Into<Reading>,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        let reading = reading.into();
+        Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values).await
+    }
+
+    /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also where
+    /// none came.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn open_for(
+        waiter: &Waiter,
+        (endpoint, source): (&Endpoint, &Source),
+        reading: Reading,
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
         let Opened { session, steps, values, mut clock } =
-            Opened::open(endpoint, source, &reading, values).await?;
+            Opened::open(waiter, (endpoint, source), &reading, values).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
         let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
+        let database = match source {
+            Source::Postgres(_) | Source::Sqlite(_) => Some(source.clone()),
+            Source::Http(_) => None,
+        };
         Ok(Self {
             session: Some(session),
+            database,
+            vacating: None,
             steps: steps.into_iter(),
             current: None,
             nest: None,
@@ -223,7 +252,7 @@ impl RowStream {
             heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
             following: Following::not(),
             next: reading.after,
-            is_full_page: false,
+            page: None,
             may_have_more: false,
             rows: 0,
             watches_rows: true,
@@ -231,6 +260,7 @@ impl RowStream {
             digest,
             taken: None,
             failed: None,
+            detail: ErrorDetail::Code,
             clock,
         })
     }
@@ -278,6 +308,7 @@ impl RowStream {
         self.clock.leave(match polled.is_ready() {
             true => Phase::Client,
             false if self.following.is_waiting() => Phase::News,
+            false if self.session.as_ref().is_some_and(Session::waits_for_place) => Phase::Pool,
             false => Phase::Database,
         });
         polled
@@ -435,12 +466,29 @@ impl RowStream {
         }
     }
 
+    /// Says how much of what a database says a record of an error tells.
+    pub(crate) fn tell(&mut self, detail: ErrorDetail) {
+        self.detail = detail;
+    }
+
+    /// Whether the connection that it holds is to be given up for a request that waits, if it `may`
+    /// be.
+    pub(crate) fn gives_way(&mut self, may: bool) -> bool {
+        let holds = may && self.session.as_ref().is_some_and(Session::holds_connection);
+        self.vacating = match self.vacating.take() {
+            Some(vacating) if holds => Some(vacating),
+            None if holds => self.database.as_ref().and_then(Source::vacate),
+            _ => None,
+        };
+        self.vacating.is_some()
+    }
+
     /// Writes the record of the end; false when there is none, or it has been written.
     fn end_frames(&mut self) -> bool {
         let Some(frames) = self.frames.take() else { return false };
         let (rows, next) = (self.rows(), self.cursor());
         let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
-        let end = Record::End { rows, next: next.as_deref(), digest: digest.as_deref() };
+        let end = Record::End { rows, next: next.as_deref(), page: self.page, digest: digest.as_deref() };
         frames.write(&end, &mut self.chunk);
         true
     }
@@ -449,6 +497,7 @@ impl RowStream {
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
         self.following = Following::not();
+        let error = error.in_detail(self.detail);
         let Some(last) = self.taken else { return Err(error) };
         if let Some(frames) = self.frames.take() {
             let last = self.chunk.last().copied().unwrap_or(last);
@@ -484,9 +533,12 @@ impl RowStream {
         }
         rows.encoder.finish(&mut self.chunk);
         if let Some(cursors) = rows.cursors.take() {
-            self.is_full_page = cursors.is_full(rows.encoder.rows());
             self.may_have_more = cursors.may_have_more(rows.encoder.rows());
             self.next = cursors.last().or(self.next.take());
+        }
+        // What is followed has no last page.
+        if let Some(limit) = rows.page.filter(|_| self.following.is_over()) {
+            self.page = PageEnd::of(limit, rows.encoder.rows());
         }
         self.note_count(rows.statement, rows.encoder.rows());
         self.free_session();
@@ -573,9 +625,14 @@ impl RowStream {
         self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
     }
 
-    /// Behind which row the next page begins: once all rows have come, and there were as many as the statement's limit lets through.
+    /// What is known of the rows behind a page, once all of its rows have come.
+    pub fn page(&self) -> Option<PageEnd> {
+        self.page
+    }
+
+    /// Behind which row the next page begins, once this one has ended and is full.
     pub fn next_page(&self) -> Option<&str> {
-        self.next.as_deref().filter(|_| self.is_full_page)
+        self.next.as_deref().filter(|_| self.page == Some(PageEnd::Full))
     }
 
     /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
@@ -618,8 +675,8 @@ impl Opened {
     /// # Errors
     /// Those of [`RowStream::open_with`].
     pub(crate) async fn open(
-        endpoint: &Endpoint,
-        source: &Source,
+        waiter: &Waiter,
+        (endpoint, source): (&Endpoint, &Source),
         reading: &Reading,
         mut values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
@@ -628,7 +685,7 @@ impl Opened {
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
-        let (mut session, clock) = begin(endpoint, source, (pieces, probes), &values).await?;
+        let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
         if let Some(plan) = &endpoint.per_row {
             let called = source::http::per_row::Session::new(session, plan, &reading.upstreams, &values);
             session = Session::PerRow(Box::new(called));
@@ -649,7 +706,8 @@ impl Opened {
                     let reading = (endpoint, *statement, written);
                     let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
                     let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
-                    Step::Rows(rows.await?)
+                    let page = endpoint.page_of(*statement, &values);
+                    Step::Rows(Rows { page, ..rows.await? })
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
                 Piece::Next => Step::Next,
@@ -703,12 +761,13 @@ impl Rows {
         Ok(Self {
             index: before,
             statement: index,
-            name: statement.name.clone(),
+            name: statement.name.as_str().into(),
             args: statement.args.iter().copied().chain(behind).collect(),
             cardinality: statement.cardinality,
             required: endpoint.not_found,
             refcursor,
             refused: None,
+            page: None,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
         })
@@ -726,12 +785,13 @@ impl Rows {
         Ok(Self {
             index: before,
             statement: tail.key.statement,
-            name: statement.name.clone(),
-            args: statement.args.clone(),
+            name: statement.name.as_str().into(),
+            args: statement.args.as_slice().into(),
             cardinality: Cardinality::One,
             required: false,
             refcursor: None,
             refused: Some(tail.key.settles),
+            page: None,
             encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
             cursors: None,
         })
@@ -789,7 +849,7 @@ impl<'a> Tail<'a> {
     ) -> Result<Option<Self>, Error> {
         let Some(key) = &endpoint.key else { return Ok(None) };
         let signer = key.signer(values);
-        let page = key.page(&endpoint.statements[key.statement], values);
+        let page = endpoint.page_of(key.statement, values);
         let first = values.len();
         let query = match &reading.after {
             Some(cursor) => {
@@ -855,8 +915,8 @@ fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
 
 /// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
 async fn begin(
-    endpoint: &Endpoint,
-    source: &Source,
+    waiter: &Waiter,
+    (endpoint, source): (&Endpoint, &Source),
     (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Session, Clock), Error> {
@@ -871,18 +931,19 @@ async fn begin(
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
     let first = first.map(|index| &endpoint.statements[index]);
     let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
+    let (patience, before) = (waiter.begin(), waiter.waited());
     if let Some(first) = look_up {
-        let clock = Clock::new(Duration::ZERO);
         let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
-        if let Some(session) = source.look_up(&first.query, &args).await? {
-            return Ok((session, clock));
+        if let Some(session) = source.look_up(&first.query, &args, patience).await? {
+            return Ok((session, Clock::since(patience.since(), waiter.waited() - before)));
         }
     }
-    let started = Instant::now();
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
-    let session = source.acquire(snapshot, errand).await?;
-    Ok((session, Clock::new(started.elapsed())))
+    let wait = patience.wait();
+    let session = source.acquire_for(snapshot, errand, patience).await?;
+    drop(wait);
+    Ok((session, Clock::new(waiter.waited() - before)))
 }
 
 /// Where the time of a stream went.
@@ -903,6 +964,8 @@ pub struct Times {
 /// What a stream waits for between two polls.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
+    /// A place for the first request to an upstream.
+    Pool,
     Database,
     Client,
     /// Rows that nobody has written yet: nobody's time.
@@ -922,6 +985,12 @@ impl Clock {
         Self { times: Times { pool, ..Times::default() }, last: Instant::now(), waits_for: Phase::Database }
     }
 
+    /// The clock of one that has waited for the database from `begun` on, but for the time that it
+    /// has waited for a connection.
+    fn since(begun: Instant, pool: Duration) -> Self {
+        Self { times: Times { pool, ..Times::default() }, last: begun + pool, waits_for: Phase::Database }
+    }
+
     fn lap(&mut self) -> Duration {
         let now = Instant::now();
         now - mem::replace(&mut self.last, now)
@@ -931,6 +1000,7 @@ impl Clock {
     fn enter(&mut self, holds_connection: bool) -> Duration {
         let lap = self.lap();
         match self.waits_for {
+            Phase::Pool => self.times.pool += lap,
             Phase::Database => self.times.database += lap,
             Phase::Client => {
                 self.times.client += lap;

@@ -10,14 +10,13 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::endpoint::{Cardinality, Endpoint, SlowClients, Upstream};
+use crate::endpoint::{Endpoint, SlowClients, Upstream};
 use crate::memory;
 use crate::params::ParamValue;
 use crate::source::http::Protocol;
 use crate::source::http::calls::{Calls, Repeat};
 use crate::source::postgres::pipeline;
 use crate::source::{Kind, SourceConfig};
-use crate::sql::Dialect;
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,18 +92,29 @@ impl Load<'_> {
         self.calls().map_or(1, |calls| calls.concurrency)
     }
 
-    /// The places of the source; of look-ups, the connections that they share.
+    /// The places that it may have; of short look-ups, the connections that they share.
     fn places(&self) -> usize {
-        let max = self.source.pool.max;
-        let is_postgres = matches!(self.source.kind, Kind::Sql(Dialect::Postgres));
+        match self.is_shared() {
+            true => self.source.kept().shared,
+            false => self.source.pool.max - self.kept_for_others(),
+        }
+    }
+
+    /// Whether its look-ups share connections.
+    fn is_shared(&self) -> bool {
         let is_short = self.duration().is_some_and(|duration| duration < pipeline::PATIENCE);
-        let is_look_up = || {
-            let [statement] = &self.endpoint.statements[..] else { return false };
-            statement.cardinality != Cardinality::Many
-        };
-        match pipeline::connections(max) {
-            shared @ 1.. if is_postgres && is_short && is_look_up() => shared,
-            _ => max,
+        is_short && self.endpoint.looks_up() && self.source.kept().shared > 0
+    }
+
+    /// The places of the source that it leaves to look-ups.
+    fn kept_for_others(&self) -> usize {
+        let is_of_source = |other: &&Endpoint| other.source == self.source.name;
+        let kept = self.source.kept();
+        match self.config.endpoints.iter().filter(is_of_source).any(Endpoint::looks_up) {
+            true if self.is_shared() => 0,
+            true if self.endpoint.looks_up() => kept.shared,
+            true => kept.all(),
+            false => 0,
         }
     }
 
@@ -127,7 +137,7 @@ impl Load<'_> {
 
     /// How many calls the pool lets in, at most, if all are of this endpoint: as long as there is room it takes whole responses.
     fn inside(&self) -> usize {
-        let room = self.source.pool.max.saturating_add(self.source.pool.waiting);
+        let room = (self.source.pool.max - self.kept_for_others()).saturating_add(self.source.pool.waiting);
         room.div_ceil(self.width()).saturating_mul(self.width())
     }
 

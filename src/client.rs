@@ -1,4 +1,5 @@
-//! Who a client is, where streams are counted by client: an address.
+//! Who a client is: where streams are counted by client, an address; where clients wait for a
+//! connection by turns, the token that it has shown, else its address.
 //!
 //! Behind a proxy that is trusted it is the address that the proxy tells, and through several of them the last one that is not a
 //! proxy's own. What an untrusted peer tells of itself is not listened to: anybody can write such a header.
@@ -8,6 +9,18 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
+
+/// Who waits, where clients take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Client {
+    /// Nobody knows, such as where a command asks.
+    #[default]
+    Unknown,
+    /// Whoever comes from this address.
+    Address(IpAddr),
+    /// Whoever has the token with this hash, wherever it comes from.
+    Token([u8; 32]),
+}
 
 /// The proxies that are believed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,9 +94,9 @@ fn node(text: &str) -> Option<IpAddr> {
 }
 
 /// Whoever has an IPv6 address has 2^64 of them: the network stands for the client.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address @ IpAddr::V4(_) => address,
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
 }

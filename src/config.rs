@@ -5,18 +5,23 @@
 
 mod files;
 mod read;
+mod single;
 mod source;
+mod unserved;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use self::files::Files;
+pub use self::single::{Argument, Purpose};
+pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
 use crate::endpoint::Endpoint;
+use crate::error::ErrorDetail;
 use crate::fault::Faults;
 use crate::proof::spool::Spooling;
-use crate::source::SourceConfig;
+use crate::source::{ChosenBy, SourceConfig};
 
 /// Everything a server needs to know, read and checked.
 #[derive(Debug, Clone)]
@@ -31,17 +36,27 @@ pub struct Config {
     pub folder: PathBuf,
     /// The endpoints, by path.
     pub endpoints: Vec<Endpoint>,
+    /// What looks like an endpoint file, and is none.
+    pub unserved: Vec<Unserved>,
     /// The bearer tokens: name to SHA-256.
     pub tokens: BTreeMap<String, [u8; 32]>,
     /// Cross-origin rules; `None`: no CORS headers.
     pub cors: Option<Cors>,
     /// The bounds of the server.
     pub limits: Limits,
+    /// How much of what a database says clients are told; `None`: as the address says where it
+    /// listens.
+    pub error_detail: Option<ErrorDetail>,
 }
 
 impl Config {
     /// Where a server listens that is not told otherwise: reachable from this machine alone.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
+
+    /// How much of what a database says clients are told.
+    pub fn error_detail(&self) -> ErrorDetail {
+        self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
+    }
 
     /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings are environment variables.
     ///
@@ -60,12 +75,41 @@ impl Config {
         read::load(path, environment)
     }
 
-    /// One source, named `main`, and one endpoint, `/rows`, whose parameters are texts of the query.
+    /// The scheme of a text that begins as the URL of a database does.
+    pub(crate) fn database_scheme(text: &str) -> Option<&'static str> {
+        source::database_scheme(text)
+    }
+
+    /// The faults of all files, and what is good for finding more of them: the sources that could
+    /// be read, and the endpoints in whose own files there is no fault. Not to be served unless
+    /// there is no fault at all.
+    pub(crate) fn load_partly(path: &Path) -> (Option<Self>, Faults) {
+        read::load_partly(path, &|name| std::env::var(name).ok())
+    }
+
+    /// One source, named `main`, and one endpoint, `/rows`, whose parameters have the types that
+    /// PostgreSQL infers.
     ///
     /// # Errors
-    /// The faults of the SQL, in a file that is called `--sql`, and of the URL, in one called `URL`.
+    /// Those of [`Config::single_with`].
     pub fn single(url: &str, sql: &str) -> Result<Self, Faults> {
-        read::single(url, sql)
+        Self::single_with(url, sql, Purpose::Serve, &[])
+    }
+
+    /// One source, named `main`, and one endpoint, `/rows`, whose parameters are those of the
+    /// query, with these types and values.
+    ///
+    /// # Errors
+    /// Those of the SQL (called `--sql` or `SQL`), of the URL (`URL`), and of the parameters
+    /// (`--param` or `-p`): a type that nobody says, a value of another, a name that the statement
+    /// does not have.
+    pub fn single_with(
+        url: &str,
+        sql: &str,
+        purpose: Purpose,
+        arguments: &[Argument],
+    ) -> Result<Self, Faults> {
+        single::read(url, sql, purpose, arguments)
     }
 }
 
@@ -85,8 +129,12 @@ pub struct Limits {
     pub max_streams: usize,
     /// Streams in flight of one client; beyond: 429.
     pub max_streams_per_client: Option<usize>,
-    /// Connections open to clients; beyond, new ones wait in the kernel's queue.
+    /// Connections open to clients; beyond, idle ones give way.
     pub max_connections: usize,
+    /// Who has chosen their number.
+    pub max_connections_by: ChosenBy,
+    /// Those of one client that is no proxy; beyond, its own idle ones give way.
+    pub max_connections_per_client: Option<usize>,
     /// What the server may take, in bytes; `None`: as much as its streams and connections need.
     pub memory: Option<usize>,
     /// How long a client may take nothing while bytes wait for it.
@@ -107,6 +155,8 @@ impl Default for Limits {
             max_streams: 1024,
             max_streams_per_client: None,
             max_connections: 4096,
+            max_connections_per_client: None,
+            max_connections_by: ChosenBy::Default,
             memory: None,
             write_timeout: Duration::from_secs(60),
             drain_delay: Duration::ZERO,

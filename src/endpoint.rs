@@ -30,7 +30,7 @@ pub use self::slow_clients::SlowClients;
 pub use self::timeout::Timeout;
 pub use self::upstream::{Pass, Upstream};
 use crate::Error;
-use crate::params::Param;
+use crate::params::{Param, ParamValue};
 use crate::source;
 use crate::source::http::per_row::PerRow;
 pub use crate::sql::Cardinality;
@@ -89,6 +89,19 @@ impl Endpoint {
     /// The calls that are made for the rows of `statement`.
     pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
         self.per_row.as_ref().filter(|plan| plan.statement.0 == statement)
+    }
+
+    /// How many rows of `statement` come at most, where they are those of the key and that is known
+    /// without asking the database.
+    pub fn page_of(&self, statement: usize, values: &[ParamValue]) -> Option<u64> {
+        let key = self.key.as_ref().filter(|key| key.statement == statement)?;
+        key.page(&self.statements[statement], values)
+    }
+
+    /// Whether each answer of it is one look-up in a database.
+    pub(crate) fn looks_up(&self) -> bool {
+        let [statement] = &self.statements[..] else { return false };
+        self.upstream.is_none() && statement.cardinality != Cardinality::Many
     }
 
     /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON, CSV): the only

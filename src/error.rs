@@ -1,16 +1,29 @@
 //! What goes wrong on the way from a request to its last byte, as a user is told it.
 //!
-//! An [`Error`] is made where the situation is known, by a constructor that names it. It becomes a problem
-//! document (RFC 9457) before the head is sent, and an aborted stream after it; it never becomes data. What users
-//! are told (code, status, message, hint, SQLSTATE) is apart from the cause, which goes to the log alone.
+//! An [`Error`] is made where the situation is known, by a constructor that names it. It becomes a
+//! problem document (RFC 9457) before the head is sent, and an aborted stream after it; it never
+//! becomes data. What users are told (code, status, message, hint, SQLSTATE) is apart from the
+//! cause, which goes to the log alone. No text of an error is longer than [`bounds`] lets it be, so
+//! that a problem document has at most 4 KB.
+
+pub(crate) mod bounds;
+pub(crate) mod detail;
+
+pub use self::detail::ErrorDetail;
 
 use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
 
+/// The code of a statement that would be given a composite.
+pub(crate) const COMPOSITE: &str = "statement_composite";
+/// The code of [`Error::source_unavailable`].
+pub(crate) const SOURCE_UNAVAILABLE: &str = "source_unavailable";
 /// The code of [`Error::pool_full`].
 pub(crate) const POOL_FULL: &str = "pool_full";
+/// The code of a database file that is none, or is broken.
+pub(crate) const SOURCE_DAMAGED: &str = "source_damaged";
 /// The code of [`Error::pool_timeout`].
 pub(crate) const POOL_TIMEOUT: &str = "pool_timeout";
 
@@ -21,6 +34,8 @@ struct Inner {
     code: &'static str,
     status: StatusCode,
     message: String,
+    /// The database's own text, where that is not for clients.
+    database: Option<String>,
     hint: Option<String>,
     sqlstate: Option<String>,
     position: Option<usize>,
@@ -31,11 +46,13 @@ struct Inner {
 
 impl Error {
     /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors by situation first.
+    /// A long message is cut.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             code,
             status,
-            message: message.into(),
+            message: bounds::cut(message.into(), bounds::MESSAGE),
+            database: None,
             hint: None,
             sqlstate: None,
             position: None,
@@ -47,8 +64,18 @@ impl Error {
 
     /// The database cannot be reached, or went away: 503, worth another try.
     pub fn source_unavailable(message: impl Into<String>) -> Self {
-        Self::new("source_unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
+        Self::new(SOURCE_UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE, message)
             .retry_after(Duration::from_secs(1))
+    }
+
+    /// There is no room for another connection, and none that could give way: 503.
+    pub(crate) fn too_many_connections() -> Self {
+        Self::new(
+            "too_many_connections",
+            StatusCode::SERVICE_UNAVAILABLE,
+            "there is no room for another connection, and each one that is open is being answered",
+        )
+        .retry_after(Duration::from_secs(1))
     }
 
     /// The pool's queue is full: 503 at once.
@@ -119,32 +146,67 @@ impl Error {
         Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
     }
 
-    /// Parameters that the request has wrong, each by its name and what is wrong with it: 400.
+    /// Parameters that the request has wrong, each by its name and what is wrong with it: 400. The
+    /// first ten are listed.
     pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {
-        // A request can make up any number of names; the message is for people.
-        const TOLD: usize = 20;
-        let mut told: Vec<_> = (parameters.iter().take(TOLD))
-            .map(|(name, message)| format!("parameter `{name}`: {message}"))
-            .collect();
-        if parameters.len() > TOLD {
-            told.push(format!("and {} more", parameters.len() - TOLD));
-        }
-        let mut error = Self::new("invalid_parameter", StatusCode::BAD_REQUEST, told.join("; "));
+        let more = parameters.len().saturating_sub(bounds::PARAMETERS);
+        Self::wrong_parameters(parameters, (more > 0).then(|| format!("and {more} more")))
+    }
+
+    /// The same, where so many pairs and parameters behind them were not looked at.
+    pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
+        Self::wrong_parameters(
+            parameters,
+            (unread > 0).then(|| format!("and {unread} more were not looked at")),
+        )
+    }
+
+    fn wrong_parameters(mut parameters: Vec<(String, String)>, more: Option<String>) -> Self {
+        parameters.truncate(bounds::PARAMETERS);
+        let message = bounds::told(&parameters, more);
+        let mut error = Self::new("invalid_parameter", StatusCode::BAD_REQUEST, message);
         error.0.parameters = parameters;
         error
+    }
+
+    /// A query of so many pairs that nobody means it: 400.
+    pub(crate) fn too_many_pairs(pairs: usize, most: usize) -> Self {
+        let message = format!("the query has {pairs} parameters, and at most {most} are read");
+        Self::new("too_many_parameters", StatusCode::BAD_REQUEST, message)
+            .hint("ask for less at a time; a list of numbers, dates or UUIDs may stand in one parameter: `id=1,2,3`")
+    }
+
+    /// Adds the database's own text, for the log and the command line. It may name tables, columns
+    /// and values, so clients are given the `message` alone, unless the configuration says
+    /// [otherwise](ErrorDetail).
+    #[must_use]
+    pub(crate) fn database(mut self, text: impl Into<String>) -> Self {
+        self.0.database = Some(bounds::cut(text.into(), bounds::MESSAGE));
+        self
+    }
+
+    /// The error as clients are told it.
+    #[must_use]
+    pub(crate) fn in_detail(mut self, detail: ErrorDetail) -> Self {
+        if detail == ErrorDetail::Database
+            && let Some(text) = self.0.database.take()
+        {
+            self.0.message = text;
+        }
+        self
     }
 
     /// Adds what the user can do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(bounds::cut(hint.into(), bounds::HINT));
         self
     }
 
     /// Adds the SQLSTATE that the database gave.
     #[must_use]
     pub fn sqlstate(mut self, sqlstate: impl Into<String>) -> Self {
-        self.0.sqlstate = Some(sqlstate.into());
+        self.0.sqlstate = Some(bounds::cut(sqlstate.into(), bounds::SQLSTATE));
         self
     }
 
@@ -169,8 +231,37 @@ impl Error {
         self
     }
 
+    /// The same failure for another request that it has met.
+    pub(crate) fn retold(&self) -> Self {
+        let Inner {
+            code,
+            status,
+            message,
+            database,
+            hint,
+            sqlstate,
+            position,
+            retry_after,
+            parameters,
+            cause,
+        } = &*self.0;
+        let cause = cause.as_ref().map(|cause| cause.to_string().into());
+        Self(Box::new(Inner {
+            code,
+            status: *status,
+            message: message.clone(),
+            database: database.clone(),
+            hint: hint.clone(),
+            sqlstate: sqlstate.clone(),
+            position: *position,
+            retry_after: *retry_after,
+            parameters: parameters.clone(),
+            cause,
+        }))
+    }
+
     /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where there is one `hint`,
-    /// `sqlstate`, and the list of `parameters` that are wrong.
+    /// `sqlstate`, and the list of `parameters` that are wrong. It has at most 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
     }
@@ -192,7 +283,7 @@ impl Error {
             problem["sqlstate"] = sqlstate.as_str().into();
         }
         if !self.parameters().is_empty() {
-            let wrong = self.parameters().iter();
+            let wrong = bounds::listed(self.parameters());
             problem["parameters"] =
                 wrong.map(|(name, message)| serde_json::json!({"name": name, "message": message})).collect();
         }
@@ -209,7 +300,8 @@ impl Error {
         self.0.status
     }
 
-    /// What happened, for the user.
+    /// What happened, for the user. What the database itself says is shown by `Display`, where it
+    /// is not for clients.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -234,6 +326,21 @@ impl Error {
         self.0.position
     }
 
+    /// What happened and why, in one line for operators.
+    pub(crate) fn for_operators(&self) -> String {
+        match &self.0.cause {
+            Some(cause) => format!("{}: {cause}", self.0.database.as_ref().unwrap_or(&self.0.message)),
+            None => self.to_string(),
+        }
+    }
+
+    /// Whether it is the state of its source, which may be another one at the next try, and not
+    /// what was asked.
+    pub(crate) fn is_of_source(&self) -> bool {
+        let passing = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+        passing.contains(&self.0.status) || self.0.code == SOURCE_DAMAGED
+    }
+
     /// When another try is worth it.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.0.retry_after
@@ -242,7 +349,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
+        f.write_str(self.0.database.as_ref().unwrap_or(&self.0.message))?;
         match &self.0.sqlstate {
             Some(sqlstate) => write!(f, " (SQLSTATE {sqlstate})"),
             None => Ok(()),
@@ -263,5 +370,49 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The longest that there can be, of a character that JSON writes in six bytes.
+    fn longest(parameters: usize) -> Error {
+        let long = "\u{1}".repeat(100_000);
+        let wrong = (0..parameters).map(|_| (long.clone(), long.clone())).collect();
+        let error = Error::invalid_parameters(wrong).hint(long.as_str()).sqlstate(long);
+        Error(Box::new(Inner { code: "too_many_streams_of_endpoint", ..*error.0 }))
+    }
+
+    /// 15 KB of unknown parameters were answered with 390 KB: each stood in the document twice, at
+    /// any length.
+    #[test]
+    fn a_problem_document_has_an_end() {
+        for parameters in [0, 1, 2, 5, 10, 11, 10_000] {
+            let document = longest(parameters).problem();
+            assert!(document.len() <= bounds::DOCUMENT, "{parameters}: {} bytes", document.len());
+            let json: serde_json::Value = serde_json::from_str(&document).expect("it is JSON");
+            let listed = json["parameters"].as_array().map_or(0, Vec::len);
+            assert_eq!(listed, parameters.min(bounds::PARAMETERS));
+            assert!(json["hint"].as_str().is_some_and(|hint| hint.ends_with('…')), "{document}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_texts_make_a_short_document(
+            message in any::<String>(),
+            hint in any::<String>(),
+            wrong in proptest::collection::vec(any::<(String, String)>(), 0..20),
+        ) {
+            for error in [Error::endpoint(message.repeat(100)), Error::invalid_parameters(wrong)] {
+                let document = error.hint(hint.repeat(100)).problem();
+                prop_assert!(document.len() <= bounds::DOCUMENT);
+                prop_assert!(serde_json::from_str::<serde_json::Value>(&document).is_ok());
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Fault {
     /// The file, as the user named it.
     pub file: PathBuf,
-    /// Line, from 1.
+    /// Line, from 1; 0 where there are none, as in an argument of the command line.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
@@ -26,13 +26,19 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.message)?;
+        match (self.line, self.column) {
+            (0, _) => write!(f, "{}: {}", self.file.display(), self.message)?,
+            (line, column) => write!(f, "{}:{line}:{column}: {}", self.file.display(), self.message)?,
+        }
         match &self.hint {
             Some(hint) => write!(f, "\n    hint: {hint}"),
             None => Ok(()),
         }
     }
 }
+
+/// The code of each fault, for programs.
+pub(crate) const CODE: &str = "configuration";
 
 /// All faults of all files, by file, line and column; never empty where it is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +89,12 @@ impl Collector {
     pub(crate) fn add_to_file(&self, file: &Path, message: impl Into<String>, hint: Option<&str>) {
         let hint = hint.map(str::to_owned);
         self.add(Fault { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
+    }
+
+    /// Keeps what is wrong with an argument of the command line, which has no lines.
+    pub(crate) fn add_to_argument(&self, name: &str, message: impl Into<String>, hint: impl Into<String>) {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        self.add(Fault { file: PathBuf::from(name), line: 0, column: 0, message, hint });
     }
 
     /// `value` if there was no fault.
@@ -143,6 +155,23 @@ pub fn place(text: &str, offset: usize) -> (usize, usize) {
     (line, before[line_start..].chars().count() + 1)
 }
 
+/// The line of a byte offset with its number, and a caret below the place. Of a long line, only
+/// what stands around the place.
+pub(crate) fn excerpt(text: &str, offset: usize) -> String {
+    const BEFORE: usize = 60;
+    const AFTER: usize = 40;
+    let offset = text.floor_char_boundary(offset);
+    let (line, column) = place(text, offset);
+    let rest = text[offset..].lines().next().unwrap_or_default();
+    let before = text[..offset].chars().rev().take((column - 1).min(BEFORE)).collect::<Vec<_>>();
+    // Each character takes one column, whatever it does to a terminal.
+    let plain = |c: char| if is_invisible(c) { ' ' } else { c };
+    let shown: String = before.iter().rev().copied().chain(rest.chars().take(AFTER)).map(plain).collect();
+    let (shown, number) = (shown.trim_end(), line.to_string());
+    let (margin, indent) = (" ".repeat(number.len()), " ".repeat(before.len()));
+    format!("    {number} | {shown}\n    {margin} | {indent}^")
+}
+
 /// The candidate that `name` is most likely a slip of; `None` when none is near.
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Names of requests come from anybody, and the distance costs the product of the lengths.
@@ -151,7 +180,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
         return None;
     }
     let lower = name.to_lowercase();
-    let distance = |candidate: &str| strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+    let distance = |candidate: &str| strsim::osa_distance(&lower, &candidate.to_lowercase());
     let near = |candidate: &str| (name.chars().count().max(candidate.chars().count()) / 3).max(1);
     candidates
         .into_iter()
@@ -189,16 +218,21 @@ pub(crate) fn shown(text: &str) -> String {
             out.push('…');
             break;
         }
-        if is_unsafe(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+        if is_invisible(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
     }
     out.push('`');
     out
 }
 
-/// Control characters, and those that order or hide others (bidirectional marks, line separators, BOM).
-fn is_unsafe(c: char) -> bool {
+/// Control characters, and those that order, hide or look like nothing (bidirectional marks, line
+/// separators, fillers, tags, BOM).
+pub(crate) fn is_invisible(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -220,6 +254,24 @@ mod tests {
         ] {
             assert_eq!(place(text, offset), expected, "offset {offset}");
         }
+    }
+
+    #[test]
+    fn excerpts_have_a_caret_below_the_place() {
+        let text = "select 1\n\tfröm x\u{1b}[2J y\r\nend";
+        for (offset, expected) in [
+            (0, "    1 | select 1\n      | ^"),
+            (8, "    1 | select 1\n      |         ^"),
+            (16, "    2 |  fröm x [2J y\n      |       ^"),
+            (text.len(), "    3 | end\n      |    ^"),
+            (999, "    3 | end\n      |    ^"),
+        ] {
+            assert_eq!(excerpt(text, offset), expected, "offset {offset}");
+        }
+        let long = format!("{}here{}", "a".repeat(1000), "b".repeat(1000));
+        let expected =
+            format!("    1 | {}here{}\n      | {}^", "a".repeat(60), "b".repeat(36), " ".repeat(60));
+        assert_eq!(excerpt(&long, 1000), expected);
     }
 
     #[test]

@@ -13,16 +13,50 @@
 //!
 //! Invariants:
 //! 1. what is committed after a follower has read wakes it: its reading begins after it has noted which change it knows;
-//! 2. a poller that cannot ask any more ends all its followers with an error, those that read as well as those that wait. None waits for
-//!    what nobody looks for.
+//! 2. a poller that loses its connection opens another one, and what was committed meanwhile wakes all followers then. One that cannot,
+//!    within its [`Patience`], ends all of them with an error, those that read as well as those that wait. None waits for what nobody
+//!    looks for.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::Error;
 use crate::endpoint::Follow;
 use crate::source::{Changes, Source};
+
+/// The pause before a connection that was lost is opened again; each further one is twice as long,
+/// up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a source may be away, in its `acquire_timeout`s: 30 s unless the file says otherwise,
+/// in which a database starts again.
+const PATIENCE: u32 = 6;
+
+/// Until when a source is waited for that went away.
+pub(crate) struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    /// From now on, with a source that has this `acquire_timeout`.
+    fn begin(acquire_timeout: Duration) -> Self {
+        Self { until: Instant::now() + acquire_timeout * PATIENCE, pause: FIRST_PAUSE }
+    }
+
+    /// Waits before the source is tried again; false when it has been away for too long.
+    pub(crate) async fn pause(&mut self) -> bool {
+        let next = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LAST_PAUSE);
+        if next < self.until {
+            sleep_until(next).await;
+        }
+        next < self.until
+    }
+}
 
 /// The feeds of a configuration's endpoints, by their indices.
 pub(crate) struct Feeds(Vec<Mutex<Weak<Feed>>>);
@@ -89,34 +123,65 @@ impl Feeds {
             return Ok(running);
         }
         let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
-        let begun = Arc::new(Feed::begin(changes, source.clone()));
+        let begun = Arc::new(Feed::begin(changes, follow, source));
         *feed = Arc::downgrade(&begun);
         Ok(begun)
     }
 }
 
 impl Feed {
-    fn begin(changes: Changes, source: Source) -> Self {
+    fn begin(changes: Changes, follow: &Follow, source: &Source) -> Self {
         let (teller, news) = watch::channel(News::Changed);
-        tokio::spawn(poll(changes, teller));
-        Self { news, source }
+        let poller = Poller { source: source.clone(), channel: follow.channel.clone(), every: follow.poll };
+        tokio::spawn(async move {
+            tokio::select! {
+                error = poller.poll(changes, &teller) => {
+                    teller.send_replace(News::Failed(format!("{error:?}")));
+                }
+                () = teller.closed() => {}
+            }
+        });
+        Self { news, source: source.clone() }
     }
 }
 
-/// Tells of changes as long as somebody listens.
-async fn poll(mut changes: Changes, teller: watch::Sender<News>) {
-    loop {
-        let changed = tokio::select! {
-            changed = changes.next() => changed,
-            () = teller.closed() => return,
-        };
-        match changed {
-            Ok(()) => drop(teller.send_replace(News::Changed)),
-            Err(error) => {
-                teller.send_replace(News::Failed(format!("{error:?}")));
-                return;
+/// What a poller asks.
+struct Poller {
+    source: Source,
+    channel: Option<String>,
+    every: Duration,
+}
+
+impl Poller {
+    /// Tells of changes, until the source cannot be asked any more; why that is.
+    async fn poll(&self, mut changes: Changes, teller: &watch::Sender<News>) -> Error {
+        loop {
+            let lost = match changes.next().await {
+                Ok(()) => {
+                    teller.send_replace(News::Changed);
+                    continue;
+                }
+                Err(error) if changes.is_lost_for_good() => return error,
+                Err(error) => error,
+            };
+            // What the next connection tells first is a change, whatever has happened meanwhile.
+            match self.again().await {
+                Some(again) => changes = again,
+                None => return lost,
             }
         }
+    }
+
+    /// Another connection, as soon as there can be one.
+    async fn again(&self) -> Option<Changes> {
+        let mut patience = Patience::begin(self.source.acquire_timeout());
+        while patience.pause().await {
+            let opened = self.source.changes(self.channel.as_deref(), self.every);
+            if let Ok(Ok(changes)) = timeout_at(patience.until, opened).await {
+                return Some(changes);
+            }
+        }
+        None
     }
 }
 
@@ -140,6 +205,11 @@ impl Subscription {
             News::Changed => Err(gone("the poller has ended")),
             News::Failed(cause) => Err(gone(cause.as_str())),
         }
+    }
+
+    /// How long a reading may wait for the source to come back.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::begin(self.feed.source.acquire_timeout())
     }
 
     /// Whether the server is about to end.

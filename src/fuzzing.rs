@@ -8,6 +8,7 @@ pub use crate::bench::fuzzing::{Counted, count, unchunk};
 use crate::endpoint::read::{self, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::fault::{Collector, Fault, File, Variables};
+use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
 use crate::source::http::url::Base;
 use crate::source::http::{Balance, Protocol, Settings, Timeouts};
@@ -53,7 +54,8 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
 
 /// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream query` do.
 pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
-    collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect))
+    let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
+    collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
 }
 
 fn collected(

@@ -3,22 +3,37 @@
 //! A window is the sum of what the code on the stream's way holds, each part by the constants of the module that holds it, and of the
 //! longest row (`max_row_bytes`) wherever one may stand. Admission hands out permits while the sum of the windows fits into `memory`.
 //!
+//! Where `memory` is bounded, the defaults of what a row may have and of how many clients may be
+//! connected are such that some streams fit ([`fit_defaults`]). What a file sets stays as it is.
+//!
 //! Not in it are what the kernel holds for sockets, the files that `mmap` maps, and what SQLite takes to sort and to group, which is
 //! about 1 MiB for each statement that does, and for the rest a temporary file.
 
 use rowstream_encode::{ArrowEncoder, Format};
 
+use crate::admission;
 use crate::body::CHUNK;
 use crate::compress::{self, Coding};
 use crate::config::Config;
 use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
 use crate::proof::spool::IN_MEMORY;
-use crate::server::{CONNECTION, HTTP_STREAM};
-use crate::source::SourceConfig;
+use crate::server::{CONNECTION, HTTP_STREAM, RESERVE};
+use crate::source::{ChosenBy, Kind, SourceConfig};
 use crate::spill;
 
-/// The program itself with its runtimes, threads and endpoints, what the log may hold, and what the allocator keeps.
+/// The program itself with its runtimes, threads and endpoints, what the log may hold, what the
+/// allocator keeps, and the [reserve](admission::RESERVE) of admin endpoints.
 const SERVER: usize = 16 << 20;
+const _: () = assert!(admission::RESERVE < SERVER / 4);
+
+/// How many streams of any endpoint fit by default, whatever their format.
+const STREAMS: usize = 8;
+/// Rows that have to be possible by default.
+const LEAST_ROW: usize = 64 << 10;
+/// Connections of clients that have to be possible by default, and the part of all memory that more
+/// of them may take.
+const LEAST_CONNECTIONS: usize = 64;
+const CONNECTIONS_PART: usize = 8;
 
 /// How much longer a row may be in a format than as the database sends it, and how often it stands in the encoder.
 fn growth(format: Format) -> usize {
@@ -34,18 +49,32 @@ fn growth(format: Format) -> usize {
     }
 }
 
-/// What one stream of `endpoint` may take at most, in bytes.
-pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
+/// The longest row of `endpoint` as it is sent.
+fn longest_row(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
     let replies = endpoint.per_row.as_ref().map_or(0, |plan| plan.longest_replies());
-    let row = source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format));
-    let batch = if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 };
-    let chunk = CHUNK + CHUNK / 8 + batch;
+    source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format))
+}
+
+/// The longest chunk, but for its last row.
+fn chunk(format: Format) -> usize {
+    CHUNK + CHUNK / 8 + if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 }
+}
+
+/// What a stream takes besides while its client is spilled.
+pub(crate) fn spilled(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
+    // A block ends with a chunk, whatever its length.
+    spill::WINDOW.saturating_add(chunk(format)).saturating_add(longest_row(endpoint, source, format))
+}
+
+/// What one stream of `endpoint` may take at most, in bytes. Where it is spilled only when others
+/// wait for its connection, what it then takes is claimed then.
+pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
+    let (row, chunk) = (longest_row(endpoint, source, format), chunk(format));
     // One chunk in the making, and one on its way.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
     let nested = endpoint.statements.iter().filter(|statement| statement.nested.is_some()).count();
     let spill = match endpoint.slow_clients {
-        // A block ends with a chunk, whatever its length.
-        SlowClients::Spill => spill::WINDOW.saturating_add(chunk).saturating_add(row),
+        SlowClients::Spill => spilled(endpoint, source, format),
         SlowClients::Hold | SlowClients::Shed(_) => 0,
     };
     let key = if endpoint.key.is_some() { row } else { 0 };
@@ -87,7 +116,7 @@ pub fn without_streams(config: &Config) -> usize {
     // One connection more tells whether the source can be reached.
     let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
     let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
-    let clients = config.limits.max_connections.saturating_mul(CONNECTION);
+    let clients = config.limits.max_connections.saturating_add(RESERVE).saturating_mul(CONNECTION);
     pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
 }
 
@@ -102,24 +131,70 @@ fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)
     config.endpoints.iter().filter_map(move |endpoint| Some((endpoint, source(&endpoint.source)?)))
 }
 
+/// Lowers the defaults of `max_connections` and of each database's `max_row_bytes`, so that
+/// [`STREAMS`] of each endpoint fit into `memory` where they can.
+pub(crate) fn fit_defaults(config: &mut Config) {
+    let Some(memory) = config.limits.memory else { return };
+    if config.limits.max_connections_by == ChosenBy::Default {
+        let most = memory / CONNECTIONS_PART / CONNECTION;
+        config.limits.max_connections = config.limits.max_connections.min(most.max(LEAST_CONNECTIONS));
+    }
+    let each = for_streams(config).unwrap_or(usize::MAX) / STREAMS;
+    for source in &mut config.sources {
+        if source.max_row_bytes_by == ChosenBy::Default && matches!(source.kind, Kind::Sql(_)) {
+            let row = row_that_fits(source, &config.endpoints, each);
+            source.max_row_bytes = row.unwrap_or(LEAST_ROW);
+        }
+    }
+}
+
+/// The longest row of a source, by halves, with which each of its streams takes `most` at most.
+fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> Option<usize> {
+    let halves = std::iter::successors(Some(source.max_row_bytes), |row| Some(row / 2));
+    let mut rows = halves.take_while(|row| *row >= LEAST_ROW);
+    let own = || endpoints.iter().filter(|endpoint| endpoint.source == source.name);
+    rows.find(|&row| {
+        let source = SourceConfig { max_row_bytes: row, ..source.clone() };
+        own().all(|endpoint| largest_window(endpoint, &source) <= most)
+    })
+}
+
 /// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about it.
 pub(crate) fn fault(config: &Config) -> Option<(String, String)> {
-    let room = for_streams(config)?;
+    let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let sized =
         endpoints(config).map(|(endpoint, source)| (endpoint, source, largest_window(endpoint, source)));
     let (endpoint, source, window) = sized.max_by_key(|(_, _, window)| *window)?;
     if window <= room {
         return None;
     }
+    let own = without_streams(config);
+    let connections = config.limits.max_connections;
     let message = format!(
-        "`memory` holds no stream of {}, which may take {}: {} of it are for the server itself, {} connections and the pools",
+        "`memory` holds no stream of {}, which may take {}: {} of it are for the server itself, {connections} connections and the pools",
         endpoint.path,
         megabytes(window),
-        megabytes(without_streams(config)),
-        config.limits.max_connections,
+        megabytes(own),
     );
-    let hint = format!("raise it, or lower `max_row_bytes` of source `{}` or `max_connections`", source.name);
-    Some((message, hint))
+    let needed = own.saturating_add(window);
+    let mut ways = vec![format!("`memory = \"{}MB\"`", needed.div_ceil(1_000_000))];
+    if let Some(row) = row_that_fits(source, &config.endpoints, room) {
+        ways.push(format!("`max_row_bytes = \"{}\"` of source `{}`", size(row), source.name));
+    }
+    let too_many = needed.saturating_sub(memory).div_ceil(CONNECTION);
+    if let Some(fewer) = connections.checked_sub(too_many).filter(|fewer| *fewer > 0) {
+        ways.push(format!("`max_connections = {fewer}`"));
+    }
+    Some((message, format!("write {}", ways.join(", or "))))
+}
+
+/// Bytes as files write them.
+fn size(bytes: usize) -> String {
+    match bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
+        bytes => format!("{bytes}B"),
+    }
 }
 
 /// The bound in words, for people; with what a stream of each endpoint may take.
@@ -130,10 +205,15 @@ pub(crate) fn describe(config: &Config) -> Option<String> {
         format!("    {}: {} each, {} at a time\n", endpoint.path, megabytes(window), room / window)
     });
     let streams: String = streams.collect();
+    let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
+    let rows: String = databases
+        .map(|source| format!("; rows of source {} of at most {}", source.name, size(source.max_row_bytes)))
+        .collect();
+    let connections = config.limits.max_connections;
     let own = without_streams(config);
     let (memory, own, room) = (megabytes(memory), megabytes(own), megabytes(room));
     Some(format!(
-        "at most {memory} of memory: {own} without streams, {room} for streams\n{}",
+        "at most {memory} of memory: {own} without streams, {room} for streams\n    {connections} connections of clients{rows}\n{}",
         streams.trim_end()
     ))
 }

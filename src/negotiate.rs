@@ -8,8 +8,9 @@ use rowstream_encode::Format;
 
 pub use self::encoding::Encoding;
 use crate::Error;
-use crate::fault::{list, shown};
+use crate::fault::{did_you_mean, list, shown};
 use crate::proof::framing::{Framing, PROFILE};
+use crate::route::Suffix;
 
 /// The format of a response, and whether caches must know that `Accept` chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,20 +29,22 @@ pub struct Choice {
 /// # Errors
 /// 406 that lists the endpoint's formats.
 pub fn choose<'a>(
-    suffix: Option<Format>,
+    suffix: &Suffix,
     control: Option<&str>,
     accept: impl IntoIterator<Item = &'a HeaderValue>,
     formats: &[Format],
 ) -> Result<Choice, Error> {
     let offered = |format: &Format| formats.contains(format);
     match (suffix, control) {
-        (Some(format), _) => Some(format).filter(offered).map(fixed).ok_or_else(|| {
+        (Suffix::Unknown(name), _) => Err(not_known(name, formats)),
+        (Suffix::Format(format), _) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {
             not_acceptable(&format!("this endpoint does not answer in {}", shown(format.name())), formats)
         }),
-        (None, Some(name)) => Format::from_name(name).filter(offered).map(fixed).ok_or_else(|| {
-            not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats)
-        }),
-        (None, None) => accepted(accept, formats)
+        (Suffix::None, Some(name)) => match Format::from_name(name) {
+            Some(format) if offered(&format) => Ok(fixed(format)),
+            _ => Err(not_known(name, formats)),
+        },
+        (Suffix::None, None) => accepted(accept, formats)
             .map(|(format, framed)| Choice { format, framed, vary_accept: true })
             .ok_or_else(|| not_acceptable("`Accept` names no format of this endpoint", formats)),
     }
@@ -49,6 +52,17 @@ pub fn choose<'a>(
 
 fn fixed(format: Format) -> Choice {
     Choice { format, framed: false, vary_accept: false }
+}
+
+/// A word that names no format of the endpoint; it may be a slip, unless it is that of another
+/// format.
+fn not_known(name: &str, formats: &[Format]) -> Error {
+    let error = not_acceptable(&format!("{} is no format of this endpoint", shown(name)), formats);
+    let near = did_you_mean(name, formats.iter().map(|format| format.name()));
+    match near.filter(|_| Format::from_name(name).is_none()) {
+        Some(near) => error.hint(format!("did you mean {}?", shown(near))),
+        None => error,
+    }
 }
 
 fn not_acceptable(message: &str, formats: &[Format]) -> Error {
@@ -211,7 +225,8 @@ mod tests {
 
     fn chosen(suffix: Option<Format>, control: Option<&str>, accept: &[&str]) -> Option<(Format, bool)> {
         let lines: Vec<_> = accept.iter().map(|line| HeaderValue::from_str(line).unwrap()).collect();
-        let choice = choose(suffix, control, &lines, &[Json, Ndjson]).ok()?;
+        let suffix = suffix.map_or(Suffix::None, Suffix::Format);
+        let choice = choose(&suffix, control, &lines, &[Json, Ndjson]).ok()?;
         Some((choice.format, choice.vary_accept))
     }
 
@@ -283,13 +298,31 @@ mod tests {
             ),
         ] {
             let accept = accept.map(HeaderValue::from_static);
-            let error = choose(suffix, control, accept.as_ref(), &[Json]).unwrap_err();
+            let suffix = suffix.map_or(Suffix::None, Suffix::Format);
+            let error = choose(&suffix, control, accept.as_ref(), &[Json]).unwrap_err();
             assert_eq!((error.code(), error.status().as_u16()), ("not_acceptable", 406));
             assert_eq!(error.message(), message);
             assert_eq!(
                 error.hint_text(),
                 Some("ask with `_format`, or by `Accept` with one of `application/json`")
             );
+        }
+    }
+
+    #[test]
+    fn a_slip_is_recognised() {
+        for (name, hint) in [
+            ("jsn", Some("did you mean `json`?")),
+            ("JSON", Some("did you mean `json`?")),
+            ("xml", None),
+            ("csv", None),
+        ] {
+            for (suffix, control) in [(Suffix::Unknown(name.to_owned()), None), (Suffix::None, Some(name))] {
+                let error = choose(&suffix, control, [], &[Json, Ndjson]).unwrap_err();
+                assert_eq!(error.status().as_u16(), 406);
+                let told = error.hint_text().filter(|hint| hint.starts_with("did"));
+                assert_eq!(told, hint, "{name}");
+            }
         }
     }
 }

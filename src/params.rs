@@ -68,6 +68,23 @@ impl ParamType {
     }
 }
 
+/// What a placeholder's type is, where the statement does not tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BindType {
+    /// A value of this type.
+    One(ParamType),
+    /// A list of such values.
+    List(ParamType),
+    /// Nobody says: the statement has to tell it.
+    Inferred,
+}
+
+impl From<ParamType> for BindType {
+    fn from(kind: ParamType) -> Self {
+        Self::One(kind)
+    }
+}
+
 /// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
@@ -105,6 +122,11 @@ impl Param {
             allowed: Vec::new(),
             summary: None,
         }
+    }
+
+    /// What it is bound as.
+    pub(crate) fn bind_type(&self) -> BindType {
+        if self.list { BindType::List(self.kind) } else { BindType::One(self.kind) }
     }
 }
 

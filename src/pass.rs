@@ -12,8 +12,9 @@ use http::{Request, Response, header};
 use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::params::{self, ParamValue};
+use crate::pool::Patience;
 use crate::route::Match;
-use crate::source::http::{Reply, fields};
+use crate::source::http::{Call, Reply, Source, Waited, fields};
 
 /// How long an answer that is later than its source lets it be may take to be polled and to say so.
 pub(crate) const LATE: Duration = Duration::from_millis(500);
@@ -42,6 +43,20 @@ pub(crate) fn values<B>(
         .map(|name| (name.into_owned(), "it is for rows, and this answer is passed through".to_owned()))
         .collect();
     if refused.is_empty() { Ok(bound.values) } else { Err(Error::invalid_parameters(refused)) }
+}
+
+/// Asks an upstream for an answer that can be passed through.
+///
+/// # Errors
+/// As [`Source::send`]; and 502 where the answer says that it is JSON, and is nothing.
+pub(crate) async fn ask(
+    source: &Source,
+    call: &Call,
+    patience: Patience<'_>,
+) -> Result<(Reply, Waited), Error> {
+    let (mut reply, waited) = source.send(call, patience).await?;
+    reply.begin().await?;
+    Ok((reply, waited))
 }
 
 /// The head of a response that passes an answer through, and what its body is polled from.

@@ -1,29 +1,40 @@
 //! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
 //!
-//! A [`Place`] is the right to hold one connection. Places are handed out first come, first served, but that of the streams that wait
-//! only the first stands in the queue with the look-ups, so that those wait for one stream at most and not for all. Beyond
-//! `waiting` requests in the queue the answer is an error at once, and nobody waits for a first place longer than `acquire_timeout`.
-//! A response that takes several places, one after the other or side by side, is let in as a whole, as a [`Group`]: it is refused
-//! before its first call, and never in the middle, whose further calls wait as long as their response may take. What a place does with
-//! its connection (open, check, cancel, close) is its source's affair; the pool counts places and keeps the idle connections. The
-//! invariants, which the tests check:
+//! A [`Place`] is the right to hold one connection. Those who wait for one are served by turns of
+//! their clients, look-ups for one stream at most behind those before them ([`queue`]), and some
+//! places are kept for look-ups. Beyond `waiting` requests in the queue the answer is an error at
+//! once, unless another client has more of them there: then its last one has to go. Nobody waits
+//! for a first place longer than `acquire_timeout`. A response that takes several places, one after
+//! the other or side by side, is let in as a whole, as a [`Group`]: it is refused before its first
+//! call, and never in the middle, whose further calls wait as long as their response may take. What
+//! a place does with its connection (open, check, cancel, close) is its source's affair; the pool
+//! counts places and keeps the idle connections. The invariants, which the tests check:
 //!
-//! 1. places in use + free places = `max`, at every moment, whatever is dropped when;
+//! 1. places in use + free places = `max`, at every moment, whatever is dropped when, and streams leave those free that are kept;
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
 //! 3. a place that is dropped without giving its connection back frees the place and closes the connection;
-//! 4. who is let in finds fewer than `max` + `waiting` inside, or a free place. A group is inside with as many as it says that it may
+//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is inside with as many as it says that it may
 //!    have at a time: one that knows how many it will ask for says so at the start, so that groups which come together do not
 //!    overfill the queue later; one that does not ([`Group::resize`]) is as wide as what it has asked for.
+
+mod queue;
+mod turns;
+mod waiter;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+pub use self::queue::Errand;
+pub(crate) use self::queue::Kept;
+use self::queue::{Queue, Standing};
+pub use self::waiter::{Patience, Waiter};
 use crate::Error;
+use crate::client::Client;
 use crate::metrics::{Histogram, WAITS};
 
 /// The limits of a pool (`pool = { … }` of a source).
@@ -53,29 +64,20 @@ impl Default for PoolConfig {
     }
 }
 
-/// What a place is wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
-    /// For one row, one reply or a check: it is over soon.
-    LookUp,
-    /// For a list, which may take as long as its client does.
-    Stream,
-}
-
 /// The pool of one source, for connections of type `C`.
 pub struct Pool<C>(Arc<Shared<C>>);
 
 struct Shared<C> {
     config: PoolConfig,
     source: String,
-    places: Arc<Semaphore>,
-    /// Held by the first of the streams that wait.
-    first_stream: Semaphore,
+    queue: Mutex<Queue<oneshot::Sender<Permit<C>>>>,
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
     /// Those that were let in and have not gone: places in use, requests that wait, and what groups may take beyond what they have.
     inside: AtomicUsize,
     waiting: AtomicUsize,
+    /// See [`Pool::vacate`].
+    given_up: Arc<AtomicUsize>,
     counts: Counts,
     /// The most recently used connection is last: it is warm, and the cold ones reach their `idle_timeout`.
     idle: Mutex<Vec<Idle<C>>>,
@@ -108,7 +110,29 @@ struct Idle<C> {
 pub struct Place<C> {
     // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is refused while a place is free.
     entry: Entry<C>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit<C>,
+}
+
+/// One place, which is free again when it is dropped.
+struct Permit<C> {
+    shared: Arc<Shared<C>>,
+    errand: Errand,
+}
+
+/// What became of asking for a place.
+enum Asked<C> {
+    Given(Permit<C>),
+    Waits(Ticket<C>),
+    /// As many wait as may.
+    Refused,
+}
+
+/// Somebody's end of the queue; leaves it when dropped.
+struct Ticket<C> {
+    shared: Arc<Shared<C>>,
+    standing: Standing,
+    /// The place; an error where another client's request is let wait instead.
+    receiver: oneshot::Receiver<Permit<C>>,
 }
 
 /// What is inside of the pool with one request; leaves it when dropped.
@@ -135,7 +159,7 @@ impl<C> Pool<C> {
     /// A place, if one is free; `width` is 0 for one that was let in before, else 1. For whoever keeps the order of those that wait by
     /// itself, because places are not all alike; those wait by [`Pool::wait_for`], or as a [`Group`].
     pub(crate) fn try_place(&self, width: usize) -> Option<Place<C>> {
-        let permit = Arc::clone(&self.0.places).try_acquire_owned().ok()?;
+        let permit = self.0.take(Errand::Shared)?;
         Some(Place { entry: Entry::new(&self.0, width), _permit: permit })
     }
 }
@@ -144,11 +168,11 @@ impl<C: Send + 'static> Pool<C> {
     /// A pool without connections; `source` names it in errors.
     pub fn new(source: &str, config: PoolConfig) -> Self {
         Self(Arc::new(Shared {
-            places: Arc::new(Semaphore::new(config.max)),
-            first_stream: Semaphore::new(1),
+            queue: Mutex::new(Queue::new(config.max)),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             inside: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            given_up: Arc::default(),
             counts: Counts::default(),
             idle: Mutex::new(Vec::new()),
             source: source.to_owned(),
@@ -159,18 +183,32 @@ impl<C: Send + 'static> Pool<C> {
     /// Waits for a place.
     ///
     /// # Errors
-    /// 503 at once when `waiting` requests wait already; 504 after `acquire_timeout`. Both name the source and say when to retry.
-    pub async fn acquire(&self, errand: Errand) -> Result<Place<C>, Error> {
-        let (entry, permit) = match self.0.take() {
-            Some(permit) => (Entry::new(&self.0, 1), permit),
-            None => {
-                let entry = self.let_in(1)?;
-                let _waiting = Waiting::begin(&self.0);
-                let acquired = tokio::time::timeout(self.0.config.acquire_timeout, self.0.in_turn(errand));
-                (entry, acquired.await.map_err(|_| self.0.too_late())?)
+    /// 503 at once when `waiting` requests wait already, or later where it has to go for another
+    /// client's; 504 when `acquire_timeout` is over, as `patience` counts it. Both name the source
+    /// and say when to retry.
+    pub async fn acquire(&self, errand: Errand, patience: Patience<'_>) -> Result<Place<C>, Error> {
+        let permit = match self.0.ask(errand, patience.client()) {
+            Asked::Given(permit) => {
+                self.took_at_once();
+                permit
             }
+            Asked::Waits(mut ticket) => {
+                let _waiting = Waiting::begin(&self.0);
+                let until = patience.until(self.0.config.acquire_timeout);
+                match tokio::time::timeout_at(until, &mut ticket.receiver).await {
+                    Ok(Ok(permit)) => permit,
+                    Ok(Err(_)) => return Err(self.refuse(self.0.config.waiting)),
+                    Err(_) => return Err(self.0.too_late()),
+                }
+            }
+            Asked::Refused => return Err(self.refuse(self.0.config.waiting)),
         };
-        Ok(Place { entry, _permit: permit })
+        Ok(Place { entry: Entry::new(&self.0, 1), _permit: permit })
+    }
+
+    /// Keeps places for look-ups from now on.
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.0.change(|queue| queue.keep(kept));
     }
 
     /// Lets calls in that take up to `width` places at a time.
@@ -189,7 +227,7 @@ impl<C: Send + 'static> Pool<C> {
         let config = &self.0.config;
         let most = config.max.saturating_add(config.waiting);
         // A free place before which somebody waits is one that does not suit.
-        let is_free = || self.0.places.available_permits() > 0 && self.0.waiting.load(Ordering::Relaxed) == 0;
+        let is_free = || !self.is_full() && self.0.waiting.load(Ordering::Relaxed) == 0;
         let has_room = |inside| inside < most || is_free();
         let inside = &self.0.inside;
         let entered = inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
@@ -210,6 +248,11 @@ impl<C: Send + 'static> Pool<C> {
     /// once, so that they leave room in the queue for those that have none.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.turns).acquire_owned().await.ok()
+    }
+
+    /// How many places there are.
+    pub(crate) fn max(&self) -> usize {
+        self.0.config.max
     }
 
     /// How long a request waits for a connection.
@@ -270,15 +313,25 @@ impl<C: Send + 'static> Pool<C> {
     /// Places in use, idle connections, and requests that wait.
     pub fn usage(&self) -> Usage {
         Usage {
-            used: self.0.config.max - self.0.places.available_permits(),
+            used: self.0.queue().used(),
             idle: self.0.idle().len(),
             waiting: self.0.waiting.load(Ordering::Relaxed),
         }
     }
 
+    /// Says that a place is about to be given up for one of the requests that wait; `None`: none
+    /// waits, or a place is given up for each already.
+    pub(crate) fn vacate(&self) -> Option<Vacating> {
+        let waiting = self.0.queue().len();
+        let one_more = |given_up| (given_up < waiting).then_some(given_up + 1);
+        let given_up = &self.0.given_up;
+        given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Vacating(Arc::clone(given_up)))
+    }
+
     /// Whether no place is free.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.places.available_permits() == 0
+        self.0.queue().used() >= self.0.config.max
     }
 
     /// All that is known of it.
@@ -295,6 +348,16 @@ impl<C: Send + 'static> Pool<C> {
             timed_out: counts.timed_out.load(Ordering::Relaxed),
             refused: counts.refused.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A place that is about to be given up for a request that waits; counts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Vacating(Arc<AtomicUsize>);
+
+impl Drop for Vacating {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -332,26 +395,64 @@ impl<C> Shared<C> {
         lock(&self.idle)
     }
 
-    /// A place, if one is free.
-    fn take(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        self.counts.at_once.fetch_add(1, Ordering::Relaxed);
-        Some(permit)
+    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Permit<C>>>> {
+        lock(&self.queue)
     }
 
-    /// Waits for a place, for as long as it takes.
-    async fn in_turn(&self, errand: Errand) -> OwnedSemaphorePermit {
-        let _first = match errand {
-            Errand::LookUp => None,
-            Errand::Stream => Some(self.first_stream.acquire().await),
-        };
-        Arc::clone(&self.places).acquire_owned().await.expect("the semaphore of a pool is never closed")
+    /// A place, if there is one for this errand.
+    fn take(self: &Arc<Self>, errand: Errand) -> Option<Permit<C>> {
+        let taken = self.queue().take(errand);
+        taken.then(|| Permit { shared: Arc::clone(self), errand })
+    }
+
+    /// A place, or a standing in the queue.
+    fn ask(self: &Arc<Self>, errand: Errand, client: Client) -> Asked<C> {
+        let mut queue = self.queue();
+        if queue.take(errand) {
+            return Asked::Given(Permit { shared: Arc::clone(self), errand });
+        }
+        // Dropped, it tells its receiver.
+        if queue.len() >= self.config.waiting && queue.displace(client).is_none() {
+            return Asked::Refused;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let standing = queue.join(errand, client, sender);
+        drop(queue);
+        Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver })
+    }
+
+    /// Changes something, and serves those for whom there is a place then, before anybody else can
+    /// come.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut Queue<oneshot::Sender<Permit<C>>>)) {
+        let mut queue = self.queue();
+        change(&mut queue);
+        while let Some((errand, sender)) = queue.next() {
+            drop(queue);
+            // One that has left meanwhile drops its place, which serves the next.
+            drop(sender.send(Permit { shared: Arc::clone(self), errand }));
+            queue = self.queue();
+        }
     }
 
     /// The error of a request that got no place in time; it is counted.
     fn too_late(&self) -> Error {
         self.counts.timed_out.fetch_add(1, Ordering::Relaxed);
         Error::pool_timeout(&self.source, self.config.acquire_timeout)
+    }
+}
+
+impl<C> Drop for Permit<C> {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.change(|queue| queue.give(self.errand));
+    }
+}
+
+impl<C> Drop for Ticket<C> {
+    fn drop(&mut self) {
+        // Who was served is not there any more, and what it was given is dropped with its receiver.
+        let left = self.shared.queue().leave(self.standing);
+        drop(left);
     }
 }
 
@@ -389,9 +490,14 @@ impl<C> Group<C> {
         match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
             Ok(place) => Ok(place),
             // The response is on its way; failing it now would waste what was done for it.
-            Err(_) if self.has_begun.load(Ordering::Relaxed) => Ok(place.await),
+            Err(_) if self.has_begun() => Ok(place.await),
             Err(_) => Err(shared.too_late()),
         }
+    }
+
+    /// Whether one of the calls has had a place.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     /// One of the calls has a place.
@@ -455,7 +561,7 @@ impl<C> Place<C> {
     /// that are idle may be none that serve this place.
     pub(crate) fn make_room(&self) {
         let shared = &self.entry.shared;
-        let used = shared.config.max - shared.places.available_permits();
+        let used = shared.queue().used();
         let mut idle = shared.idle();
         let most = shared.config.max.saturating_sub(used);
         let surplus = idle.len().saturating_sub(most);
@@ -518,9 +624,20 @@ mod tests {
     /// A place for one of the calls of a group, in the order of the pool.
     async fn acquire(group: &Group<()>) -> Result<Place<()>, Error> {
         let shared = &group.entry.shared;
-        let permit = group.wait_for(shared.in_turn(Errand::LookUp)).await?;
+        let place = async {
+            match shared.ask(Errand::LookUp, Client::Unknown) {
+                Asked::Given(permit) => permit,
+                Asked::Waits(mut ticket) => (&mut ticket.receiver).await.expect("nobody else is let wait"),
+                Asked::Refused => panic!("it was let in"),
+            }
+        };
+        let permit = group.wait_for(place).await?;
         group.begin();
         Ok(Place { entry: Entry::new(shared, 0), _permit: permit })
+    }
+
+    async fn look_up(pool: &Pool<()>) -> Result<Place<()>, Error> {
+        pool.acquire(Errand::LookUp, Waiter::default().begin()).await
     }
 
     fn code<T>(result: Result<T, Error>) -> &'static str {
@@ -535,10 +652,7 @@ mod tests {
         // One more finds three inside; what it may take is inside with it, although it has asked for nothing.
         let single = pool.enter(1).unwrap();
         let second = pool.enter(2).unwrap();
-        assert_eq!(
-            (code(pool.enter(1)), code(pool.acquire(Errand::LookUp).await)),
-            ("pool_full", "pool_full")
-        );
+        assert_eq!(code(pool.enter(1)), "pool_full");
         drop(single);
         assert_eq!(code(pool.enter(1)), "pool_full");
         second.resize(1);
@@ -550,20 +664,17 @@ mod tests {
     async fn nobody_is_refused_while_a_place_is_free() {
         let pool = pool(2, 0);
         let _idle = pool.enter(2).unwrap();
-        let place = pool.acquire(Errand::LookUp).await.unwrap();
+        let place = look_up(&pool).await.unwrap();
         assert_eq!(code(pool.enter(2)), "none");
-        let _other = pool.acquire(Errand::LookUp).await.unwrap();
-        assert_eq!(
-            (code(pool.enter(2)), code(pool.acquire(Errand::LookUp).await)),
-            ("pool_full", "pool_full")
-        );
+        let _other = look_up(&pool).await.unwrap();
+        assert_eq!((code(pool.enter(2)), code(look_up(&pool).await)), ("pool_full", "pool_full"));
         drop(place);
-        assert_eq!(code(pool.acquire(Errand::LookUp).await), "none");
+        assert_eq!(code(look_up(&pool).await), "none");
     }
 
     #[tokio::test]
     async fn a_group_that_has_begun_waits_for_as_long_as_it_takes() {
-        let pool = pool(1, 1);
+        let pool = pool(1, 2);
         let group = Arc::new(pool.enter(1).unwrap());
         let first = acquire(&group).await.unwrap();
         let waits = tokio::spawn({

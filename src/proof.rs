@@ -21,7 +21,7 @@ pub(crate) mod trailers;
 
 use std::fmt;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version};
 use rowstream_encode::{Choice, Format};
 
 use self::digest::Algorithm;
@@ -87,6 +87,8 @@ pub(crate) struct Asked {
     pub(crate) trailers: bool,
     /// The head only once the end is known.
     pub(crate) wait: bool,
+    /// A length, because the request's version of HTTP has no chunks.
+    pub(crate) without_chunks: bool,
 }
 
 impl Asked {
@@ -110,6 +112,7 @@ impl Asked {
             digest: controls.digest.is_some() || digest::is_wanted(request.headers()),
             trailers: trailers::are_taken(request.version(), request.headers()),
             wait: controls.wait.is_some(),
+            without_chunks: request.version() == Version::HTTP_10,
         })
     }
 }

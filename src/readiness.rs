@@ -1,13 +1,14 @@
 //! Whether requests should come here: what `/_rowstream/ready` says.
 //!
-//! Yes, while the server is not on its way out and each database can be reached; HTTP upstreams are not asked, because no other replica
-//! would reach them either. Whoever asks needs neither a permit nor a place in a
-//! pool: a server that is busy is ready, and a proxy that took it for dead would have the others carry its load, too.
+//! Yes, while the server is not on its way out, and each database can be reached and takes the
+//! statements of its endpoints; HTTP upstreams are not asked, because no other replica would reach
+//! them either. Whoever asks needs neither a permit nor a place in a pool: a server that is busy is
+//! ready, and a proxy that took it for dead would have the others carry its load, too.
 //!
 //! However many ask, however often, a source is asked by one of them at a time, and its answer holds for [`FRESH`]. The asking is a
 //! task: a proxy that does not wait for its end leaves an answer to the next one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -15,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
+use crate::endpoint::Endpoint;
 use crate::source::{Probe, Source};
 
 /// How long an answer of a source holds.
@@ -29,6 +31,32 @@ pub(crate) struct Readiness(Vec<Arc<Asked>>);
 struct Asked {
     name: String,
     state: Mutex<State>,
+    unprepared: SyncMutex<Unprepared>,
+}
+
+/// The endpoints of a source, by their indices, whose statements it has not prepared.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Unprepared {
+    /// It was not asked for them.
+    pub(crate) waiting: Vec<usize>,
+    /// It refused one of them.
+    pub(crate) refused: Vec<usize>,
+}
+
+impl Unprepared {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.refused.is_empty()
+    }
+
+    /// What clients are told.
+    fn why_not(&self, source: &str, endpoints: &[Endpoint]) -> Option<String> {
+        let refused: Vec<_> = self.refused.iter().map(|&index| endpoints[index].path.as_str()).collect();
+        match (self.waiting.is_empty(), refused.is_empty()) {
+            (true, true) => None,
+            (false, true) => Some(format!("source `{source}` has not prepared its statements yet")),
+            (_, false) => Some(format!("source `{source}` refuses a statement of {}", refused.join(", "))),
+        }
+    }
 }
 
 struct State {
@@ -41,16 +69,30 @@ impl Readiness {
     pub(crate) fn new<'a>(sources: impl Iterator<Item = &'a Source>) -> Self {
         let asked = |source: &Source| {
             let state = Mutex::new(State { probe: source.probe()?, answer: None });
-            Some(Arc::new(Asked { name: source.name().to_owned(), state }))
+            Some(Arc::new(Asked { name: source.name().to_owned(), state, unprepared: SyncMutex::default() }))
         };
         Self(sources.filter_map(asked).collect())
+    }
+
+    /// Notes which statements of a source are not prepared.
+    pub(crate) fn note(&self, source: &str, unprepared: Unprepared) {
+        if let Some(asked) = self.0.iter().find(|asked| asked.name == source) {
+            *asked.unprepared() = unprepared;
+        }
+    }
+
+    /// The sources that have not prepared all of their statements.
+    pub(crate) fn unprepared(&self) -> Vec<(String, Unprepared)> {
+        let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared().clone()));
+        all.filter(|(_, unprepared)| !unprepared.is_empty()).collect()
     }
 
     /// Asks all sources at once; it takes no longer than one of them may.
     ///
     /// # Errors
-    /// 503: the server is `leaving`, or which sources cannot be reached.
-    pub(crate) async fn check(&self, leaving: bool) -> Result<(), Error> {
+    /// 503: the server is `leaving`, or which sources cannot be reached, or do not take the
+    /// statements of which of `endpoints`.
+    pub(crate) async fn check(&self, leaving: bool, endpoints: &[Endpoint]) -> Result<(), Error> {
         if leaving {
             return Err(not_ready("the server is on its way out".to_owned()));
         }
@@ -61,13 +103,19 @@ impl Readiness {
         let asking: Vec<_> = self.0.iter().map(asking).collect();
         let mut faults = Vec::new();
         for (asked, asking) in self.0.iter().zip(asking) {
-            faults.extend(asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name))));
+            let why_not = asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name)));
+            faults.extend(why_not.or_else(|| asked.unprepared().why_not(&asked.name, endpoints)));
         }
         if faults.is_empty() { Ok(()) } else { Err(not_ready(faults.join("; "))) }
     }
 }
 
 impl Asked {
+    fn unprepared(&self) -> MutexGuard<'_, Unprepared> {
+        // Nothing under this lock panics half way.
+        self.unprepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Why the source cannot be reached; `None`: it can.
     async fn why_not(&self) -> Option<String> {
         let mut state = self.state.lock().await;

@@ -4,10 +4,13 @@
 //! which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last chunk) or resets the stream (HTTP/2).
 
 mod follow;
+mod hold;
+mod last;
+mod opening;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,39 +20,46 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 use tokio::sync::watch;
 
+pub(crate) use self::last::Last;
 use crate::Error;
-use crate::access_log::{Entry, LogFormat, Outcome};
-use crate::admission::{Admission, Claim, Permit};
+use crate::access_log::{Entry, LogFormat};
+use crate::admission::{Admission, Claim, Holder, Permit};
 use crate::auth;
 use crate::body::{Reading, RowStream};
+use crate::client::Client;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
 use crate::endpoint::{Authorization, Compression, Endpoint, Followed, Pass, SlowClients, Timeout, Upstream};
+use crate::error::ErrorDetail;
+use crate::fault::shown;
 use crate::feed::Feeds;
 use crate::memory;
 use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
+use crate::outcome::Outcome;
 use crate::params::{self, ParamValue};
 use crate::pass::{self, Passed};
+use crate::pool::Waiter;
 use crate::proof::Asked;
 use crate::proof::delivery::{Delivery, Wait};
 use crate::proof::digest::{CONTENT_DIGEST, Digest};
 use crate::proof::framing::{Frames, TAG};
-use crate::proof::spool::{self, Spool, Spooled, SpooledFile};
+use crate::proof::spool::{self, Spooled};
 use crate::proof::streams::{STREAM, Stream, Streams};
-use crate::proof::trailers;
+use crate::proof::trailers::{self, PAGE};
 use crate::readiness::Readiness;
-use crate::route::{Match, Router};
+use crate::route::near::near;
+use crate::route::{Match, Router, Suffix};
 use crate::source::http::{self as upstream, Call, fields, per_row};
 use crate::source::{Source, SourceConfig};
-use crate::spill::Spill;
 use crate::spill::file::Used;
+use crate::spill::{GivesWay, Spill, Spills};
 use crate::watchdog::{Over, Watchdog};
 
 /// What every path can be asked with.
@@ -58,12 +68,18 @@ const ALLOW: &str = "GET, HEAD, OPTIONS";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The server's own paths.
 const OWN: &str = "/_rowstream/";
+/// Below [`OWN`]: whether it answers at all.
+const LIVE: &str = "live";
 /// Below [`OWN`]: whether requests should come here.
 const READY: &str = "ready";
 /// Where the values of a response are not those of the database: what was done to them.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// What pages of other origins may read of a head, besides what Fetch lets them.
-const EXPOSED: &str = "content-digest, link, rowstream-changes, rowstream-stream, rowstream-tag";
+const EXPOSED: &str = "allow, content-digest, content-disposition, incremental, link, retry-after, rowstream-changes, \
+    rowstream-page, rowstream-stream, rowstream-tag, server-timing, trailer, www-authenticate";
+/// Keeps browsers from taking an answer for something else than its media type says (Fetch
+/// standard).
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// Which pages of other origins are told `Server-Timing` (W3C, "Resource Timing").
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 /// Room for the headers of most successes: growing it twice costs a look-up as much as all its headers.
@@ -77,6 +93,8 @@ const FORWARDED: [HeaderName; 3] =
 const METRICS: &str = "metrics";
 /// Where it is told how streams go, below [`OWN`].
 const STREAMS: &str = "streams/";
+/// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
+const LARGE: usize = 64 * 1024;
 /// The length of a body that is longer than is known.
 const STREAMED: usize = usize::MAX;
 
@@ -89,8 +107,8 @@ pub struct App {
     feeds: Feeds,
     log: LogFormat,
     readiness: Readiness,
-    /// Whether clients are counted, or told of to upstreams.
-    asks_who: bool,
+    /// How much of what a database says clients are told.
+    detail: ErrorDetail,
     kept: Arc<Kept>,
     /// What is counted of each endpoint.
     series: Vec<Arc<Series>>,
@@ -117,6 +135,10 @@ pub struct Remote;
 #[derive(Debug, Clone, Copy)]
 pub struct Admin;
 
+/// In a request's extensions: it does not say once which host it is for.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHost;
+
 /// In a request's extensions: the address that it came from, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
@@ -137,6 +159,8 @@ struct Query<'a> {
     encoding: Option<Encoding>,
     /// What is to prove the end.
     asked: Asked,
+    /// How many rows of the endpoint's key come at most, if that is known.
+    page: Option<u64>,
     /// The name of the file that the answer is to be saved as.
     download: Option<String>,
     values: Vec<ParamValue>,
@@ -193,14 +217,22 @@ impl App {
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
         let series = kept.metrics.series_of(&config.endpoints);
-        let has_upstreams = config.endpoints.iter().any(asks_upstreams);
-        let asks_who = has_upstreams || config.limits.max_streams_per_client.is_some();
-        Ok(Self { config, router, sources, admission, feeds, log, readiness, asks_who, kept, series })
+        for (name, source) in &sources {
+            let looks_up = |endpoint: &Endpoint| endpoint.source == *name && endpoint.looks_up();
+            source.keep_for_look_ups(config.endpoints.iter().any(looks_up));
+        }
+        let detail = config.error_detail();
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, kept, series })
     }
 
     /// What was configured.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Whether requests should come here.
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     /// The sources that are not those of the app `before`.
@@ -230,11 +262,6 @@ impl App {
         }
     }
 
-    /// Whether requests have to say where they came from ([`Peer`]).
-    pub fn asks_who(&self) -> bool {
-        self.asks_who
-    }
-
     /// Who may run a stream.
     pub fn admission(&self) -> &Admission {
         &self.admission
@@ -255,44 +282,104 @@ impl App {
         self.kept.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Answers a request.
-    pub async fn respond<B>(self: Arc<Self>, request: Request<B>) -> Response<ResponseBody> {
-        let method = request.method().clone();
-        let origin = self.config.cors.as_ref().and_then(|_| request.headers().get(header::ORIGIN));
-        let origin = origin.map(fields::detached);
-        let mut record = Record {
-            entry: Entry::new(self.log, &request),
-            meter: Meter::new(request.version()),
-            outcome: None,
-            stream: None,
-            permit: None,
-            watchdog: Watchdog::current(),
-            app: Arc::clone(&self),
+    /// Answers a request. Memory for it is held from now on, before the answer is polled: many may
+    /// have come at once.
+    pub fn respond<B>(
+        self: Arc<Self>,
+        request: Request<B>,
+    ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
+        self.respond_unless(None, request)
+    }
+
+    /// Answers a request, or refuses it.
+    pub(crate) fn respond_unless<B>(
+        self: Arc<Self>,
+        refused: Option<Error>,
+        request: Request<B>,
+    ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
+        let held = match refused {
+            Some(error) => Err(error),
+            None => self.admission.hold(holder(&request)),
         };
+        // Boxed, so that a request that is refused is small.
+        async move {
+            match held {
+                Ok(held) => Box::pin(self.respond_within(request, held)).await,
+                Err(error) => self.refuse(&request, error),
+            }
+        }
+    }
+
+    /// The answer to a request for which there is no room. In HTTP/2 it has no body where many of
+    /// them wait: a client that opens no window would have it wait, too.
+    fn refuse<B>(self: Arc<Self>, request: &Request<B>, error: Error) -> Response<ResponseBody> {
+        let (held, has_room) = self.admission.hold_refused();
+        let is_told = has_room || request.version() != Version::HTTP_2;
+        let mut record = Record::new(Arc::clone(&self), request, held);
+        let mut response = problem(&error).map(|bytes| record.fail_before_head(error, bytes));
+        record.entry.status = Some(response.status());
+        self.complete_head(self.origin(request).as_ref(), response.headers_mut());
+        if !is_told {
+            *response.body_mut() = Answer::Nothing;
+            response.headers_mut().remove(header::CONTENT_TYPE);
+        }
+        response.map(|answer| ResponseBody::new(answer, record))
+    }
+
+    async fn respond_within<B>(
+        self: Arc<Self>,
+        request: Request<B>,
+        held: Option<Permit>,
+    ) -> Response<ResponseBody> {
+        let method = request.method().clone();
+        let origin = self.origin(&request);
+        let mut record = Record::new(Arc::clone(&self), &request, held);
         let mut response = match self.answer(request, &mut record).await {
             Ok(response) => response,
-            Err(error) => problem(&error).map(|bytes| record.fail_before_head(error, bytes)),
+            Err(error) => {
+                let error = error.in_detail(self.detail);
+                problem(&error).map(|bytes| record.fail_before_head(error, bytes))
+            }
         };
         record.entry.status = Some(response.status());
         record.tell_timing(response.headers_mut());
-        if let Some(cors) = &self.config.cors {
-            cors_headers(cors, origin.as_ref(), response.headers_mut());
-        }
+        self.complete_head(origin.as_ref(), response.headers_mut());
         if method == Method::HEAD {
             *response.body_mut() = Answer::Nothing;
         }
         response.map(|answer| ResponseBody::new(answer, record))
     }
 
+    /// Which page asks, where pages of other origins may.
+    fn origin<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
+        self.config.cors.as_ref()?;
+        request.headers().get(header::ORIGIN).map(fields::detached)
+    }
+
+    /// Adds what every answer has, whatever it is.
+    fn complete_head(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if let Some(cors) = &self.config.cors {
+            cors_headers(cors, origin, headers);
+        }
+    }
+
     async fn answer<B>(&self, request: Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
+        if request.extensions().get::<NoHost>().is_some() {
+            return Err(no_host());
+        }
         if let Some(own) = path.strip_prefix(OWN) {
             record.meter.subject = Subject::Own;
             let answer = match own {
                 own if !self.tells_own(own, &request) => return Err(no_endpoint(path)),
                 METRICS => {
                     let exposition = Exposition::choose(request.headers());
-                    Box::pin(own_metrics(Arc::clone(&record.app), exposition)).await?
+                    let answer = Box::pin(own_metrics(Arc::clone(&record.app), exposition)).await?;
+                    if let (Some(held), Answer::Whole(bytes)) = (&mut record.permit, answer.body()) {
+                        self.admission.widen(held, bytes.len(), Holder::Admin)?;
+                    }
+                    answer
                 }
                 own => self.own_path(own)?,
             };
@@ -300,20 +387,21 @@ impl App {
                 return Ok(answer);
             }
             if own == READY {
-                Box::pin(self.readiness.check(self.is_leaving())).await?;
+                Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
             }
             return Ok(answer);
         }
         if is_admin(&request) {
             return Err(no_endpoint(path));
         }
-        let found = self.router.find(path)?.ok_or_else(|| no_endpoint(path))?;
+        let found = self.router.find(path)?.ok_or_else(|| self.no_endpoint_near(&request))?;
         let endpoint = &self.config.endpoints[found.endpoint];
         record.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
-        auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
+        let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
+        record.waiter = Waiter::new(self.who(token, &request));
         if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
             let asked = self.pass_on(pass, (endpoint, &found), &request)?;
             // What is kept of a head keeps all of the buffer that it was read into. The body is not to be closed yet.
@@ -333,26 +421,55 @@ impl App {
         let mut begun = Instant::now();
         let total = query.timeout().total;
         let (client, memory) = (self.client(request), self.window(&query)?);
-        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
         record.meter.admit();
         // Boxed, so that what waits for an upstream or for its next request does not carry what statements need.
         let answer = Box::pin(self.run(query, record, &mut begun)).await?;
-        if let Answer::Stream(_) | Answer::File(_) = answer.body() {
-            if let Some(total) = total {
-                record.watchdog.limit(begun.into(), total);
-            }
-            if let SlowClients::Shed(rate) = endpoint.slow_clients {
-                record.watchdog.shed_below(rate);
-            }
+        let takes_time = match answer.body() {
+            Answer::Whole(bytes) => bytes.len() > LARGE,
+            body => matches!(body, Answer::Stream(_) | Answer::File(_)),
+        };
+        if let Some(total) = total.filter(|_| takes_time) {
+            record.watchdog.limit(begun.into(), total);
+        }
+        if let (Answer::Stream(_) | Answer::File(_), SlowClients::Shed(rate)) =
+            (answer.body(), endpoint.slow_clients)
+        {
+            record.watchdog.shed_below(rate);
         }
         Ok(answer)
+    }
+
+    /// There is no endpoint for a path. One that its client may use and that is nearly called so is
+    /// suggested: who may not use it is not told of it.
+    fn no_endpoint_near<B>(&self, request: &Request<B>) -> Error {
+        let path = request.uri().path();
+        let endpoints = &self.config.endpoints;
+        let may_tell = |index: usize| {
+            let authorization = &endpoints[index].authorization;
+            auth::authorize(authorization, &self.config.tokens, request.headers()).is_ok()
+        };
+        let near = near(path, endpoints.iter().map(|endpoint| endpoint.path.as_str()), may_tell);
+        let suggest = |error: Error, near: String| error.hint(format!("did you mean {}?", shown(&near)));
+        near.into_iter().fold(no_endpoint(path), suggest)
     }
 
     /// Who asks, where clients are counted.
     fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         self.config.limits.max_streams_per_client?;
+        self.address(request)
+    }
+
+    /// The address of who asks.
+    fn address<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         let Peer(peer) = request.extensions().get()?;
         Some(self.config.limits.proxies.client(*peer, request.headers()))
+    }
+
+    /// Who asks, where clients take turns.
+    fn who<B>(&self, token: Option<[u8; 32]>, request: &Request<B>) -> Client {
+        let address = || self.address(request).map(Client::Address);
+        token.map(Client::Token).or_else(address).unwrap_or_default()
     }
 
     /// What an upstream is asked on behalf of a request, and by whom.
@@ -386,10 +503,11 @@ impl App {
             None => 0,
         };
         let begun = Instant::now();
-        record.permit = Some(self.admission.admit(&Claim { endpoint, client, memory })?);
+        self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
         record.meter.admit();
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
-        let (reply, waited) = endpoint.timeout.until_row(begun, pin!(source.send(&call))).await?;
+        let asked = pin!(pass::ask(source, &call, record.waiter.begin()));
+        let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         record.entry.times.pool = waited.pool;
         record.entry.times.database = waited.begun.elapsed();
         // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
@@ -425,7 +543,7 @@ impl App {
         }
         let source = self.settings(query.endpoint)?;
         let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
-        Ok(window + if query.asked.wait { spool::IN_MEMORY } else { 0 })
+        Ok(window + if query.waits().is_some() { spool::IN_MEMORY } else { 0 })
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
@@ -456,11 +574,19 @@ impl App {
             None => (Some(first), None),
         };
         let digest = query.asked.digest.then(Box::default);
-        let streaming =
-            Streaming { first, stream, compressor, failed: None, spill: None, digest, trailers: false };
-        if query.asked.wait {
-            let spooled = Box::pin(self.spool(&query, coding, streaming, record));
-            return timeout.until_end(*begun, spooled).await;
+        let streaming = Streaming {
+            ahead: None,
+            first,
+            stream,
+            compressor,
+            failed: None,
+            spill: None,
+            digest,
+            trailers: false,
+        };
+        if let Some(waits) = query.waits() {
+            let held = Box::pin(self.hold((&query, waits), coding, streaming, record));
+            return timeout.until_end(*begun, held).await;
         }
         self.begin_stream(&query, coding, streaming, record)
     }
@@ -484,7 +610,9 @@ impl App {
         };
         let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };
         let turn = if query.followed == Followed::No { None } else { source.turn().await };
-        let mut stream = RowStream::open_with(query.endpoint, source, reading, values).await?;
+        let mut stream =
+            RowStream::open_for(&record.waiter, (query.endpoint, source), reading, values).await?;
+        stream.tell(self.detail);
         drop(turn);
         if let Some(follower) = follower {
             stream.follow(follower, (query.reading.format, query.endpoint.heartbeat));
@@ -492,10 +620,8 @@ impl App {
         if let Some((framing, tag)) = query.asked.framed {
             stream.frame(Frames::new(framing, tag), query.asked.digest);
         }
-        let first = poll_fn(|cx| stream.poll_chunk(cx)).await;
-        record.note(&stream);
-        record.meter.first_row(&stream.times());
-        Ok((stream, first.transpose()?.unwrap_or_default()))
+        let first = opening::first_chunk(&mut stream, record).await?;
+        Ok((stream, first))
     }
 
     /// Who is asked for each row.
@@ -523,12 +649,15 @@ impl App {
         record.meter.begin_stream(self.series(record.meter.subject));
         streaming.trailers = query.asked.trailers;
         if streaming.trailers {
-            let fields = trailers::announcement(streaming.stream.cursor().is_some(), query.asked.digest);
-            response.headers_mut().insert(header::TRAILER, fields);
+            let (next, page) = (streaming.stream.cursor().is_some(), query.page.is_some());
+            let fields = trailers::Fields { next, page, digest: query.asked.digest };
+            if let Some(names) = trailers::announcement(fields) {
+                response.headers_mut().insert(header::TRAILER, names);
+            }
         }
-        let spills = query.endpoint.slow_clients == SlowClients::Spill;
-        streaming.spill =
-            spills.then(|| Box::new(Spill::new(&self.config.limits.spooling, &self.kept.spooled)));
+        hold::tell_streamed(query, &mut response);
+        streaming.spill = self.spill(query)?;
+        let spills = streaming.spill.is_some();
         let streaming = Arc::new(Mutex::new(streaming));
         if spills {
             record.watchdog.spill(Arc::downgrade(&streaming));
@@ -536,32 +665,27 @@ impl App {
         Ok(response.map(|()| Answer::Stream(streaming)))
     }
 
-    /// The answer of a result that waits for its end.
-    async fn spool(
-        &self,
-        query: &Query<'_>,
-        coding: Option<Coding>,
-        mut streaming: Streaming,
-        record: &mut Record,
-    ) -> Result<Response<Answer>, Error> {
-        let mut spool = Spool::new(&self.config.limits.spooling, &self.kept.spooled);
-        while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
-            record.note(&streaming.stream);
-            spool.put(&chunk?).await?;
-        }
-        let mut response = head(query, coding);
-        tell_next(query, &streaming.stream, response.headers_mut());
-        tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
-        let spooled = spool.finish().await?;
-        let length = match &spooled {
-            Spooled::Memory(bytes) => bytes.len() as u64,
-            Spooled::File(file) => file.left(),
+    /// What has the rows of a stream wait in a file where its client is behind. Nobody waits for
+    /// long for an upstream's.
+    fn spill(&self, query: &Query<'_>) -> Result<Option<Box<Spill>>, Error> {
+        let endpoint = query.endpoint;
+        let (spills, spare) = match (endpoint.slow_clients, &endpoint.upstream) {
+            (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
+            (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return Ok(None),
+            (SlowClients::Hold | SlowClients::Shed(_), None) => {
+                (Spills::WhenWanted, self.spilled_window(query)?)
+            }
         };
-        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-        Ok(response.map(|()| match spooled {
-            Spooled::Memory(bytes) => Answer::Whole(bytes),
-            Spooled::File(file) => Answer::File(Box::new(file)),
-        }))
+        let (settings, used) = (&self.config.limits.spooling, &self.kept.spooled);
+        Ok(Some(Box::new(Spill::new(spills, settings, used, self.admission.spare(spare)))))
+    }
+
+    /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
+    fn spilled_window(&self, query: &Query<'_>) -> Result<usize, Error> {
+        if self.config.limits.memory.is_none() {
+            return Ok(0);
+        }
+        Ok(memory::spilled(query.endpoint, self.settings(query.endpoint)?, query.reading.format))
     }
 
     /// Whether a path of the server's own can be asked for where a request has come. How a stream went is told wherever streams are.
@@ -573,7 +697,7 @@ impl App {
     fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
         let told = path.strip_prefix(STREAMS).and_then(|id| self.kept.streams.told(id));
         match (path, told) {
-            ("live" | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
+            (LIVE | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
             (_, None) => Err(no_endpoint(&format!("{OWN}{path}"))),
         }
@@ -643,7 +767,7 @@ fn whole(
         record.note(stream);
     }
     let mut response = head(query, coding);
-    tell_next(query, stream, response.headers_mut());
+    tell_page(query, stream, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
     if query.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
@@ -658,8 +782,12 @@ fn no_more_events() -> Response<Answer> {
     response
 }
 
-/// Tells the page behind a full one (`Link`, RFC 8288), relative to this one: a proxy may have its own idea of the path.
-fn tell_next(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+/// Tells whether a page is the last, and the one behind a full one (`Link`, RFC 8288), relative to
+/// this one: a proxy may have its own idea of the path.
+fn tell_page(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+    if let Some(page) = stream.page() {
+        headers.insert(PAGE, HeaderValue::from_static(page.name()));
+    }
     let Some(cursor) = stream.next_page() else { return };
     let asked = query.asked_for.unwrap_or_default();
     let is_after = |pair: &&str| {
@@ -706,11 +834,11 @@ fn read_query<'a, B>(
     let mut bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
-    let formats = match (followed, found.format, &bound.format) {
-        (Followed::Continuously, None, None) => &follow::formats(endpoint)[..],
+    let formats = match (followed, &found.suffix, &bound.format) {
+        (Followed::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
         _ => &endpoint.formats,
     };
-    let choice = negotiate::choose(found.format, bound.format.as_deref(), accept, formats)?;
+    let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
     let negotiate::Choice { format, framed, vary_accept } = choice;
     let asked = Asked::read(request, bound.proof, format, framed)?;
     follow::check(followed, format, &asked)?;
@@ -720,9 +848,11 @@ fn read_query<'a, B>(
         false => None,
     };
     let after = after(endpoint, format, bound.after, request)?;
-    let cursors = asked.framed.is_some() || asked.trailers || asked.wait || followed != Followed::No;
+    let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
+    let cursors = proves || followed != Followed::No;
     let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
     let (download, values) = (bound.download, bound.values);
+    let page = endpoint.key.as_ref().and_then(|key| endpoint.page_of(key.statement, &values));
     let asked_for = request.uri().query();
     let index = found.endpoint;
     Ok(Query {
@@ -734,6 +864,7 @@ fn read_query<'a, B>(
         vary_accept,
         encoding,
         asked,
+        page,
         download,
         values,
         told: HeaderMap::new(),
@@ -753,6 +884,19 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
         Compression::Auto => is_remote(request),
     };
     compression && !format.is_compressed()
+}
+
+/// Whether a request asks how the server is.
+pub(crate) fn is_check<B>(request: &Request<B>) -> bool {
+    matches!(request.uri().path().strip_prefix(OWN), Some(LIVE | READY))
+}
+
+/// Who holds memory for a request.
+fn holder<B>(request: &Request<B>) -> Holder {
+    match request.uri().path().starts_with(OWN) {
+        true => Holder::Admin,
+        false => Holder::Client,
+    }
 }
 
 /// Whether a request came to the port of the server's own paths.
@@ -779,7 +923,8 @@ fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
     if let Some(changes) = changes(query) {
         headers.insert(CHANGES, changes);
     }
-    if let Some(disposition) = query.download.as_deref().and_then(attachment) {
+    let file = query.download.as_deref().map(|name| file_name(name, query.reading.format));
+    if let Some(disposition) = file.as_deref().and_then(attachment) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
     if query.vary_accept {
@@ -824,6 +969,21 @@ fn content_type(query: &Query<'_>) -> HeaderValue {
     })
 }
 
+/// The name of a file with the format's extension: programs go by that, whatever the answer says of
+/// itself.
+fn file_name(name: &str, format: Format) -> Cow<'_, str> {
+    let also = match format {
+        Format::Ndjson => "jsonl",
+        Format::Arrow => "arrows",
+        _ => format.name(),
+    };
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match [format.name(), also].iter().any(|own| own.eq_ignore_ascii_case(extension)) {
+        true => name.into(),
+        false => format!("{name}.{}", format.name()).into(),
+    }
+}
+
 /// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients, and in full (RFC 8187). `None` if
 /// no header can hold it, which does not happen.
 fn attachment(name: &str) -> Option<HeaderValue> {
@@ -846,12 +1006,14 @@ fn source_is_gone() -> Error {
     Error::endpoint("the source is gone")
 }
 
+/// RFC 9112, section 3.2: who is asked may otherwise differ from hop to hop.
+fn no_host() -> Error {
+    let message = "the request needs one header `Host`, and has none or several";
+    Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
+}
+
 fn no_endpoint(path: &str) -> Error {
-    Error::new(
-        "no_endpoint",
-        StatusCode::NOT_FOUND,
-        format!("there is no endpoint {}", crate::fault::shown(path)),
-    )
+    Error::new("no_endpoint", StatusCode::NOT_FOUND, format!("there is no endpoint {}", shown(path)))
 }
 
 /// A problem document (RFC 9457).
@@ -908,7 +1070,7 @@ enum Answer {
     Whole(Bytes),
     Stream(Arc<Mutex<Streaming>>),
     /// What waited for its end.
-    File(Box<SpooledFile>),
+    File(Box<Spooled>),
     /// What an upstream answers.
     Passed(Box<Passed>),
     /// It has failed, and is broken off once what was handed over is on its way.
@@ -917,6 +1079,8 @@ enum Answer {
 
 /// A stream in flight. The body and its watchdog have it, which are polled by the same task.
 pub(crate) struct Streaming {
+    /// What was sent to wait for the end, of a result that is too long for that.
+    ahead: Option<Box<Spooled>>,
     /// What was polled before the head was made; a compressor has it where there is one.
     first: Option<Bytes>,
     stream: RowStream,
@@ -948,11 +1112,21 @@ impl Streaming {
         polled
     }
 
-    /// Spills chunks for as long as the client is slow. When this is to be asked again, besides when it is woken.
-    pub(crate) fn poll_spill(&mut self, cx: &mut Context<'_>) -> Option<tokio::time::Instant> {
-        while self.spill.as_mut()?.poll_room(self.stream.rows(), cx).is_ready() {
+    /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
+    /// when it is woken.
+    ///
+    /// # Errors
+    /// The stream has to end: others wait for its connection.
+    pub(crate) fn poll_spill(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<tokio::time::Instant>, GivesWay> {
+        while let Some(spill) = &mut self.spill {
+            let is_wanted = self.stream.gives_way(spill.stands_still());
+            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted, cx) else { break };
+            room?;
             let Poll::Ready(chunk) = self.poll_live(cx) else { break };
-            let (spill, rows) = (self.spill.as_mut()?, self.stream.rows());
+            let (Some(spill), rows) = (&mut self.spill, self.stream.rows()) else { break };
             match chunk {
                 Some(Ok(chunk)) => spill.put(&chunk, rows),
                 Some(Err(error)) => {
@@ -962,11 +1136,18 @@ impl Streaming {
                 None => spill.end(),
             }
         }
-        self.spill.as_ref()?.again()
+        Ok(self.spill.as_ref().and_then(|spill| spill.again()))
     }
 
     /// The next chunk as it is sent, once it is in the digest.
     fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(ahead) = &mut self.ahead {
+            // It is in the digest already.
+            if let Some(chunk) = ready!(ahead.poll_chunk(cx)) {
+                return Poll::Ready(Some(chunk));
+            }
+            self.ahead = None;
+        }
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -985,7 +1166,7 @@ impl Streaming {
             None => self.first.is_none() && self.stream.is_done(),
         };
         let spilled = self.spill.as_ref().is_some_and(|spill| !spill.is_empty());
-        given && self.failed.is_none() && !spilled && !self.trailers
+        given && self.ahead.is_none() && self.failed.is_none() && !spilled && !self.trailers
     }
 
     /// Rows that were handed over.
@@ -1010,7 +1191,8 @@ impl Streaming {
     /// What follows the body of a whole result.
     fn trailers(&self) -> Option<HeaderMap> {
         let (next, digest) = (self.stream.cursor(), self.content_digest());
-        self.trailers.then(|| trailers::complete(self.stream.rows(), next.as_deref(), digest.as_deref()))
+        let end = (next.as_deref(), self.stream.page());
+        self.trailers.then(|| trailers::complete(self.stream.rows(), end, digest.as_deref()))
     }
 }
 
@@ -1062,13 +1244,28 @@ struct Record {
     outcome: Option<Outcome>,
     /// What is told of it, where it is streamed, until it has ended.
     stream: Option<Arc<Stream>>,
-    /// Held to the last byte.
+    /// What it holds, to the last byte.
     permit: Option<Permit>,
+    /// Waits for connections on its behalf.
+    waiter: Waiter,
     watchdog: Arc<Watchdog>,
     app: Arc<App>,
 }
 
 impl Record {
+    fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Self {
+        Self {
+            entry: Entry::new(app.log, request),
+            meter: Meter::new(request.version()),
+            outcome: None,
+            stream: None,
+            permit: held,
+            waiter: Waiter::default(),
+            watchdog: Watchdog::current(),
+            app,
+        }
+    }
+
     fn note(&mut self, stream: &RowStream) {
         self.entry.rows = stream.rows();
         self.entry.times = stream.times();
@@ -1115,18 +1312,29 @@ impl Record {
     }
 }
 
+impl Over {
+    /// How a response ended that was ended so.
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Stalled => Outcome::Stalled,
+            Self::Shed => Outcome::Shed,
+            Self::Total(total) => Outcome::Failed(Error::total_timeout(total)),
+        }
+    }
+}
+
 impl Drop for Record {
     fn drop(&mut self) {
         let ended = match (self.outcome.take(), self.watchdog.why()) {
             (Some(failed @ Outcome::Failed(_)), _) => failed,
             // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
-            (_, Some(Over::Stalled)) => Outcome::Stalled,
-            (_, Some(Over::Shed)) => Outcome::Shed,
-            (_, Some(Over::Total(total))) => Outcome::Failed(Error::total_timeout(total)),
+            (_, Some(over)) => over.outcome(),
             (Some(outcome), None) => outcome,
             (None, None) if self.app.kept.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
             (None, None) => Outcome::Aborted,
         };
+        // Also where no stream came of it: no connection came, or its client left meanwhile.
+        self.entry.times.pool = self.entry.times.pool.max(self.waiter.waited());
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
@@ -1143,7 +1351,8 @@ pub struct ResponseBody {
     rest: Bytes,
     /// The most that is given at a time.
     piece: usize,
-    record: Record,
+    /// `None` once the watchdog has it.
+    record: Option<Record>,
     delivery: Delivery,
     /// Begun when all was given, where the end waits until that has gone.
     end: Option<Box<Wait>>,
@@ -1167,7 +1376,7 @@ impl ResponseBody {
             answer,
             rest: Bytes::new(),
             piece: usize::MAX,
-            record,
+            record: Some(record),
             delivery: Delivery::Unknown,
             end: None,
         };
@@ -1189,7 +1398,9 @@ impl ResponseBody {
             true => std::mem::take(&mut self.rest),
             false => self.rest.split_to(self.piece),
         };
-        self.record.note_bytes(piece.len());
+        if let Some(record) = &mut self.record {
+            record.note_bytes(piece.len());
+        }
         if self.is_end_stream() {
             self.complete();
         }
@@ -1214,22 +1425,30 @@ impl ResponseBody {
         self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
     }
 
-    /// Everything was handed over, unless the answer was a failure already. Gives the permit back, but for
-    /// what is still on its way.
+    /// Everything was handed over, unless the answer was a failure already. Gives the permit back,
+    /// but for what is still on its way. Over HTTP/1, where its time is limited, it goes on until
+    /// that has left.
     fn complete(&mut self) {
         let digest = match &self.answer {
             Answer::Stream(streaming) => lock(streaming).content_digest(),
             _ => None,
         };
-        self.record.end(Outcome::Complete, digest);
-        self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
         self.answer = Answer::Nothing;
+        let Some(mut record) = self.record.take() else { return };
+        record.permit = record.permit.take().and_then(Permit::handed_over);
+        if record.watchdog.outlives_body() {
+            return Last::keep(record, digest);
+        }
+        record.end(Outcome::Complete, digest);
+        self.record = Some(record);
     }
 
     /// It cannot be completed. Gives the permit back.
     fn fail(&mut self, error: Error) {
-        self.record.end(Outcome::Failed(error), None);
-        self.record.permit = self.record.permit.take().and_then(Permit::handed_over);
+        if let Some(record) = &mut self.record {
+            record.end(Outcome::Failed(error), None);
+            record.permit = record.permit.take().and_then(Permit::handed_over);
+        }
         self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
     }
 
@@ -1248,7 +1467,9 @@ impl ResponseBody {
             Answer::Stream(streaming) => {
                 let mut streaming = lock(streaming);
                 let polled = streaming.poll_chunk(cx);
-                self.record.note_streaming(&streaming);
+                if let Some(record) = &mut self.record {
+                    record.note_streaming(&streaming);
+                }
                 polled
             }
             Answer::File(file) => file.poll_chunk(cx),
@@ -1261,10 +1482,10 @@ impl ResponseBody {
 impl Drop for ResponseBody {
     /// What was spilled, and the time for which a client took nothing, is told also where the client has never come back for the rest.
     fn drop(&mut self) {
-        if let Answer::Stream(streaming) = &self.answer {
+        if let (Answer::Stream(streaming), Some(record)) = (&self.answer, &mut self.record) {
             let streaming = lock(streaming);
-            self.record.note_streaming(&streaming);
-            self.record.entry.times = streaming.stream.times_to_now();
+            record.note_streaming(&streaming);
+            record.entry.times = streaming.stream.times_to_now();
         }
     }
 }

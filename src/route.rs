@@ -3,6 +3,8 @@
 //! Paths are compared segment by segment after decoding: `%2F` inside a segment is data, and `%61` is an `a`. For the
 //! tree that does the matching, each segment of templates and requests is therefore encoded again in one fixed way.
 
+pub(crate) mod near;
+
 use std::collections::HashMap;
 
 use http::StatusCode;
@@ -15,6 +17,9 @@ use crate::params::percent_decode;
 
 /// What is encoded in the fixed way: all but RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Longer suffixes are meant for none.
+const LONGEST_SUFFIX: usize = 16;
 
 /// Finds the endpoint of a path.
 #[derive(Debug, Clone)]
@@ -38,8 +43,19 @@ pub struct Match {
     pub endpoint: usize,
     /// The `{name}` segments of the path, decoded.
     pub args: Vec<(String, String)>,
-    /// The format that the path's suffix names.
-    pub format: Option<Format>,
+    /// What the path's suffix names.
+    pub suffix: Suffix,
+}
+
+/// What stands behind the last dot of a path, where an endpoint matches without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Suffix {
+    /// The whole path is an endpoint's.
+    None,
+    /// A format.
+    Format(Format),
+    /// No format; and no endpoint matches with it.
+    Unknown(String),
 }
 
 impl Router {
@@ -63,8 +79,10 @@ impl Router {
         Self { tree }
     }
 
-    /// The endpoint of a path as the request has it, encoded; `None` when there is none. A suffix that names a format
-    /// is cut off the last segment when an endpoint matches without it; otherwise it is a part of the segment.
+    /// The endpoint of a path as the request has it, encoded; `None` when there is none. A suffix
+    /// that names a format is cut off the last segment when an endpoint matches without it;
+    /// otherwise it is a part of the segment. One that names none is cut off where no endpoint
+    /// matches with it: a parameter may hold any name of a file.
     ///
     /// # Errors
     /// 400 for a path whose percent-encoding is not valid.
@@ -73,7 +91,8 @@ impl Router {
             return Ok(None);
         }
         let path = canonical(path)?;
-        Ok(self.find_with_suffix(&path).or_else(|| self.find_exactly(&path, None)))
+        let whole = || self.find_exactly(&path, Suffix::None);
+        Ok(self.find_in_format(&path).or_else(whole).or_else(|| self.find_with_suffix(&path)))
     }
 
     /// The endpoint of a path that names no format, whatever its suffix.
@@ -81,25 +100,33 @@ impl Router {
     /// # Errors
     /// 400 for a path whose percent-encoding is not valid.
     pub fn find_whole(&self, path: &str) -> Result<Option<Match>, Error> {
-        Ok(self.find_exactly(&canonical(path)?, None))
+        Ok(self.find_exactly(&canonical(path)?, Suffix::None))
+    }
+
+    fn find_in_format(&self, path: &str) -> Option<Match> {
+        let (rest, suffix) = split_suffix(path)?;
+        self.find_exactly(rest, Suffix::Format(Format::from_name(suffix)?))
     }
 
     fn find_with_suffix(&self, path: &str) -> Option<Match> {
-        let (rest, suffix) = path.rsplit_once('.')?;
-        let format = Format::from_name(suffix)?;
-        // A suffix alone is the name of nothing: `/.json` is not `/` in JSON.
-        if rest.ends_with('/') {
-            return None;
-        }
-        self.find_exactly(rest, Some(format))
+        let (rest, suffix) = split_suffix(path)?;
+        let is_name =
+            suffix.len() <= LONGEST_SUFFIX && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        self.find_exactly(rest, Suffix::Unknown(suffix.to_owned())).filter(|_| is_name)
     }
 
-    fn find_exactly(&self, path: &str, format: Option<Format>) -> Option<Match> {
+    fn find_exactly(&self, path: &str, suffix: Suffix) -> Option<Match> {
         let found = self.tree.at(path).ok()?;
         let decode = |value: &str| percent_decode(value).map(std::borrow::Cow::into_owned);
         let args = found.params.iter().map(|(name, value)| Some((name.to_owned(), decode(value)?)));
-        Some(Match { endpoint: *found.value, args: args.collect::<Option<_>>()?, format })
+        Some(Match { endpoint: *found.value, args: args.collect::<Option<_>>()?, suffix })
     }
+}
+
+/// A path and the suffix of its last segment, which is not empty.
+fn split_suffix(path: &str) -> Option<(&str, &str)> {
+    // A suffix alone is the name of nothing: `/.json` is not `/` in JSON.
+    path.rsplit_once('.').filter(|(rest, suffix)| !rest.ends_with('/') && !suffix.is_empty())
 }
 
 /// A request's path with every segment encoded in the fixed way.
@@ -178,7 +205,11 @@ mod tests {
             Ok(Some(found)) => {
                 let args: Vec<_> =
                     found.args.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-                let format = found.format.map_or(String::new(), |format| format!(" .{}", format.name()));
+                let format = match found.suffix {
+                    Suffix::None => String::new(),
+                    Suffix::Format(format) => format!(" .{}", format.name()),
+                    Suffix::Unknown(suffix) => format!(" ?{suffix}"),
+                };
                 format!("{}{}{format}", PATHS[found.endpoint], args.concat())
             }
             Ok(None) => "none".to_owned(),
@@ -226,8 +257,14 @@ mod tests {
             ("/authors.json", "/authors .json"),
             ("/authors.ndjson", "/authors .ndjson"),
             ("/authors%2Ejson", "/authors .json"),
-            ("/authors.xml", "none"),
-            ("/authors.JSON", "none"),
+            ("/authors.xml", "/authors ?xml"),
+            ("/authors.JSON", "/authors ?JSON"),
+            ("/authors.", "none"),
+            ("/authors.x+y", "none"),
+            ("/authors.averyveryverylongsuffix", "none"),
+            ("/author.xml", "none"),
+            ("/files/a.tar.gz", "/files/{name} name=a.tar.gz"),
+            ("/files/a.b/c.xml", "none"),
             ("/authors/5.json", "/authors/{id} id=5 .json"),
             ("/authors/5.json.json", "/authors/{id} id=5.json .json"),
             ("/authors/5.xml", "/authors/{id} id=5.xml"),

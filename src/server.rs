@@ -12,7 +12,11 @@
 //! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections, which end with their next response:
 //! so a proxy can turn to another replica before anything is refused.
 
+mod connections;
+mod heap;
+mod preparing;
 mod reload;
+mod signals;
 mod socket;
 mod watched;
 
@@ -37,18 +41,25 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
+pub(crate) use self::connections::RESERVE;
+use self::connections::{Connections, Seat, Taken};
+pub use self::preparing::Preparing;
+pub(crate) use self::preparing::prepare;
 pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
+use self::signals::Signals;
+pub use self::signals::ignore_user_signals;
 use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
+use crate::Error;
+use crate::client::network_of;
 use crate::metrics::{self, Connected, Metrics};
 use crate::proof::delivery::Delivery;
-use crate::respond::{Admin, App, Peer, Remote};
+use crate::respond::{Admin, App, NoHost, Peer, Remote, is_check};
 use crate::watchdog::Watchdog;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
@@ -70,6 +81,8 @@ const ADMIN_CONNECTIONS: usize = 64;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody who means well.
 const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+/// In which a connection that gives way may answer what was on its way to it.
+const GRACE: Duration = Duration::from_secs(1);
 /// In which what a client has sent before a drain is known to be there.
 const DRAIN_GRACE: Duration = Duration::from_millis(50);
 /// How long a client may take to say anything, and then to send the head of each request.
@@ -139,6 +152,7 @@ pub async fn serve(
     reload: Option<Reload>,
 ) -> io::Result<()> {
     let mut stop = Signals::new()?;
+    heap::keep_small()?;
     let mut serving = Serving::new((listener, admin), app, reload)?;
     serving.accept_until(stop.next()).await;
     // Nothing of it is kept: what holds the app at the end holds its connections, and the end would wait for them.
@@ -147,7 +161,7 @@ pub async fn serve(
     let told_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
-    let Serving { listener, admin, mut connections, state, workers, mut reapers, current, .. } = serving;
+    let Serving { listener, admin, mut connections, state, workers, mut tasks, current, .. } = serving;
     drop((listener, admin));
     app.stop_following();
     state.send_replace(State::Draining);
@@ -161,7 +175,7 @@ pub async fn serve(
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
-    reapers.shutdown().await;
+    tasks.shutdown().await;
     drop((app, current));
     workers.finish().await;
     Ok(())
@@ -174,10 +188,10 @@ struct Serving {
     admin: Option<TcpListener>,
     current: Arc<Current>,
     reloader: Option<Reloader>,
-    reapers: JoinSet<()>,
+    tasks: JoinSet<()>,
     connections: JoinSet<()>,
-    room: Arc<Semaphore>,
-    admin_room: Arc<Semaphore>,
+    room: Arc<Connections>,
+    admin_room: Arc<Connections>,
     state: watch::Sender<State>,
     workers: Workers,
 }
@@ -189,24 +203,13 @@ impl Serving {
         reload: Option<Reload>,
     ) -> io::Result<Self> {
         let reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
-        let mut reapers = JoinSet::new();
-        spawn_reapers(&mut reapers, &app, None);
-        let room = Arc::new(Semaphore::new(app.config().limits.max_connections));
-        let admin_room = Arc::new(Semaphore::new(ADMIN_CONNECTIONS));
+        let mut tasks = JoinSet::new();
+        spawn_tasks(&mut tasks, &app, None);
+        let room = Connections::new(app.config().limits.max_connections);
+        let admin_room = Connections::new(ADMIN_CONNECTIONS);
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
-        Ok(Self {
-            listener,
-            admin,
-            current,
-            reloader,
-            reapers,
-            connections,
-            room,
-            admin_room,
-            state,
-            workers,
-        })
+        Ok(Self { listener, admin, current, reloader, tasks, connections, room, admin_room, state, workers })
     }
 
     /// Accepts connections, and reloads, until `end` is there.
@@ -214,15 +217,13 @@ impl Serving {
         let mut end = pin!(end);
         loop {
             tokio::select! {
-                (stream, permit) = accept(&self.listener, &self.room) => self.begin(stream, Port::Public, permit),
-                (stream, permit) = accept_admin(self.admin.as_ref(), &self.admin_room) => {
-                    self.begin(stream, Port::Admin, permit);
+                (stream, peer) = accept(&self.listener, &self.room) => self.begin(stream, peer, Port::Public),
+                (stream, peer) = accept_admin(self.admin.as_ref(), &self.admin_room) => {
+                    self.begin(stream, peer, Port::Admin);
                 }
                 Some(_) = self.connections.join_next() => {}
-                reloader = wanted(&mut self.reloader, &self.current) => {
-                    if let Some(before) = reloader.reload(&self.current) {
-                        spawn_reapers(&mut self.reapers, &self.current.get(), Some(&before));
-                    }
+                before = reloaded(&mut self.reloader, &self.current) => {
+                    spawn_tasks(&mut self.tasks, &self.current.get(), Some(&before));
                 }
                 () = end.as_mut() => return,
             }
@@ -247,36 +248,49 @@ impl Serving {
     }
 
     /// Has a worker serve a connection.
-    fn begin(&mut self, stream: std::net::TcpStream, port: Port, permit: OwnedSemaphorePermit) {
+    fn begin(&mut self, stream: std::net::TcpStream, peer: IpAddr, port: Port) {
         let (worker, load) = self.workers.least_loaded();
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
-        let connected = current.get().metrics().connections.accept();
+        let app = current.get();
+        let connected = app.metrics().connections.accept();
+        let (seat, taken) = match port {
+            Port::Public => {
+                let limits = &app.config().limits;
+                // A proxy that is believed has its connections for others.
+                let most = limits.max_connections_per_client.filter(|_| !limits.proxies.trusts(peer));
+                self.room.take(network_of(peer), most)
+            }
+            Port::Admin => self.admin_room.take(network_of(peer), None),
+        };
+        if taken == Taken::InPlace {
+            app.metrics().connections.give_way();
+        }
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(stream, port, current, state, connected).await;
+                serve_connection(stream, port, seat, current, state, connected).await;
             }
-            drop((permit, load));
+            drop(load);
         };
         self.connections.spawn_on(connection, worker);
     }
 }
 
-/// Has the idle connections closed of sources that the app before did not have. A reaper ends with its source.
-fn spawn_reapers(reapers: &mut JoinSet<()>, app: &App, before: Option<&App>) {
-    while reapers.try_join_next().is_some() {}
+/// Has the idle connections closed of sources that the app before did not have, and statements
+/// prepared that are not. A task ends with its source or its app.
+fn spawn_tasks(tasks: &mut JoinSet<()>, app: &Arc<App>, before: Option<&App>) {
+    while tasks.try_join_next().is_some() {}
     for source in app.new_sources(before) {
-        reapers.spawn(source.reap());
+        tasks.spawn(source.reap());
     }
+    preparing::spawn(tasks, app);
 }
 
-/// Waits until there is a reason to reload; for ever where nothing can be read again.
-async fn wanted<'a>(reloader: &'a mut Option<Reloader>, current: &Current) -> &'a mut Reloader {
+/// Waits until there is another app, and gives that of before; for ever where nothing can be read
+/// again.
+async fn reloaded(reloader: &mut Option<Reloader>, current: &Current) -> Arc<App> {
     match reloader {
-        Some(reloader) => {
-            reloader.wanted(current).await;
-            reloader
-        }
+        Some(reloader) => reloader.reloaded(current).await,
         None => std::future::pending().await,
     }
 }
@@ -285,18 +299,18 @@ async fn all_done(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// The next connection, once there is room for it; it belongs to no runtime yet.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> (std::net::TcpStream, OwnedSemaphorePermit) {
-    let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
+/// The next connection, and who it comes from; it belongs to no runtime yet. Others wait in the
+/// kernel for no longer than this takes.
+async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     loop {
-        match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-            Ok(stream) => return (stream, permit),
+        match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+            Ok(accepted) => return accepted,
             // Out of descriptors, or the client has gone again: neither is a reason to end, nor to spin.
             Err(error) => {
                 eprintln!("a connection could not be accepted: {error}");
+                if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+                    room.make_room();
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -304,10 +318,7 @@ async fn accept(
 }
 
 /// The same for the port of the server's own paths; for ever where there is none.
-async fn accept_admin(
-    listener: Option<&TcpListener>,
-    room: &Arc<Semaphore>,
-) -> (std::net::TcpStream, OwnedSemaphorePermit) {
+async fn accept_admin(listener: Option<&TcpListener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     match listener {
         Some(listener) => accept(listener, room).await,
         None => std::future::pending().await,
@@ -392,6 +403,7 @@ impl Workers {
 async fn serve_connection(
     stream: TcpStream,
     port: Port,
+    seat: Seat,
     current: Arc<Current>,
     state: watch::Receiver<State>,
     connected: Connected,
@@ -399,12 +411,13 @@ async fn serve_connection(
     // Small answers leave at once; without this they wait for the client's acknowledgement.
     let _ = stream.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(stream, port, current, state, watchdog, connected)).await;
+    Arc::clone(&watchdog).scope(serve_http(stream, port, seat, current, state, watchdog, connected)).await;
 }
 
 async fn serve_http(
     stream: TcpStream,
     port: Port,
+    seat: Seat,
     current: Arc<Current>,
     mut state: watch::Receiver<State>,
     watchdog: Arc<Watchdog>,
@@ -416,11 +429,17 @@ async fn serve_http(
         (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
-    let Some(version) = version(&stream, state.clone()).await else { return };
+    let version = tokio::select! {
+        version = version(&stream, state.clone()) => version,
+        () = seat.gives_way() => None,
+    };
+    let Some(version) = version else { return };
     let write_timeout = current.get().config().limits.write_timeout;
     let ends = Arc::<Ends>::default();
-    let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
+    let activity = (version == Version::HTTP_11).then(|| seat.activity());
+    let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout, activity);
     let ends_of_body = Arc::clone(&ends);
+    let seat = &seat;
     let service = service_fn(move |mut request: Request<Incoming>| {
         connected.speaks(request.version());
         if port == Port::Admin {
@@ -429,13 +448,23 @@ async fn serve_http(
         if remote {
             request.extensions_mut().insert(Remote);
         }
+        if !names_host(&request) {
+            request.extensions_mut().insert(NoHost);
+        }
         let (app, ends) = (current.get(), Arc::clone(&ends_of_body));
-        if let Some(peer) = peer.filter(|_| app.asks_who()) {
+        if let Some(peer) = peer {
             request.extensions_mut().insert(Peer(peer));
         }
+        let version = request.version();
+        let busy = seat.busy();
+        let refused = (!is_check(&request) && !seat.is_common()).then(|| {
+            app.metrics().connections.refuse();
+            Error::too_many_connections()
+        });
+        let is_reserved = seat.is_reserved();
+        let answer = Arc::clone(&app).respond_unless(refused, request);
         async move {
-            let version = request.version();
-            let mut response = Arc::clone(&app).respond(request).await;
+            let mut response = answer.await;
             let streamed = response.body().size_hint().exact().is_none();
             if streamed {
                 response.body_mut().deliver(match version {
@@ -443,14 +472,15 @@ async fn serve_http(
                     _ => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
             }
-            if app.is_leaving() && version != Version::HTTP_2 {
+            if (app.is_leaving() || is_reserved) && version != Version::HTTP_2 {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
             if version == Version::HTTP_2 {
                 response.body_mut().in_pieces(PIECE);
             }
-            let watch = |body| WatchedBody::new(body, Watchdog::current());
+            let ends = (version != Version::HTTP_2).then_some(ends);
+            let watch = |body| WatchedBody::new(body, Watchdog::current(), busy, ends);
             Ok::<_, Infallible>(response.map(watch))
         }
     });
@@ -458,11 +488,12 @@ async fn serve_http(
         let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
         // Boxed: one of HTTP/2 is larger, and is for many requests.
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
-        serve_until_end(connection.as_mut(), &ends, &watchdog, &mut state).await;
+        serve_until_end(connection.as_mut(), seat, &ends, &watchdog, &mut state).await;
     } else {
         let connection = pin!(http1_builder().serve_connection(TokioIo::new(stream), service));
-        serve_until_end(connection, &ends, &watchdog, &mut state).await;
+        serve_until_end(connection, seat, &ends, &watchdog, &mut state).await;
     }
+    ends.left();
     tokio::select! {
         () = ends.linger(write_timeout) => {}
         _ = state.wait_for(|state| *state == State::Ended) => {}
@@ -504,11 +535,15 @@ async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Optio
 /// Serves a connection until it ends, or has to.
 async fn serve_until_end(
     mut connection: Pin<&mut impl GracefulConnection>,
+    seat: &Seat,
     ends: &Ends,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
 ) {
     let mut over = pin!(watchdog.over());
+    let mut gives_way = pin!(seat.gives_way());
+    // Since when it does, and may still answer what is on its way to it.
+    let mut grace: Option<Pin<Box<Sleep>>> = None;
     loop {
         tokio::select! {
             // In this order: what is waited for is known once the connection has been polled.
@@ -522,12 +557,39 @@ async fn serve_until_end(
                 return;
             }
             () = over.as_mut() => return,
+            () = gives_way.as_mut(), if grace.is_none() => {
+                connection.as_mut().graceful_shutdown();
+                grace = Some(Box::pin(tokio::time::sleep(GRACE)));
+            }
+            () = passed(&mut grace) => {
+                if seat.is_idle() {
+                    return;
+                }
+                grace = Some(Box::pin(tokio::time::sleep(GRACE)));
+            }
             Ok(()) = state.changed() => match *state.borrow() {
                 State::Ended => return,
                 State::Draining => connection.as_mut().graceful_shutdown(),
                 State::Serving => {}
             },
         }
+    }
+}
+
+/// Ready when a time is over that has begun.
+async fn passed(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether a request says which host it is for as its version of HTTP has it (RFC 9112, section
+/// 3.2; RFC 9113, section 8.3.1).
+fn names_host<B>(request: &Request<B>) -> bool {
+    match (request.version(), request.headers().get_all(header::HOST).iter().count()) {
+        (Version::HTTP_11, hosts) => hosts == 1,
+        (_, hosts) => hosts <= 1,
     }
 }
 
@@ -553,25 +615,6 @@ fn http2_builder(streams: Streams) -> http2::Builder<Streams> {
         .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
         .keep_alive_interval(Duration::from_secs(30));
     builder
-}
-
-/// SIGTERM and SIGINT.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 /// The URL at which a listener is reached.

@@ -1,11 +1,16 @@
-//! `slow_clients = "spill"`: what a slow client does not take waits in a temporary file, so that the database need not.
+//! What a slow client does not take waits in a temporary file, so that the database need not.
 //!
-//! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it. Then chunks go into a queue: into a
-//! block in memory, from there into the file; and they come out of the file, then of the memory, then from the rows again. So each is
-//! sent once and in order, whatever becomes of the file.
+//! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it.
+//! With `slow_clients = "spill"` its rows are spilled then. With any other setting they are spilled
+//! when somebody waits for the stream's connection and the client has not taken the next chunk for
+//! [`STANDSTILL`]; where they cannot be, the stream [gives way](GivesWay).
+//!
+//! Chunks go into a queue: into a block in memory, from there into the file; and they come out of
+//! the file, then of the memory, then from the rows again. So each is sent once and in order,
+//! whatever becomes of the file.
 //!
 //! ```text
-//!            slow                            rows ended, or a write failed
+//!            slow, or wanted                 rows ended, or a write failed
 //! flowing ─────────► queued: chunks go in ────────────────────────────────► queued: none goes in ──all taken──► holding
 //!    ▲                  │
 //!    └────all taken─────┘
@@ -36,11 +41,15 @@ use tokio::time::Instant;
 
 use self::file::{PIECE, SpoolFile, Used};
 use crate::Error;
+use crate::admission::Spare;
 use crate::body::CHUNK;
 use crate::proof::spool::Spooling;
 
 /// How much longer a client may keep the rows waiting than they keep it. One that takes turns with the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a client may let a chunk wait while others wait for the connection behind it. A client
+/// that takes some 20 KB in a second takes a chunk more often than that.
+const STANDSTILL: Duration = Duration::from_secs(5);
 /// When room is asked for again where there was none: other streams end.
 const AGAIN: Duration = Duration::from_secs(1);
 /// What is written at a time. Each stream holds one; larger ones are hardly faster.
@@ -50,10 +59,29 @@ const ROOM: usize = BLOCK + CHUNK + CHUNK / 8;
 /// What is held of a stream, besides a chunk with the longest row: while that makes the block longer, the shorter one is still there.
 pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
+/// When the rows of a client that is behind are spilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spills {
+    /// As soon as the client is slow.
+    WhenSlow,
+    /// Once the client is at a standstill, and somebody waits for the connection that its rows come
+    /// from.
+    WhenWanted,
+}
+
+/// Somebody waits for a stream's connection, its client is at a standstill, and its rows cannot be
+/// spilled: it has to end.
+#[derive(Debug)]
+pub(crate) struct GivesWay;
+
 /// What a client has still to take.
 pub(crate) struct Spill {
+    spills: Spills,
     settings: Spooling,
     used: Arc<Used>,
+    /// What it takes of the server's memory once chunks wait.
+    spare: Spare,
+    pace: Pace,
     state: State,
     /// Rows that were handed over, as far as is known while some wait.
     rows: u64,
@@ -63,7 +91,7 @@ pub(crate) struct Spill {
 
 enum State {
     /// Chunks go to the client as they come.
-    Flowing(Pace),
+    Flowing,
     /// The client is behind.
     Queued(Box<Queue>),
     /// Chunks go to the client as they come, to the end: the file could not be written.
@@ -71,33 +99,65 @@ enum State {
 }
 
 impl Spill {
-    /// For one stream, whose file may take what `settings` say.
-    pub(crate) fn new(settings: &Spooling, used: &Arc<Used>) -> Self {
-        let (settings, used) = (settings.clone(), Arc::clone(used));
-        Self { settings, used, state: State::Flowing(Pace::new()), rows: 0, spilled: 0 }
+    /// For one stream whose head is on its way; its file may take what `settings` say.
+    pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Spare) -> Self {
+        let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
+        Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
     }
 
-    /// Ready while a chunk is wanted for the queue: the client is slow, and there is room. After `rows` rows.
-    pub(crate) fn poll_room(&mut self, rows: u64, cx: &mut Context<'_>) -> Poll<()> {
-        if let State::Flowing(pace) = &self.state
-            && pace.slow_at().is_some_and(|at| at <= Instant::now())
-        {
+    /// Whether the client has let a chunk wait for so long that it cannot keep a connection for
+    /// which others wait.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.pace.standstill_at().is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Ready while a chunk is wanted for the queue: there is room, and the client is slow, or at a
+    /// standstill where its connection `is_wanted`. After `rows` rows.
+    ///
+    /// # Errors
+    /// The connection is wanted, the client is at a standstill, and there is no room.
+    pub(crate) fn poll_room(
+        &mut self,
+        rows: u64,
+        is_wanted: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), GivesWay>> {
+        if matches!(self.state, State::Flowing) && self.is_behind(is_wanted) {
+            if !self.spare.claim() {
+                return Poll::Ready(Err(GivesWay));
+            }
             self.rows = rows;
             self.state = State::Queued(Box::new(Queue::new(&self.settings, &self.used)));
         }
-        match &mut self.state {
-            State::Queued(queue) => queue.poll_room(&mut self.spilled, cx),
-            State::Flowing(_) | State::Holding => Poll::Pending,
+        let (room, is_stuck) = match &mut self.state {
+            State::Queued(queue) => (queue.poll_room(&mut self.spilled, cx), queue.is_stuck()),
+            State::Flowing => (Poll::Pending, false),
+            State::Holding => (Poll::Pending, true),
+        };
+        match room {
+            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(GivesWay)),
+            room => room.map(Ok),
+        }
+    }
+
+    fn is_behind(&self, is_wanted: bool) -> bool {
+        match self.spills {
+            Spills::WhenSlow => self.pace.slow_at().is_some_and(|at| at <= Instant::now()),
+            Spills::WhenWanted => is_wanted,
         }
     }
 
     /// When [`poll_room`](Self::poll_room) has to be asked again, besides when it is woken.
     pub(crate) fn again(&self) -> Option<Instant> {
-        match &self.state {
-            State::Flowing(pace) => pace.slow_at(),
-            State::Queued(queue) => queue.again,
-            State::Holding => None,
-        }
+        let at = match (&self.state, self.spills) {
+            (State::Flowing, Spills::WhenSlow) => self.pace.slow_at(),
+            (State::Flowing, Spills::WhenWanted) | (State::Holding, _) => self.pace.standstill_at(),
+            (State::Queued(queue), _) if queue.takes == Takes::Failed => self.pace.standstill_at(),
+            (State::Queued(queue), _) => queue.again,
+        };
+        // At a standstill it is asked by and by whether somebody has come to wait.
+        let now = Instant::now();
+        at.map(|at| if at <= now { now + AGAIN } else { at })
     }
 
     /// Takes the chunk that was wanted; it ends behind `rows` rows.
@@ -122,40 +182,39 @@ impl Spill {
     /// The file cannot be read.
     pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let State::Queued(queue) = &mut self.state {
+            self.pace.wanted(Instant::now());
             let taken = ready!(queue.poll_take(&mut self.spilled, cx));
             self.rows = queue.rows().unwrap_or(self.rows);
             if taken.is_some() {
+                self.pace.given(Instant::now());
                 return Poll::Ready(taken.map(|taken| taken.map_err(unreadable)));
             }
             self.state = match queue.takes {
-                Takes::Chunks => State::Flowing(Pace::new()),
-                Takes::Nothing => State::Holding,
+                Takes::Chunks => State::Flowing,
+                Takes::Nothing | Takes::Failed => State::Holding,
             };
+            self.pace = Pace::of_rows();
         }
-        if let State::Flowing(pace) = &mut self.state {
-            pace.wanted(Instant::now());
-        }
+        self.pace.wanted(Instant::now());
         Poll::Ready(None)
     }
 
     /// The client was given a chunk that came from the rows.
     pub(crate) fn given(&mut self) {
-        if let State::Flowing(pace) = &mut self.state {
-            pace.given(Instant::now());
-        }
+        self.pace.given(Instant::now());
     }
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.state {
             State::Queued(queue) => queue.is_empty(),
-            State::Flowing(_) | State::Holding => true,
+            State::Flowing | State::Holding => true,
         }
     }
 
     /// Whether the client has still to take what waits, and nothing else is waited for.
     pub(crate) fn is_draining(&self) -> bool {
-        matches!(&self.state, State::Queued(queue) if queue.takes == Takes::Nothing)
+        matches!(&self.state, State::Queued(queue) if queue.takes != Takes::Chunks)
     }
 
     /// Rows that were handed over, of `all` that came: while some wait, those of which that is known.
@@ -188,7 +247,14 @@ enum WaitsFor {
 }
 
 impl Pace {
-    fn new() -> Self {
+    /// Of a stream whose head its client has still to take: one of HTTP/2 that opens no window
+    /// never asks for a chunk.
+    fn of_head() -> Self {
+        Self { waits_for: WaitsFor::Client, ..Self::of_rows() }
+    }
+
+    /// Of one whose client has all that came.
+    fn of_rows() -> Self {
         Self { behind: Duration::ZERO, since: Instant::now(), waits_for: WaitsFor::Rows }
     }
 
@@ -213,6 +279,14 @@ impl Pace {
             WaitsFor::Client => Some(self.since + PATIENCE.saturating_sub(self.behind)),
         }
     }
+
+    /// When the client is at a standstill, if it goes on to take nothing.
+    fn standstill_at(&self) -> Option<Instant> {
+        match self.waits_for {
+            WaitsFor::Rows => None,
+            WaitsFor::Client => Some(self.since + STANDSTILL),
+        }
+    }
 }
 
 /// Chunks that wait for the client.
@@ -234,7 +308,10 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Chunks,
+    /// The rows have ended.
     Nothing,
+    /// The file could not be written: the rows wait.
+    Failed,
 }
 
 impl Queue {
@@ -257,7 +334,7 @@ impl Queue {
         self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
-            if self.takes == Takes::Nothing {
+            if self.takes != Takes::Chunks {
                 return Poll::Pending;
             }
             if self.memory.len() < BLOCK {
@@ -282,7 +359,7 @@ impl Queue {
                 }
                 Err(error) => {
                     eprintln!("a slow client cannot be spilled, and holds its database: {error}");
-                    self.takes = Takes::Nothing;
+                    self.takes = Takes::Failed;
                 }
             }
         }
@@ -294,6 +371,11 @@ impl Queue {
         self.memory = Vec::from(mem::take(&mut self.block));
         self.memory.clear();
         self.memory.shrink_to(ROOM);
+    }
+
+    /// Whether the rows wait because nothing can be written.
+    fn is_stuck(&self) -> bool {
+        self.again.is_some() || self.takes == Takes::Failed
     }
 
     fn put(&mut self, chunk: &[u8], rows: u64) {
@@ -412,17 +494,17 @@ mod tests {
 
     /// A stream whose client was given something, and has left it for long enough.
     fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
-        let mut spill = Spill::new(settings, used);
+        let mut spill = Spill::new(Spills::WhenSlow, settings, used, Spare::none());
         spill.given();
-        let State::Flowing(pace) = &mut spill.state else { panic!("it flows") };
-        pace.behind = PATIENCE;
+        spill.pace.behind = PATIENCE;
         spill
     }
 
     /// Puts chunks while there is room; the number of the first one that was not put.
     async fn fill(spill: &mut Spill, from: usize, to: usize) -> usize {
         for number in from..to {
-            let room = tokio::time::timeout(Duration::from_millis(200), poll_fn(|cx| spill.poll_room(0, cx)));
+            let room =
+                tokio::time::timeout(Duration::from_millis(200), poll_fn(|cx| spill.poll_room(0, false, cx)));
             if room.await.is_err() {
                 return number;
             }
@@ -434,7 +516,7 @@ mod tests {
     /// Waits until there is room again.
     async fn until_room(spill: &mut Spill) {
         let room = async {
-            while spill.poll_room(0, &mut Context::from_waker(Waker::noop())).is_pending() {
+            while spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -455,14 +537,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_takes_what_there_is_is_not_slow() {
-        let mut spill = Spill::new(&Spooling::default(), &Arc::default());
+        let mut spill = Spill::new(Spills::WhenSlow, &Spooling::default(), &Arc::default(), Spare::none());
         let mut cx = Context::from_waker(Waker::noop());
         for number in 0..3 {
             assert!(matches!(spill.poll_take(&mut cx), Poll::Ready(None)));
             assert!(spill.again().is_none(), "it waits for rows");
             spill.given();
             assert!(spill.again().is_some_and(|at| at > Instant::now()));
-            assert!(spill.poll_room(number, &mut cx).is_pending());
+            assert!(spill.poll_room(number, false, &mut cx).is_pending());
         }
         assert_eq!((spill.spilled(), spill.rows(7)), (0, 7));
     }
@@ -503,7 +585,7 @@ mod tests {
         assert_eq!(spill.rows(rows(50)), rows(50));
         used.until_none().await;
         // It has caught up: the rows come as they did before, and may be spilled again.
-        assert!(matches!(spill.state, State::Flowing(_)));
+        assert!(matches!(spill.state, State::Flowing));
     }
 
     #[tokio::test]
@@ -514,7 +596,7 @@ mod tests {
         let State::Queued(queue) = &spill.state else { panic!("nothing waits") };
         assert_eq!(queue.memory.capacity(), queue.memory.len(), "it may wait for long");
         assert!(spill.is_draining());
-        assert!(spill.poll_room(0, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
         assert!(take_all(&mut spill).await == chunks(0..9));
         assert!(spill.is_empty() && !spill.is_draining());
     }
@@ -544,7 +626,7 @@ mod tests {
         fill(&mut spill, 0, 100).await;
         assert!(spill.again().is_some(), "room may come");
         spill.end();
-        assert!(spill.poll_room(0, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(spill.again(), None);
     }
 

@@ -5,12 +5,14 @@
 
 mod lexer;
 mod limit;
+mod outline;
 
 use std::fmt;
 use std::ops::Range;
 
 use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::Limit;
+pub use self::outline::Outline;
 
 /// In place of how many rows it answers with: a statement whose row holds refcursors that others read.
 const REFCURSORS: &str = ":refcursors";
@@ -86,8 +88,10 @@ impl fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 impl Sql {
-    /// Reads one statement and makes its named parameters positional: the same name has always the same number. A `;` at
-    /// the end is cut, with what follows it.
+    /// Reads one statement and makes its named parameters positional: the same name has always the
+    /// same number. A `;` at the end is cut, with what follows it. A parameter that is all of a
+    /// limit or an offset may be NULL, which SQLite refuses there: for it `limit :n` becomes `limit
+    /// ifnull(?1, -1)`, which is no limit, and as an offset 0.
     ///
     /// # Errors
     /// A quote or comment that does not end, a second statement, no statement at all, a placeholder that has a number
@@ -98,7 +102,7 @@ impl Sql {
         }
         let mut lexer = Lexer::new(text, dialect);
         let mut rewriter = Rewriter::new(text, dialect);
-        let mut empty = true;
+        let mut tokens = Vec::new();
         let mut end = None;
         while let Some(token) = lexer.next()? {
             match token.kind {
@@ -106,13 +110,14 @@ impl Sql {
                 _ if end.is_some() => return Err(second_statement(token.start)),
                 Kind::Semicolon => end = Some(token.start),
                 Kind::Placeholder => return Err(placeholder(text, &token)),
-                Kind::Parameter => rewriter.parameter(&token),
-                Kind::Quoted | Kind::Word | Kind::Other => {}
+                Kind::Parameter | Kind::Quoted | Kind::Word | Kind::Other => tokens.push(token),
             }
-            empty &= token.kind == Kind::Semicolon;
         }
-        if empty {
+        if tokens.is_empty() {
             return Err(SqlError::new(0, "there is no statement here", None));
+        }
+        for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Parameter) {
+            rewriter.parameter(token, dialect == Dialect::Sqlite && limit::is_whole(text, &tokens, index));
         }
         Ok(rewriter.finish(end.unwrap_or(text.len())))
     }
@@ -147,11 +152,17 @@ impl<'a> Rewriter<'a> {
         Self { text, sigil: dialect.sigil(), copied: 0, sql }
     }
 
-    fn parameter(&mut self, token: &Token) {
+    /// Puts the number of a parameter in its place; one that is `whole` may be NULL in a limit of
+    /// SQLite's.
+    fn parameter(&mut self, token: &Token, whole: bool) {
         use fmt::Write as _;
         self.sql.text.push_str(&self.text[self.copied..token.start]);
         let number = self.number(&self.text[token.start + 1..token.end], token.start);
-        let _ = write!(self.sql.text, "{}{number}", self.sigil);
+        let sigil = self.sigil;
+        let _ = match whole {
+            true => write!(self.sql.text, "ifnull({sigil}{number}, -1)"),
+            false => write!(self.sql.text, "{sigil}{number}"),
+        };
         self.sql.pieces.push((self.sql.text.len(), token.end));
         self.copied = token.end;
     }

@@ -4,13 +4,15 @@
 //! beside it: whoever drives the response polls [`Watchdog::over`] as well, and drops the response once that is ready, which cancels
 //! its statements. It is over
 //!
-//! 1. when the response has lasted for the endpoint's `timeout.total`;
+//! 1. when the response has lasted for the endpoint's `timeout.total`; over HTTP/1 also when hyper has all of it, and the socket has not
+//!    ([`Last`]);
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
 //!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`];
 //! 3. when the client has taken less than the endpoint's least rate, seen in the same two places (`slow_clients = { shed = … }`).
 //!
-//! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), and keeps what is left of a response's permit
-//! until its last byte has left this process.
+//! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
+//! they cannot be and [others wait for the connection](crate::spill::GivesWay), and keeps what is
+//! left of a response's permit until its last byte has left this process.
 //!
 //! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A
 //! chunk costs a reading of the clock; the timer is made when there is something to wait for, and set once in the time it waits.
@@ -28,7 +30,7 @@ use tokio::time::{Instant, Sleep};
 
 use self::credit::Credit;
 use crate::admission::Permit;
-use crate::respond::{self, Streaming};
+use crate::respond::{self, Last, Streaming};
 
 /// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has failed ([`Watchdog::is_late`]): one that
 /// is dropped is reset as one that is no longer needed.
@@ -41,7 +43,7 @@ tokio::task_local! {
 /// Why a response was ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The client took nothing for `write_timeout`.
+    /// The client took nothing for `write_timeout`, or while others waited for its connection.
     Stalled,
     /// The client took less than the endpoint's least rate.
     Shed,
@@ -53,7 +55,7 @@ pub(crate) enum Over {
 type End = (Instant, Over);
 
 /// Watches the responses of a connection, or the one of a stream.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Watchdog {
     state: Mutex<State>,
     /// How long the client may leave untaken what it was given; `None`: the socket tells.
@@ -62,7 +64,7 @@ pub(crate) struct Watchdog {
     stalled: Arc<AtomicBool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     total: Option<(Instant, Duration)>,
     /// Since when the client has had something to take, and how many bytes.
@@ -74,6 +76,15 @@ struct State {
     over: Option<Over>,
     /// Of a response whose last bytes are on their way.
     permit: Option<Permit>,
+    /// Responses of which that is so, and whose time is limited.
+    last: Vec<Ending>,
+}
+
+/// A response whose last bytes are on their way, and until when they may be.
+struct Ending {
+    at: Instant,
+    total: Duration,
+    last: Box<Last>,
 }
 
 impl Watchdog {
@@ -162,9 +173,28 @@ impl Watchdog {
         (state.credit, state.spill) = (None, None);
     }
 
+    /// Whether the time of what it watches goes on when the body has gone.
+    pub(crate) fn outlives_body(&self) -> bool {
+        self.patience.is_none() && self.lock().total.is_some()
+    }
+
+    /// The body has gone, and its time goes on until what was handed over has been
+    /// [`flushed`](Self::flushed).
+    pub(crate) fn keep(&self, last: Last) {
+        let mut state = self.lock();
+        (state.given, state.credit, state.spill) = (None, None, None);
+        if let Some((at, total)) = state.total.take() {
+            state.last.push(Ending { at, total, last: Box::new(last) });
+        }
+    }
+
     /// All that was handed over has left this process.
     pub(crate) fn flushed(&self) {
-        self.lock().permit = None;
+        let mut state = self.lock();
+        state.permit = None;
+        let last = std::mem::take(&mut state.last);
+        drop(state);
+        last.into_iter().for_each(|ending| ending.last.flushed());
     }
 
     /// The socket has taken nothing for too long.
@@ -202,7 +232,11 @@ impl Watchdog {
     fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let (end, spills) = self.next();
-            let spill_at = spills.and_then(|streaming| respond::lock(&streaming).poll_spill(cx));
+            let spilled = spills.map_or(Ok(None), |streaming| respond::lock(&streaming).poll_spill(cx));
+            let Ok(spill_at) = spilled else {
+                self.lock().over = Some(Over::Stalled);
+                return Poll::Ready(());
+            };
             let now = Instant::now();
             let end = end.map(|(at, over)| (at, at + self.last_word(over), over));
             if let Some((_, last, over)) = end
@@ -233,12 +267,23 @@ impl Watchdog {
     /// When it will be over, and why; and what may have to be spilled until then.
     fn next(&self) -> (Option<End>, Option<Arc<Mutex<Streaming>>>) {
         let state = self.lock();
-        let total = state.total.map(|(at, total)| (at, Over::Total(total)));
+        let last = state.last.iter().map(|ending| (ending.at, ending.total));
+        let total = state.total.into_iter().chain(last).map(|(at, total)| (at, Over::Total(total)));
+        let total = total.min_by_key(|(at, _)| *at);
         let since = state.given.map(|(since, _)| since);
         let stalled = since.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
         let credit = state.credit.as_ref().map(Credit::left);
         let shed = since.zip(credit).map(|(since, left)| (since + left, Over::Shed));
         let end = total.into_iter().chain(stalled).chain(shed).min_by_key(|(at, _)| *at);
         (end, state.spill.as_ref().and_then(Weak::upgrade))
+    }
+}
+
+impl Drop for Watchdog {
+    /// The connection has ended: what has not left by then never will.
+    fn drop(&mut self) {
+        let why = self.why();
+        let last = std::mem::take(&mut self.lock().last);
+        last.into_iter().for_each(|ending| ending.last.cut(why));
     }
 }

@@ -6,7 +6,7 @@ use rowstream::endpoint::Endpoint;
 use rowstream::fuzzing::read_endpoint;
 use rowstream::negotiate::{self, Encoding};
 use rowstream::params::{Param, ParamPlace, ParamType, ParamValue, bind};
-use rowstream::route::Router;
+use rowstream::route::{Router, Suffix};
 use rowstream::sql::Dialect;
 use rowstream_encode::Format;
 
@@ -106,7 +106,7 @@ fn assert_value(param: &Param, value: &ParamValue) {
 
 fn assert_format(accept: &HeaderValue) {
     for formats in [&Format::ALL[..], &[Format::Csv], &[Format::Ndjson, Format::Json]] {
-        match negotiate::choose(None, None, [accept], formats) {
+        match negotiate::choose(&Suffix::None, None, [accept], formats) {
             Ok(choice) => assert!(choice.vary_accept && formats.contains(&choice.format)),
             Err(error) => assert_eq!(error.status().as_u16(), 406),
         }
@@ -114,7 +114,7 @@ fn assert_format(accept: &HeaderValue) {
     // Whoever takes anything is not refused.
     let all = [accept, &HeaderValue::from_static("*/*;q=0.001")];
     if !accept.as_bytes().contains(&b'0') {
-        assert!(negotiate::choose(None, None, all, &[Format::Json]).is_ok());
+        assert!(negotiate::choose(&Suffix::None, None, all, &[Format::Json]).is_ok());
     }
 }
 
@@ -151,8 +151,10 @@ fn assert_route(path: &str) {
         false => encoded(segment),
     });
     let mut again = segments.collect::<Vec<_>>().join("/");
-    if let Some(format) = found.format {
-        again = again + "." + format.name();
+    match &found.suffix {
+        Suffix::None => {}
+        Suffix::Format(format) => again = again + "." + format.name(),
+        Suffix::Unknown(name) => again = again + "." + name,
     }
     assert_eq!(router.find(&again).ok().flatten().as_ref(), Some(&found), "{again}");
 }

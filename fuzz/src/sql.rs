@@ -51,8 +51,12 @@ fn restore(dialect: Dialect, sql: &Sql) -> (String, Vec<usize>) {
     let ends = sql.pieces.iter().skip(1).map(|(new, _)| *new);
     for ((start, _), end) in sql.pieces.iter().zip(ends) {
         let piece = &sql.text[*start..end];
-        let (before, number) =
-            piece.rsplit_once(sigil(dialect)).expect("a placeholder stands before each further piece");
+        // A limit that may be NULL. Nothing but a placeholder ends a piece, so this was not the
+        // text's own.
+        let limit = piece.strip_suffix(", -1)").and_then(|piece| piece.rsplit_once("ifnull(?"));
+        let (before, number) = limit
+            .or_else(|| piece.rsplit_once(sigil(dialect)))
+            .expect("a placeholder stands before each further piece");
         let number: usize = number.parse().expect("a placeholder has a number");
         let _ = write!(restored, "{before}:{}", sql.names[number - 1]);
         places.push(restored.len());

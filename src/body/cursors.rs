@@ -2,7 +2,7 @@
 
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
-use super::Tail;
+use super::{PageEnd, Tail};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::encoder::Encoder;
@@ -91,14 +91,9 @@ impl Cursors {
     /// Whether the statement's limit may have kept others back behind so many rows.
     pub(super) fn may_have_more(&self, rows: u64) -> bool {
         match self.page {
-            Some(_) => self.is_full(rows),
+            Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),
             None => self.has_limit && rows > 0,
         }
-    }
-
-    /// Whether so many rows are as many as there may be: others may stand behind them.
-    pub(super) fn is_full(&self, rows: u64) -> bool {
-        self.page.is_some_and(|page| (1..=rows).contains(&page))
     }
 
     /// The cursor of the row that came last; `None` before the first one.
@@ -116,6 +111,7 @@ impl Cursors {
 #[derive(Debug, Clone, Copy)]
 enum Misfit {
     Null,
+    Infinite,
     Kind,
 }
 
@@ -126,6 +122,11 @@ impl Misfit {
             Self::Null => {
                 Error::endpoint(format!("a row has NULL in `{column}`, which is a column of the key"))
                     .hint(LEAVE_OUT)
+            }
+            Self::Infinite => {
+                let message =
+                    format!("a row has an infinite number in `{column}`, which is a column of the key");
+                Error::endpoint(message).hint("leave such rows out, or take another key")
             }
             Self::Kind => {
                 Error::endpoint(format!("a row has bytes in `{column}`, which is a column of the key"))
@@ -151,7 +152,8 @@ impl Gathering<'_> {
             Value::Text(_) | Value::Int(_) | Value::Int4(_) | Value::Number(_) => {
                 write_value(value, self.key);
             }
-            Value::Float(float) if float.is_finite() => write_value(value, self.key),
+            Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
+            Value::Float(_) => self.misfit = Some((index, Misfit::Infinite)),
             Value::Null => self.misfit = Some((index, Misfit::Null)),
             _ => self.misfit = Some((index, Misfit::Kind)),
         }

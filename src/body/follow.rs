@@ -11,6 +11,7 @@ use rowstream_encode::Format;
 
 use super::Opened;
 use crate::Error;
+use crate::error::SOURCE_UNAVAILABLE;
 use crate::feed::{Subscription, Woken};
 
 /// How long a follower waits that got no connection, before it asks again.
@@ -41,6 +42,7 @@ impl Follower {
         if !at_once && self.subscription.woken().await? == Woken::Closing {
             return Ok(None);
         }
+        let mut patience = None;
         while !self.subscription.is_closing() {
             self.subscription.begin_reading();
             let turn = self.subscription.turn().await;
@@ -50,6 +52,13 @@ impl Follower {
                 // The pool is busy with other streams: this one has time.
                 Err(error) if matches!(error.code(), "pool_full" | "pool_timeout") => {
                     tokio::time::sleep(BUSY).await;
+                }
+                // It went away, and may come back, as it may for the poller.
+                Err(error) if error.code() == SOURCE_UNAVAILABLE => {
+                    let patience = patience.get_or_insert_with(|| self.subscription.patience());
+                    if !patience.pause().await {
+                        return Err(error);
+                    }
                 }
                 opened => return Ok(Some((Box::new(self), opened?))),
             }

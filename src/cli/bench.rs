@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use super::output::Results;
 use super::{Failure, block_on};
 use crate::bench::{Extent, Fault, Plan, Protocol, Report, Run, Subject, Target, measure};
 use crate::fault::reader::{parse_duration, parse_size};
@@ -120,10 +121,11 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let compare = args.compare.map(|target| (Subject { target, pid: args.compare_pid }, pairs));
     let progress = if compare.is_some() && io::stderr().is_terminal() { say } else { |_: &_, _: &_| {} };
     let report = block_on(async { Ok(measure(&plan, target, compare, progress).await?) })?;
-    write_report(&report, args.format, args.output.as_deref())?;
+    // The page first: who reads the report may leave.
     if let Some(path) = &args.html {
         write_file(path, &report.html())?;
     }
+    write_report(&report, args.format, args.output.as_deref())?;
     match report.failed() {
         0 => Ok(()),
         failed => Err(Failure::Message(format!("{failed} of {} requests failed", report.requests()))),
@@ -173,7 +175,7 @@ fn write_report(report: &Report, format: ReportFormat, output: Option<&Path>) ->
         }
     };
     match output {
-        None => Ok(io::stdout().write_all(text.as_bytes())?),
+        None => Ok(Results::new().write_all(text.as_bytes())?),
         Some(path) => write_file(path, &text),
     }
 }

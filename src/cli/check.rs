@@ -1,42 +1,156 @@
 //! `rowstream check`: reads everything, connects, prepares every statement, and shows what the server would serve.
+//!
+//! What is wrong with some files does not keep the others from being checked. Asking is
+//! [`crate::check`]'s affair; this prints.
+
+mod json;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rowstream_encode::{Column, Format};
 
 use super::Failure;
+use super::locate::{Reader, configuration};
 use crate::Error;
+use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
-use crate::endpoint::{Authorization, Cardinality, Endpoint, Key, Statement, Upstream};
-use crate::fault::{Fault, place};
+use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement, Upstream};
+use crate::fault::{Fault, Faults};
 use crate::params::{Param, ParamPlace};
-use crate::pool::Errand;
-use crate::source::http::per_row::{self, PerRow, RowCall};
-use crate::source::{Kind, Snapshot, Source, SourceConfig};
+use crate::source::http::per_row::{PerRow, RowCall};
+use crate::source::{Kind, SourceConfig};
 use crate::{capacity, memory};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file.
+    /// The configuration file, or its folder.
     #[arg(value_name = "CONFIG", default_value = "rowstream.toml")]
     config: PathBuf,
+    /// How what is found is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+}
+
+/// Whom the report is for.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum ReportFormat {
+    /// People: endpoints on stdout, errors on stderr.
+    #[default]
+    Text,
+    /// Programs: one JSON document on stdout.
+    Json,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = Config::load(&args.config)?;
-    let faults = super::block_on(async { Ok(check(&config).await) })?;
-    match faults {
+    let (config, faults) = Config::load_partly(&configuration(&args.config, Reader::Check)?);
+    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &faults).await) })?;
+    match args.format {
+        ReportFormat::Text => report.print(),
+        ReportFormat::Json => println!("{:#}", json::document(&report)),
+    }
+    match report.errors() {
         0 => Ok(()),
-        1 => Err(Failure::Message("1 fault".into())),
-        n => Err(Failure::Message(format!("{n} faults"))),
+        _ => Err(Failure::Reported),
     }
 }
 
-/// Prints each source with its endpoints, and each fault; tells how many there were.
-async fn check(config: &Config) -> usize {
-    let mut faults = 0;
+/// All that was found.
+struct Report<'a> {
+    /// As far as it could be read.
+    config: Option<&'a Config>,
+    /// What is wrong with the files.
+    faults: Vec<&'a Fault>,
+    sources: Vec<(&'a SourceConfig, Checked<'a>)>,
+}
+
+impl<'a> Report<'a> {
+    /// Asks each source for the statements of its endpoints.
+    async fn new(config: Option<&'a Config>, faults: &'a Faults) -> Self {
+        let mut sources = Vec::new();
+        for source in config.iter().flat_map(|config| &config.sources) {
+            let endpoints = config.iter().flat_map(|config| &config.endpoints);
+            let endpoints = endpoints.filter(|endpoint| endpoint.source == source.name);
+            sources.push((source, check::check(source, endpoints, Duration::MAX).await));
+        }
+        Self { config, faults: faults.iter().collect(), sources }
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = &CheckedEndpoint<'a>> {
+        self.sources.iter().flat_map(|(_, checked)| &checked.endpoints)
+    }
+
+    /// What databases refuse, in the order of the files.
+    fn refusals(&self) -> Vec<&Refusal> {
+        let found = self.endpoints();
+        let mut refusals: Vec<_> =
+            found.flat_map(|endpoint| endpoint.refusals.iter().chain(&endpoint.oversights)).collect();
+        refusals.sort_by(|one, other| one.fault.cmp(&other.fault));
+        refusals
+    }
+
+    /// What may be wrong with statements and is no error, in the order of the files.
+    fn warnings(&self) -> Vec<&Refusal> {
+        let mut warnings: Vec<_> = self.endpoints().flat_map(|endpoint| &endpoint.warnings).collect();
+        warnings.sort_by(|one, other| one.fault.cmp(&other.fault));
+        warnings
+    }
+
+    /// The sources that could not be asked for everything.
+    fn failed(&self) -> impl Iterator<Item = (&str, &Error)> {
+        self.sources
+            .iter()
+            .filter_map(|(source, checked)| Some((source.name.as_str(), checked.failed.as_ref()?)))
+    }
+
+    fn errors(&self) -> usize {
+        self.faults.len() + self.refusals().len() + self.failed().count()
+    }
+
+    /// Prints each source with its endpoints, then the errors, and their number.
+    fn print(&self) {
+        // With errors in the files, what follows from the limits would be that of others than are
+        // meant.
+        if let (Some(config), true) = (self.config, self.faults.is_empty()) {
+            print_limits(config);
+        }
+        for unserved in self.config.iter().flat_map(|config| &config.unserved) {
+            eprintln!("{unserved}");
+        }
+        for (source, checked) in &self.sources {
+            if checked.is_reached() {
+                println!("source {}: connected{}, pool of {}", source.name, hosts(source), source.pool.max);
+            }
+            for endpoint in &checked.endpoints {
+                println!("{}", describe_checked(endpoint));
+            }
+        }
+        for warning in self.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        for fault in &self.faults {
+            eprintln!("{fault}");
+        }
+        for refusal in self.refusals() {
+            eprintln!("{refusal}");
+        }
+        for (source, error) in self.failed() {
+            eprintln!("source {source}: {}", super::Told(error));
+        }
+        match self.errors() {
+            0 => println!("OK, {}", count(self.endpoints().count(), "endpoint")),
+            errors => eprintln!("{}", count(errors, "error")),
+        }
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn print_limits(config: &Config) {
     println!("{}", super::serve::bounds(config));
     if let Some(memory) = memory::describe(config) {
         println!("{memory}");
@@ -47,22 +161,6 @@ async fn check(config: &Config) -> usize {
     for warning in capacity::warnings(config) {
         eprintln!("{warning}");
     }
-    for source in &config.sources {
-        let endpoints = config.endpoints.iter().filter(|endpoint| endpoint.source == source.name);
-        match connect(source).await {
-            Ok(open) => {
-                println!("source {}: connected{}, pool of {}", source.name, hosts(source), source.pool.max);
-                for endpoint in endpoints {
-                    faults += check_endpoint(endpoint, &open).await;
-                }
-            }
-            Err(error) => {
-                faults += 1;
-                eprintln!("source {}: {}", source.name, Failure::Error(error));
-            }
-        }
-    }
-    faults
 }
 
 /// How many hosts were connected to, where there are several.
@@ -73,159 +171,21 @@ fn hosts(source: &SourceConfig) -> String {
     }
 }
 
-async fn connect(config: &SourceConfig) -> Result<Source, Error> {
-    let source = Source::open(config)?;
-    source.reach().await?;
-    Ok(source)
-}
-
-async fn check_endpoint(endpoint: &Endpoint, source: &Source) -> usize {
-    if let Some(upstream) = &endpoint.upstream {
-        println!("{}{}", describe(endpoint), describe_upstream(upstream));
-        return 0;
-    }
-    let mut faults = 0;
-    let mut results = Vec::new();
-    let mut refused: Vec<&str> = Vec::new();
-    for (index, statement) in endpoint.statements.iter().enumerate() {
-        if statement.opener.as_deref().is_some_and(|opener| refused.contains(&opener)) {
-            results.push(None);
-            continue;
-        }
-        let prepared = prepare(endpoint, index, source).await;
-        if let Err(error) = &prepared {
-            faults += 1;
-            eprintln!("{}", fault(endpoint, statement, error));
-            if error.sqlstate_text().is_some() {
-                // Those that read its other refcursors have the same text, and would be refused for the same reason.
-                refused.extend(statement.opener.as_deref());
-            }
-        }
-        results.push(prepared.ok());
-    }
-    if let Err(fault) = check_key(endpoint, &results, source).await {
-        faults += 1;
-        eprintln!("{fault}");
-    }
-    for fault in nesting_faults(endpoint, &results).into_iter().chain(unread_faults(endpoint, &results)) {
-        faults += 1;
-        eprintln!("{fault}");
-    }
+/// An endpoint with its parameters, and with the columns of its rows.
+fn describe_checked(checked: &CheckedEndpoint<'_>) -> String {
+    let CheckedEndpoint { endpoint, results, .. } = checked;
     let mut text = describe(endpoint);
+    if let Some(upstream) = &endpoint.upstream {
+        text.push_str(&describe_upstream(upstream));
+        return text;
+    }
     for (root, statement) in endpoint.statements.iter().enumerate() {
         if statement.nested.is_none() {
-            describe_nest(endpoint, &results, root, 1, &mut text);
+            describe_nest(endpoint, results, root, 1, &mut text);
         }
     }
     text.extend(endpoint.per_row.iter().map(|plan| describe_calls(plan)));
-    println!("{text}");
-    faults
-}
-
-/// The columns of each statement that could be prepared.
-type Results = [Option<Columns>];
-
-/// What a statement's rows are made of.
-enum Columns {
-    /// Its own.
-    Own(Vec<Column>),
-    /// Those of a refcursor, which are known when it is open. These are the columns of the statement that opens it.
-    Refcursor(Vec<Column>),
-}
-
-impl Columns {
-    fn own(&self) -> Option<&[Column]> {
-        match self {
-            Self::Own(columns) => Some(columns),
-            Self::Refcursor(_) => None,
-        }
-    }
-}
-
-/// Refcursors that nothing reads.
-fn unread_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for (statement, columns) in endpoint.statements.iter().zip(results) {
-        let readers = || endpoint.statements.iter().filter(|other| other.opener == statement.opener);
-        let is_first = readers().next().is_some_and(|first| first.name == statement.name);
-        if let (Some(opener), Some(Columns::Refcursor(columns)), true) =
-            (&statement.opener, columns, is_first)
-        {
-            let unread = columns.iter().filter(|column| !readers().any(|reader| reader.name == column.name));
-            faults.extend(unread.map(|column| fault(endpoint, statement, &not_read(opener, &column.name))));
-        }
-    }
-    faults
-}
-
-fn not_read(opener: &str, name: &str) -> Error {
-    Error::endpoint(format!("nothing reads the refcursor `{name}` of `{opener}`"))
-        .hint(format!("write `-- name: {name} :many from {opener}`, or have it open fewer"))
-}
-
-/// Statements that are nested by columns that do not suit.
-fn nesting_faults(endpoint: &Endpoint, results: &Results) -> Vec<Fault> {
-    let fault = |(index, statement): (usize, &Statement)| {
-        let nested = statement.nested.as_ref()?;
-        let (columns, parent) = (results[index].as_ref()?.own()?, results[nested.parent].as_ref()?.own()?);
-        let error = endpoint.join(index, columns, parent).err()?;
-        Some(fault_at(endpoint, statement, nested.offset, &error))
-    };
-    endpoint.statements.iter().enumerate().filter_map(fault).collect()
-}
-
-/// Whether the statement of a key can be read in its order, and continued; not asked where it cannot be read at all.
-async fn check_key(endpoint: &Endpoint, results: &Results, source: &Source) -> Result<(), Fault> {
-    let Some(key) = &endpoint.key else { return Ok(()) };
-    let Some(columns) = &results[key.statement] else { return Ok(()) };
-    let fault = |error: &Error| fault_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
-    let columns = columns.own().ok_or_else(|| fault(&Key::of_refcursor()))?;
-    key.check(columns).map_err(|error| fault(&error))?;
-    for query in [&key.ordered, &key.rest, &key.nulls] {
-        let prepared =
-            async { source.acquire(Snapshot::Statement, Errand::LookUp).await?.prepare(query).await };
-        prepared.await.map_err(|error| fault(&error))?;
-    }
-    Ok(())
-}
-
-async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
-    let statement = &endpoint.statements[index];
-    let mut session = source.acquire(Snapshot::Statement, Errand::LookUp).await?;
-    let columns = session.prepare(&statement.query).await?;
-    let refcursors = session.refcursors(0);
-    if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
-        statement.check_nestable(refcursors)?;
-    }
-    if statement.refcursor(&columns, refcursors)?.is_some() {
-        return Ok(Columns::Refcursor(columns.to_vec()));
-    }
-    statement.check_columns(&columns)?;
-    if endpoint.per_row.is_some() && !refcursors.is_empty() {
-        return Err(per_row::of_refcursor());
-    }
-    match endpoint.calls_for(index) {
-        Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),
-        None => Ok(Columns::Own(columns.to_vec())),
-    }
-}
-
-/// The fault at its place in the endpoint's file, where the database told one.
-fn fault(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Fault {
-    let offset = statement.origin.file_offset(error.position_offset().unwrap_or_default());
-    fault_at(endpoint, statement, offset, error)
-}
-
-/// The fault at a place in the endpoint's file, in bytes.
-fn fault_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Fault {
-    let (line, column) = place(&statement.origin.text, offset);
-    Fault {
-        file: endpoint.file.clone(),
-        line,
-        column,
-        message: format!("statement `{}`: {error}", statement.name),
-        hint: error.hint_text().map(str::to_owned),
-    }
+    text
 }
 
 fn describe(endpoint: &Endpoint) -> String {
@@ -296,7 +256,13 @@ fn describe_param(param: &Param) -> String {
 }
 
 /// A statement with its columns, and below it, further to the right, those that are nested in it.
-fn describe_nest(endpoint: &Endpoint, results: &Results, statement: usize, depth: usize, text: &mut String) {
+fn describe_nest(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    statement: usize,
+    depth: usize,
+    text: &mut String,
+) {
     if let Some(columns) = &results[statement] {
         let _ = write!(text, "{:width$}", "", width = 4 * depth);
         text.push_str(&describe_result(&endpoint.statements[statement], columns));
@@ -307,11 +273,7 @@ fn describe_nest(endpoint: &Endpoint, results: &Results, statement: usize, depth
 }
 
 fn describe_result(statement: &Statement, columns: &Columns) -> String {
-    let kind = match statement.cardinality {
-        Cardinality::Many => ":many",
-        Cardinality::One => ":one",
-        Cardinality::Value => ":value",
-    };
+    let kind = rows(statement.cardinality);
     let pairs = statement.nested.iter().flat_map(|nested| &nested.on);
     let pairs: Vec<_> = pairs.map(|(own, other)| format!("{own} = {other}")).collect();
     let nested = if pairs.is_empty() { String::new() } else { format!(" nested on {}", pairs.join(" and ")) };
@@ -322,5 +284,14 @@ fn describe_result(statement: &Statement, columns: &Columns) -> String {
             format!("a refcursor{opener}, whose columns are known once it is open")
         }
     };
-    format!("{} {kind}{nested} -> {columns}\n", statement.name)
+    format!("{} :{kind}{nested} -> {columns}\n", statement.name)
+}
+
+/// How many rows a statement has, as files write it behind a colon.
+fn rows(cardinality: Cardinality) -> &'static str {
+    match cardinality {
+        Cardinality::Many => "many",
+        Cardinality::One => "one",
+        Cardinality::Value => "value",
+    }
 }

@@ -11,6 +11,7 @@ use super::Failure;
 use super::serve::{ListenArgs, serve};
 use crate::Error;
 use crate::config::Config;
+use crate::server::Preparing;
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
@@ -24,7 +25,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&write(&args.dir)?)?;
-    serve(config, args.listen, None, |url| eprintln!("\n{}", banner(url)))
+    serve(config, args.listen, (Preparing::Ahead, None), |url| eprintln!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

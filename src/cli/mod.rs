@@ -1,10 +1,26 @@
-//! The command line, one file per command.
+//! The command line: one file per command, and beside them what several of them need ([`locate`],
+//! [`output`], [`param`]).
 //!
 //! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr.
+
+/// `println!` for commands: std's panics when the reader has gone (`rowstream check | head`), and
+/// this ends the command well.
+macro_rules! println {
+    ($($argument:tt)*) => { $crate::cli::output::line(format_args!($($argument)*)) };
+}
+
+/// `eprintln!` for commands: std's panics when nobody reads standard error any more, and this goes
+/// on.
+macro_rules! eprintln {
+    ($($argument:tt)*) => { $crate::cli::output::say(format_args!($($argument)*)) };
+}
 
 mod bench;
 mod check;
 mod demo;
+mod locate;
+mod output;
+mod param;
 mod query;
 mod serve;
 mod token;
@@ -40,8 +56,12 @@ enum Command {
 enum Failure {
     /// Faults of files, each with its place.
     Faults(Faults),
+    /// Statements that their databases refuse, each with its place.
+    Refused(String),
     /// One error, with its cause.
     Error(Error),
+    /// What was found, which has been printed.
+    Reported,
     /// Anything else, in words.
     Message(String),
     /// The reader of stdout has gone; there is nobody to tell.
@@ -62,10 +82,7 @@ impl From<Error> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::Silent,
-            _ => Self::Message(error.to_string()),
-        }
+        if output::is_left(&error) { Self::Silent } else { Self::Message(error.to_string()) }
     }
 }
 
@@ -73,22 +90,28 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Faults(faults) => write!(f, "{faults}"),
-            Self::Error(error) => write_error(error, f),
+            Self::Refused(refusals) => f.write_str(refusals),
+            Self::Error(error) => Told(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),
-            Self::Silent => Ok(()),
+            Self::Reported | Self::Silent => Ok(()),
         }
     }
 }
 
-/// The operator may see the causes, which users of the server may not.
-fn write_error(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "error: {error}")?;
-    if let Some(cause) = std::error::Error::source(error) {
-        write!(f, "\n    cause: {cause}")?;
-    }
-    match error.hint_text() {
-        Some(hint) => write!(f, "\n    hint: {hint}"),
-        None => Ok(()),
+/// An error as operators read it, who may see the cause, which users of the server may not.
+struct Told<'a>(&'a Error);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        write!(f, "error: {error}")?;
+        if let Some(cause) = std::error::Error::source(error) {
+            write!(f, "\n    cause: {cause}")?;
+        }
+        match error.hint_text() {
+            Some(hint) => write!(f, "\n    hint: {hint}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -103,8 +126,9 @@ pub fn run() -> ExitCode {
         Command::Token(args) => token::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Silent) => ExitCode::FAILURE,
+        // Whoever stops reading has what they wanted: `| head` is no failure.
+        Ok(()) | Err(Failure::Silent) => ExitCode::SUCCESS,
+        Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE

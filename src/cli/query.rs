@@ -9,25 +9,29 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, ValueOptions};
 
-use super::{Failure, block_on};
+use super::output::Results;
+use super::{Failure, block_on, param};
 use crate::body::RowStream;
-use crate::config::Config;
-use crate::params;
+use crate::config::{Argument, Config, Purpose};
 use crate::source::Source;
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The URL of the database (postgres://…, sqlite:FILE).
+    /// The URL of the database (postgres://…, sqlite:FILE), or the path of a SQLite file.
     url: String,
     /// The statement; its `:names` are parameters.
     sql: String,
-    /// A parameter of the statement.
-    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = parse_pair)]
-    param: Vec<(String, String)>,
+    /// A parameter of the statement, with its type (integer, number, text, boolean, date,
+    /// timestamp, duration, uuid, json, and lists: integer[]).
+    ///
+    /// Without a type, PostgreSQL infers it from the statement. Where it cannot, and in other
+    /// databases, the value's form decides: digits are an integer (150, -2), with a point between
+    /// them a number (1.5); all else is text, and so is 007. An empty value is NULL, but for text.
+    #[arg(short, long = "param", value_name = "NAME[:TYPE]=VALUE", value_parser = param::with_value)]
+    param: Vec<Argument>,
     /// The format: json, ndjson, csv, sse, json-seq, arrow.
     #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
     format: Format,
@@ -69,11 +73,6 @@ fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
     })
 }
 
-fn parse_pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write name=value")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
 fn parse_format(name: &str) -> Result<Format, String> {
     Format::from_name(name).ok_or_else(|| {
         let names = Format::ALL.map(Format::name);
@@ -82,9 +81,9 @@ fn parse_format(name: &str) -> Result<Format, String> {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = Config::single(&args.url, &args.sql)?;
+    let config = Config::single_with(&args.url, &args.sql, Purpose::Query, &args.param)?;
     match &args.output {
-        None => block_on(write_rows(&config, args, io::stdout().lock())),
+        None => block_on(write_rows(&config, args, Results::new())),
         Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
     }
 }
@@ -105,14 +104,9 @@ fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> 
 async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result<(), Failure> {
     let endpoint = &config.endpoints[0];
     let source = Source::open(&config.sources[0])?;
-    let bound = params::bind(
-        &endpoint.params,
-        &[] as &[(&str, &str)],
-        Some(&query_string(&args.param)),
-        &http::HeaderMap::new(),
-    )?;
-    let written = (args.format, bound.options.over(args.options.options()));
-    let mut stream = RowStream::open_with(endpoint, &source, written, bound.values).await?;
+    let values = endpoint.params.iter().filter_map(|param| param.default.clone()).collect();
+    let written = (args.format, args.options.options());
+    let mut stream = RowStream::open_with(endpoint, &source, written, values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
@@ -123,16 +117,6 @@ async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result
     }
     progress.finish();
     Ok(out.flush()?)
-}
-
-/// The parameters as a request would carry them.
-fn query_string(pairs: &[(String, String)]) -> String {
-    let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-    pairs
-        .iter()
-        .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
-        .collect::<Vec<_>>()
-        .join("&")
 }
 
 /// Rows, bytes and rate on stderr, where a person sees them and they do not mix with the rows.

@@ -3,25 +3,37 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Failure, block_on};
+use super::locate::{Reader, configuration};
+use super::{Failure, block_on, param};
 use crate::access_log::{self, LogFormat};
-use crate::config::Config;
+use crate::config::{Argument, Config, Purpose};
 use crate::respond::App;
-use crate::server::Reload;
+use crate::server::{Preparing, Reload};
 use crate::{capacity, memory, server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file; with --sql, the URL of a database.
+    /// The configuration file, or its folder; with --sql, the URL of a database, or the path of a
+    /// SQLite file.
     #[arg(value_name = "CONFIG|URL", default_value = "rowstream.toml")]
     config: PathBuf,
     /// Serve this statement at /rows; its `:names` are parameters.
     #[arg(long, value_name = "STATEMENT")]
     sql: Option<String>,
+    /// A parameter of the statement with its type (integer, number, text, boolean, date, timestamp,
+    /// duration, uuid, json, and lists: integer[]), and its default if it is optional; an empty one
+    /// is NULL, but for text.
+    ///
+    /// What PostgreSQL infers from the statement needs no type; other databases infer none.
+    #[arg(short, long, value_name = "NAME:TYPE[=DEFAULT]", requires = "sql", value_parser = param::parse)]
+    param: Vec<Argument>,
     /// Reload when the configuration or an endpoint file changes, as on SIGHUP.
     #[arg(long, conflicts_with = "sql")]
     watch: bool,
+    /// Do not have the databases prepare every statement at the start and at each reload.
+    #[arg(long)]
+    no_check: bool,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -38,29 +50,29 @@ pub(super) struct ListenArgs {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let config = match &args.sql {
-        Some(sql) => Config::single(&args.config.to_string_lossy(), sql)?,
-        None => Config::load(&args.config)?,
+    let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
+    let Some(sql) = &args.sql else {
+        let path = configuration(&args.config, Reader::Serve)?;
+        let reload = Reload { path, listen: args.listen.listen.clone(), watch: args.watch, preparing };
+        return serve(Config::load(&reload.path)?, args.listen, (preparing, Some(reload)), |_| {});
     };
-    let reload = args.sql.is_none().then(|| Reload {
-        path: args.config,
-        listen: args.listen.listen.clone(),
-        watch: args.watch,
-    });
-    serve(config, args.listen, reload, |_| {})
+    let config = Config::single_with(&args.config.to_string_lossy(), sql, Purpose::Serve, &args.param)?;
+    serve(config, args.listen, (preparing, None), |_| {})
 }
 
-/// Listens, fills databases that are to be created, says so, and serves until told to stop.
+/// Listens, fills databases that are to be created, has statements prepared, says so, and serves
+/// until told to stop.
 pub(super) fn serve(
     mut config: Config,
     args: ListenArgs,
-    reload: Option<Reload>,
+    (preparing, reload): (Preparing, Option<Reload>),
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
     let served = block_on(async {
+        server::ignore_user_signals()?;
         // First, so that a taken port is told before a database is filled.
         let listener =
             server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
@@ -81,10 +93,16 @@ pub(super) fn serve(
         if let Some(capacity) = capacity::describe(&config) {
             eprintln!("{capacity}");
         }
+        for unserved in &config.unserved {
+            eprintln!("{unserved}");
+        }
         for warning in capacity::warnings(&config) {
             eprintln!("{warning}");
         }
         let app = Arc::new(App::new(config, args.log_format)?);
+        if preparing == Preparing::Ahead {
+            server::prepare(&app).await.map_err(Failure::Refused)?;
+        }
         eprintln!("listening on {url}");
         if let Some(admin) = &admin {
             eprintln!("own paths at {}/_rowstream/", server::url_of(admin.local_addr()?));

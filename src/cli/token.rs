@@ -22,10 +22,45 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let token = hex(&secret);
     println!("{token}");
     eprintln!("\nThis is the token; it is shown once. Put its hash into the configuration:\n");
-    eprintln!("[token.{}]\nsha256 = \"{}\"", args.name, hex(&Sha256::digest(&token)));
+    eprintln!("{}", table(&args.name, &token));
     Ok(())
+}
+
+/// What stands for the token in the configuration.
+fn table(name: &str, token: &str) -> String {
+    format!("[token.{}]\nsha256 = \"{}\"", key(name), hex(&Sha256::digest(token)))
+}
+
+/// A name as TOML takes it for a key: in quotes, where it is more than letters, digits, `_` and
+/// `-`.
+fn key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match !name.is_empty() && name.bytes().all(is_bare) {
+        true => name.to_owned(),
+        // JSON's strings are TOML's basic strings, but for one character.
+        false => serde_json::Value::from(name).to_string().replace('\u{7f}', "\\u007f"),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `rowstream token 'my app'` printed `[token.my app]`, which is no TOML.
+    #[test]
+    fn what_is_printed_is_toml() {
+        for name in
+            ["reader", "my app", "a.b", "", "ä", "1-_", "say \"hi\"", "'", "a\\b\n\u{1b}", "\"\"\"'''"]
+        {
+            let printed = table(name, "t");
+            let read: toml::Table = printed.parse().unwrap_or_else(|error| panic!("{printed}: {error}"));
+            let entry = read["token"][name].as_table().unwrap();
+            assert_eq!(entry["sha256"].as_str(), Some(hex(&Sha256::digest("t")).as_str()), "{printed}");
+        }
+        assert!(table("reader-1", "t").starts_with("[token.reader-1]\n"));
+    }
 }

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::Config;
+use super::unserved::lower_extension;
+use super::{Config, Reason, Unserved};
 use crate::fault::{Collector, Fault, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
@@ -20,7 +21,8 @@ impl Files {
     /// Those that `config` was read from, which is of the file `path`.
     pub(crate) fn of(path: &Path, config: &Config) -> Self {
         let folder = &config.folder;
-        let below = endpoints(folder, &Collector::default()).into_iter().map(|below| folder.join(below));
+        let below =
+            endpoints(folder, &Collector::default()).served.into_iter().map(|below| folder.join(below));
         let stamp = |path: PathBuf| {
             let metadata = fs::metadata(&path).ok();
             let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
@@ -62,16 +64,26 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// The endpoint files below a folder, by their paths below it, sorted. Links are followed: Kubernetes mounts
-/// configuration as links into a folder whose name begins with a dot.
-pub(super) fn endpoints(folder: &Path, faults: &Collector) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+/// What is below a folder of endpoints.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The endpoint files, by their paths below it, sorted.
+    pub(super) served: Vec<PathBuf>,
+    /// What looks like them.
+    pub(super) unserved: Vec<Unserved>,
+}
+
+/// Looks for the endpoint files below a folder. Links are followed: Kubernetes mounts configuration
+/// as links into a folder whose name begins with a dot, and is passed over.
+pub(super) fn endpoints(folder: &Path, faults: &Collector) -> Found {
+    let mut found = Found::default();
     walk(folder, Path::new(""), 0, faults, &mut found);
-    found.sort();
+    found.served.sort();
+    found.unserved.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
-fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut Vec<PathBuf>) {
+fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut Found) {
     let folder = root.join(below);
     if depth > DEEPEST {
         return faults.add_to_file(
@@ -96,13 +108,17 @@ fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut
             );
             continue;
         };
-        if name.starts_with(['.', '_']) {
+        if name.starts_with('.') {
             continue;
         }
-        let path = below.join(name);
+        let (path, aside) = (below.join(name), name.starts_with('_'));
+        let mut unserved = |reason| found.unserved.push(Unserved { path: root.join(&path), reason });
         match fs::metadata(entry.path()) {
+            _ if aside && holds_endpoints(&entry.path(), depth) => unserved(Reason::Underscore),
+            _ if aside => {}
             Ok(metadata) if metadata.is_dir() => walk(root, &path, depth + 1, faults, found),
-            Ok(_) if is_endpoint(&path) => found.push(path),
+            Ok(_) if is_endpoint(&path) => found.served.push(path),
+            Ok(_) if is_like_endpoint(&path) => unserved(Reason::Case),
             Ok(_) => {}
             Err(error) => faults.add_to_file(&entry.path(), reason(&error), None),
         }
@@ -111,4 +127,15 @@ fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut
 
 fn is_endpoint(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sql" || extension == "toml")
+}
+
+fn is_like_endpoint(path: &Path) -> bool {
+    matches!(lower_extension(path).as_str(), "sql" | "toml")
+}
+
+/// Whether what was put aside is, or holds, what would be an endpoint elsewhere. What cannot be
+/// read is not.
+fn holds_endpoints(path: &Path, depth: usize) -> bool {
+    let Ok(entries) = fs::read_dir(path) else { return is_like_endpoint(path) && path.is_file() };
+    depth <= DEEPEST && entries.flatten().any(|entry| holds_endpoints(&entry.path(), depth + 1))
 }

@@ -1,6 +1,5 @@
 //! Reads `rowstream.toml`, then the endpoints.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,17 +7,17 @@ use std::time::Duration;
 use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
-use super::source::{self, Scheme, UrlFault};
-use super::{Config, Cors, Limits, files};
+use super::{Config, Cors, Limits, Unserved, files, source};
 use crate::client::ClientHeader;
 use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
+use crate::error::detail;
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
 use crate::memory;
 use crate::proof::spool::Spooling;
 use crate::route::conflicts;
-use crate::source::SourceConfig;
+use crate::source::{ChosenBy, SourceConfig};
 
 /// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short
 /// enough that a change is seen.
@@ -31,38 +30,17 @@ pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config,
     faults.finish(config).map(|config| config.expect("what is not read has left a fault"))
 }
 
-/// See [`Config::single`].
-pub(super) fn single(url: &str, sql: &str) -> Result<Config, Faults> {
-    const SOURCE: &str = "main";
-    let faults = Collector::default();
-    let refuse = |message: &str, hint: &str| {
-        faults.add_to_file(Path::new("URL"), message, Some(hint));
-    };
-    let (url, dialect) = match source::url(url, Path::new("")) {
-        Ok((url, Scheme::Sql(dialect))) => (url, dialect),
-        Ok((_, Scheme::Http)) => {
-            refuse("an HTTP service takes no SQL", "write an endpoint file with `[upstream]`");
-            return Err(faults.into_faults());
-        }
-        Err(UrlFault { message, hint }) => {
-            refuse(&message, &hint);
-            // Without a dialect, the SQL cannot be read.
-            return Err(faults.into_faults());
-        }
-    };
-    let file = File { path: Path::new("--sql"), text: sql, variables: Variables::Keep, faults: &faults };
-    let endpoint = endpoint::single(file, SOURCE, dialect);
-    let config = Config {
-        listen: Config::LISTEN.to_owned(),
-        admin_listen: None,
-        sources: vec![SourceConfig::new(SOURCE, url, dialect)],
-        folder: PathBuf::new(),
-        endpoints: endpoint.into_iter().collect(),
-        tokens: BTreeMap::new(),
-        cors: None,
-        limits: Limits::default(),
-    };
-    faults.finish(config)
+/// See [`Config::load_partly`].
+pub(super) fn load_partly(path: &Path, environment: &Environment<'_>) -> (Option<Config>, Faults) {
+    let collector = Collector::default();
+    let mut config = read(path, environment, &collector);
+    let faults = collector.into_faults();
+    if let Some(Config { endpoints, sources, .. }) = &mut config {
+        let is_whole = |endpoint: &Endpoint| faults.iter().all(|fault| fault.file != endpoint.file);
+        let has_source = |endpoint: &Endpoint| sources.iter().any(|source| source.name == endpoint.source);
+        endpoints.retain(|endpoint| is_whole(endpoint) && has_source(endpoint));
+    }
+    (config, faults)
 }
 
 fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Option<Config> {
@@ -98,7 +76,8 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .and_then(|value| slow_clients::read(&value))
             .unwrap_or_default(),
     };
-    let (endpoint_folder, endpoints) = read_folder(file, table.take("endpoints").as_ref(), folder, &known);
+    let (endpoint_folder, endpoints, unserved) =
+        read_folder(file, table.take("endpoints").as_ref(), folder, &known);
     let mut config = Config {
         listen: table
             .take("listen")
@@ -107,13 +86,16 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
+        error_detail: table.take("error_detail").and_then(|value| detail::read(&value)),
         tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
         folder: endpoint_folder,
         endpoints,
+        unserved,
     };
     if let Some(value) = table.take("memory") {
         config.limits.memory = value.size();
+        memory::fit_defaults(&mut config);
         if let Some((message, hint)) = memory::fault(&config) {
             value.fault_with(message, hint);
         }
@@ -219,7 +201,11 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     let mut limits = Limits::default();
     set(&mut limits.max_streams, table.take("max_streams").and_then(|value| value.count(1)));
     limits.max_streams_per_client = table.take("max_streams_per_client").and_then(|value| value.count(1));
-    set(&mut limits.max_connections, table.take("max_connections").and_then(|value| value.count(1)));
+    if let Some(count) = table.take("max_connections").and_then(|value| value.count(1)) {
+        (limits.max_connections, limits.max_connections_by) = (count, ChosenBy::User);
+    }
+    limits.max_connections_per_client =
+        table.take("max_connections_per_client").and_then(|value| value.count(1));
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
     set(&mut limits.drain_delay, table.take("drain_delay").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
@@ -313,13 +299,13 @@ fn is_origin(text: &str) -> bool {
     plain(scheme) && plain(host) && !host.contains(['/', '?', '#', '@', '*'])
 }
 
-/// The folder that the file names, and its endpoints.
+/// The folder that the file names, its endpoints, and what looks like them.
 fn read_folder(
     file: File<'_>,
     value: Option<&Value<'_>>,
     base: &Path,
     known: &Known<'_>,
-) -> (PathBuf, Vec<Endpoint>) {
+) -> (PathBuf, Vec<Endpoint>, Vec<Unserved>) {
     let offset = value.map_or(0, Value::offset);
     let name = match value {
         None => "endpoints".to_owned(),
@@ -335,15 +321,18 @@ fn read_folder(
         file.fault(offset, format!("there is no folder {told} beside this file"), Some(hint));
         return Default::default();
     }
-    let found = files::endpoints(&folder, file.faults);
+    let files::Found { served: found, unserved } = files::endpoints(&folder, file.faults);
     if found.is_empty() {
-        let hint = "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned();
+        let hint = match unserved.first() {
+            Some(unserved) => unserved.advice(),
+            None => "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned(),
+        };
         file.fault(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
     }
     let endpoints: Vec<_> =
         found.iter().filter_map(|relative| read_endpoint(&folder, relative, known, file.faults)).collect();
     check_conflicts(&endpoints, file.faults);
-    (folder, endpoints)
+    (folder, endpoints, unserved)
 }
 
 fn read_endpoint(folder: &Path, relative: &Path, known: &Known<'_>, faults: &Collector) -> Option<Endpoint> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::fault::reader::{Table, Value, set};
 use crate::fault::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
-use crate::source::SourceConfig;
+use crate::source::{ChosenBy, SourceConfig};
 use crate::sql::Dialect;
 
 /// The schemes of URLs, and what they stand for.
@@ -49,7 +49,9 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     }
     set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
-    set(&mut source.max_row_bytes, table.take("max_row_bytes").and_then(|value| value.size()));
+    if let Some(bytes) = table.take("max_row_bytes").and_then(|value| value.size()) {
+        (source.max_row_bytes, source.max_row_bytes_by) = (bytes, ChosenBy::User);
+    }
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
@@ -105,6 +107,13 @@ pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlFault
         }),
         None => Err(unknown_scheme(scheme)),
     }
+}
+
+/// The scheme of a text that begins as the URL of a database does.
+pub(super) fn database_scheme(text: &str) -> Option<&'static str> {
+    let (scheme, _) = text.split_once(':')?;
+    let known = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known))?;
+    matches!(known.1, Scheme::Sql(_)).then_some(known.0)
 }
 
 fn schemes() -> String {

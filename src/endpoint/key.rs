@@ -17,14 +17,15 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use rowstream_encode::Column;
+use rowstream_encode::{Column, ColumnKind};
 
 use super::{Cardinality, Endpoint, Statement};
 use crate::Error;
 use crate::cursor::Signer;
+use crate::error::COMPOSITE;
 use crate::fault::reader::Value;
-use crate::params::{ParamType, ParamValue};
-use crate::source;
+use crate::params::{BindType, ParamType, ParamValue};
+use crate::source::{self, Source};
 use crate::sql::{Dialect, Limit};
 
 /// The oldest transaction that is still running, or the next one: each before it has ended, and what it wrote is seen by the statement
@@ -171,6 +172,44 @@ impl Key {
         Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
     }
 
+    /// Why the statement is not continued from behind a row, where the key is the reason.
+    pub fn explain(&self, error: Error) -> Error {
+        if error.code() != COMPOSITE {
+            return error;
+        }
+        let names: Vec<_> = self.columns.iter().map(|column| format!("`{}`", column.name)).collect();
+        let which = match &names[..] {
+            [name] => format!("{name}, whose values are"),
+            names => format!("a column ({}) whose values are", names.join(", ")),
+        };
+        Error::endpoint(format!(
+            "`key` names {which} composites: PostgreSQL cannot read them back from a cursor"
+        ))
+        .hint("select the parts that order the rows, `(c).a as a`, and name these")
+    }
+
+    /// Checks that no column of the key has bytes, where the source cannot read them back.
+    ///
+    /// # Errors
+    /// One that has.
+    pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
+        if !matches!(source, Source::Sqlite(_)) {
+            return Ok(());
+        }
+        let has_bytes = |key: &&KeyColumn| {
+            columns.iter().any(|column| column.name == key.name && column.kind == ColumnKind::Bytes)
+        };
+        match self.columns.iter().find(has_bytes) {
+            Some(key) => {
+                let message =
+                    format!("`key` names `{}`, whose values are bytes: no cursor holds these", key.name);
+                Err(Error::endpoint(message)
+                    .hint("take a key of texts or numbers: `hex(c) as c` is in the same order"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Checks that each of the key's columns is one of the result's.
     ///
     /// # Errors
@@ -232,7 +271,7 @@ impl Wrapped<'_> {
             conditions.push(self.behind(types.len() + 1));
             // PostgreSQL takes the key's own types, also where it has to be told those of the parameters.
             if self.dialect == Dialect::Sqlite {
-                types.extend(self.columns.iter().map(|_| ParamType::Text));
+                types.extend(self.columns.iter().map(|_| BindType::One(ParamType::Text)));
             }
         }
         if !conditions.is_empty() {
@@ -313,7 +352,7 @@ mod tests {
 
     fn wrapped(sql: &str, key: &[&str], dialect: Dialect) -> [String; 2] {
         let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
-        let types = sql.names.iter().map(|_| ParamType::Text).collect();
+        let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
         let query = source::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);

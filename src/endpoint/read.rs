@@ -21,7 +21,7 @@ use super::{
 };
 use crate::fault::reader::{Table, Value};
 use crate::fault::{File, place, shown, suggest};
-use crate::params::{Param, ParamType};
+use crate::params::{BindType, Param};
 use crate::source::{self, Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
@@ -167,8 +167,14 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     Some(endpoint)
 }
 
-/// The endpoint `/rows` of one statement, in a file that is nothing but SQL: every parameter is a required text of the query.
-pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<Endpoint> {
+/// The endpoint `/rows` of one statement, in a file that is nothing but SQL. `declare` tells of a
+/// name, and of where it first stands, its parameter, and what that is bound as.
+pub(crate) fn single(
+    file: File<'_>,
+    source: &str,
+    dialect: Dialect,
+    declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
+) -> Option<Endpoint> {
     let text = SqlText { text: file.text.to_owned(), stands: Stands::Verbatim(0) };
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_fault(file, &text, 0, error)).ok()?;
     for (name, &offset) in sql.names.iter().zip(&sql.places) {
@@ -177,9 +183,11 @@ pub(crate) fn single(file: File<'_>, source: &str, dialect: Dialect) -> Option<E
             file.fault(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
         }
     }
-    let params: Vec<_> = sql.names.iter().map(|name| Param::new(name, ParamType::Text)).collect();
+    let declared = sql.names.iter().zip(&sql.places).map(|(name, &offset)| declare(name, offset));
+    let (params, types): (Vec<_>, Vec<_>) = declared.unzip();
     let args = (0..params.len()).collect();
-    let statement = text.statement(file, (ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
+    let mut statement = text.statement(file, (ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
+    statement.query.types = types;
     let mut endpoint = Endpoint {
         path: "/rows".to_owned(),
         summary: None,
@@ -251,7 +259,7 @@ impl SqlText {
         params: &[Param],
     ) -> Statement {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
-        let types = args.iter().map(|&arg| params[arg].kind).collect();
+        let types = args.iter().map(|&arg| params[arg].bind_type()).collect();
         let query = source::Statement { sql: Arc::from(sql.text), types };
         Statement { name, cardinality, query, args, nested: None, opener: None, origin }
     }

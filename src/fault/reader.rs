@@ -201,7 +201,7 @@ impl<'a> Value<'a> {
         let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
         if duration.is_none() {
             let message = format!("{} of {} is not a positive duration", self.shown(&text), shown(&self.key));
-            self.fault_with(message, "write a number with its unit, such as \"10m\", \"5s\" or \"1h30m\"");
+            self.fault_with(message, "write a number with its unit, such as \"10m\", \"5s\" or \"1h30m\", or as in ISO 8601: \"PT5S\"");
         }
         duration
     }
@@ -358,9 +358,14 @@ pub(crate) fn set<T>(setting: &mut T, value: Option<T>) {
     }
 }
 
-/// A time span in jiff's friendly format; days are 24 hours, weeks seven of them. `None` when it is not one, or negative.
+/// A time span in jiff's friendly format or in ISO 8601; days are 24 hours, weeks seven of them.
+/// `None` when it is not one, or negative.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let span = SpanParser::new().parse_span(text.trim()).ok()?;
+    let text = text.trim();
+    let span = SpanParser::new()
+        .parse_span(text)
+        .or_else(|_| jiff::fmt::temporal::SpanParser::new().parse_span(text))
+        .ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     duration.try_into().ok()
 }
@@ -458,7 +463,10 @@ mod tests {
             ("250ms", Some(0.25)),
             ("7d", Some(604_800.0)),
             ("1 hour, 5 minutes", Some(3900.0)),
-            ("PT5S", None),
+            ("PT5S", Some(5.0)),
+            ("PT1H30M", Some(5400.0)),
+            ("-PT5S", None),
+            ("P1M", None),
             ("-5s", None),
             ("5s ago", None),
             ("5", None),

@@ -139,9 +139,13 @@ families! {
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
         "Connections of clients; `none` until the first request has come";
     CONNECTIONS_MAX: Gauge "rowstream_connections_max" []
-        "Connections that are accepted at a time (`max_connections`)";
+        "Connections that are open at a time (`max_connections`)";
     ACCEPTED: Counter "rowstream_connections_accepted_total" []
         "Connections of clients that were accepted";
+    GAVE_WAY: Counter "rowstream_connections_gave_way_total" []
+        "Idle connections of clients that were closed because room was short";
+    REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
+        "Requests on connections for which there was no room";
 
     WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
         "How long a worker's thread did something; its rate is the share of the time, and 1 is all that a core has";

@@ -6,8 +6,9 @@ use http::Version;
 use rowstream_encode::Format;
 
 use super::requests::{End, Kind, Part, Protocol, Series};
-use crate::access_log::{Entry, Outcome};
+use crate::access_log::Entry;
 use crate::body::Times;
+use crate::outcome::{Ended, Outcome};
 
 /// A stream is counted on about as often: one that lasts for hours would else be seen at its end alone.
 const COUNTED_EACH: Duration = Duration::from_secs(1);
@@ -94,7 +95,8 @@ impl Meter {
         let duration = self.admitted.then(|| entry.elapsed());
         let (streamed, first_row) = (self.counted.is_some(), self.first_row);
         let part = self.part(entry);
-        series.end(self.kind, part, End { streamed, duration, first_row, ..End::of(outcome, entry) });
+        let ended = Ended::of(outcome, entry.status);
+        series.end(self.kind, part, End { ended, streamed, duration, first_row });
     }
 
     /// What has not been counted, which from now on it has.

@@ -12,11 +12,8 @@ use http::Version;
 use rowstream_encode::Format;
 
 use super::histogram::{ANSWERS, Histogram, WAITS};
-use crate::Error;
-use crate::access_log::{Entry, Outcome};
-use crate::admission::Refusal;
 use crate::body::Times;
-use crate::error::{POOL_FULL, POOL_TIMEOUT};
+use crate::outcome::Ended;
 
 /// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so: they begin with a slash.
 pub(super) const NONE: &str = "none";
@@ -50,84 +47,6 @@ impl Protocol {
             Self::Http2 => "HTTP/2",
         }
     }
-}
-
-/// How a request ended, as it is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// Everything was handed to the client's connection.
-    Complete,
-    /// Answered with a status from 400 to 499: by the request, or because there is no such row.
-    ClientError,
-    /// There was no room: no permit, no place in a pool or in its queue in time.
-    Refused,
-    /// It failed otherwise, before the head or after it.
-    Failed,
-    /// The client went away.
-    Aborted,
-    /// The client took nothing for too long.
-    Stalled,
-    /// The client took less than the endpoint's least rate.
-    Shed,
-    /// The server ended while it ran.
-    Shutdown,
-}
-
-impl Ended {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Complete,
-        Self::ClientError,
-        Self::Refused,
-        Self::Failed,
-        Self::Aborted,
-        Self::Stalled,
-        Self::Shed,
-        Self::Shutdown,
-    ];
-
-    /// What can become of a stream, whose head is that of a success.
-    pub(super) const OF_STREAMS: [Self; 6] =
-        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::Shed, Self::Shutdown];
-
-    fn of(outcome: &Outcome, entry: &Entry) -> Self {
-        match outcome {
-            // What an upstream answered is passed through as a whole, whatever it says.
-            Outcome::Complete => match entry.status {
-                Some(status) if status.is_client_error() => Self::ClientError,
-                Some(status) if status.is_server_error() => Self::Failed,
-                _ => Self::Complete,
-            },
-            Outcome::Failed(error) if is_refusal(error) => Self::Refused,
-            // After the head of a success, an error's own status has been seen by nobody.
-            Outcome::Failed(_) if entry.status.is_some_and(|status| status.is_client_error()) => {
-                Self::ClientError
-            }
-            Outcome::Failed(_) => Self::Failed,
-            Outcome::Aborted => Self::Aborted,
-            Outcome::Stalled => Self::Stalled,
-            Outcome::Shed => Self::Shed,
-            Outcome::Shutdown => Self::Shutdown,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::ClientError => "client_error",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Aborted => "aborted",
-            Self::Stalled => "client_stalled",
-            Self::Shed => "client_shed",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
-
-/// Whether an error says that there was no room.
-fn is_refusal(error: &Error) -> bool {
-    let codes = Refusal::ALL.map(Refusal::code);
-    codes.contains(&error.code()) || [POOL_FULL, POOL_TIMEOUT].contains(&error.code())
 }
 
 /// What requests of an endpoint are told apart by.
@@ -227,13 +146,6 @@ pub(super) struct End {
     /// From the request to its last byte, where it had a permit.
     pub(super) duration: Option<Duration>,
     pub(super) first_row: Option<Duration>,
-}
-
-impl End {
-    /// The end of a request that the access log has as `entry`.
-    pub(super) fn of(outcome: &Outcome, entry: &Entry) -> Self {
-        Self { ended: Ended::of(outcome, entry), streamed: false, duration: None, first_row: None }
-    }
 }
 
 /// The counts of an endpoint, one for each worker.

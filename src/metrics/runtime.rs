@@ -83,6 +83,10 @@ impl Workers {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     accepted: AtomicU64,
+    /// Those that gave way to others.
+    gave_way: AtomicU64,
+    /// Those for which there was no room.
+    refused: AtomicU64,
     /// Of no protocol yet, then as in [`Protocol::ALL`].
     open: [AtomicUsize; 1 + Protocol::ALL.len()],
 }
@@ -103,8 +107,26 @@ impl Connections {
         Connected { connections: Arc::clone(self), place: AtomicU8::new(0) }
     }
 
+    /// A connection gives way.
+    pub(crate) fn give_way(&self) {
+        self.gave_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There is no room for a connection.
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn gave_way(&self) -> u64 {
+        self.gave_way.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// How many are open of each protocol; of `None` those that have sent no request yet.

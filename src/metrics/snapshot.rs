@@ -10,9 +10,10 @@ use prometheus_client::encoding::{
 
 use super::families::{self as family, Family};
 use super::histogram::Histogram;
-use super::requests::{Counts, Ended, NONE, OWN, Protocol, Totals};
+use super::requests::{Counts, NONE, OWN, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
+use crate::outcome::Ended;
 use crate::pool;
 use crate::procfs::{ProcessFiles, kibibytes, number};
 use crate::respond::App;
@@ -30,6 +31,8 @@ pub(super) struct Snapshot {
     connections: Vec<(Option<Protocol>, usize)>,
     connections_max: usize,
     accepted: u64,
+    gave_way: u64,
+    refused: u64,
     workers: Vec<WorkerSeen>,
     process: ProcessSeen,
 }
@@ -85,6 +88,8 @@ impl Snapshot {
             connections: metrics.connections.open(),
             connections_max: app.config().limits.max_connections,
             accepted: metrics.connections.accepted(),
+            gave_way: metrics.connections.gave_way(),
+            refused: metrics.connections.refused(),
             workers: metrics.workers.map(WorkerSeen::of),
             process: ProcessSeen::look(&ProcessFiles::own()),
         }
@@ -179,6 +184,8 @@ impl Snapshot {
         )?;
         out.gauges(&family::CONNECTIONS_MAX, [([], self.connections_max)])?;
         out.counters(&family::ACCEPTED, [([], self.accepted)])?;
+        out.counters(&family::GAVE_WAY, [([], self.gave_way)])?;
+        out.counters(&family::REFUSED_CONNECTIONS, [([], self.refused)])?;
         let workers = || self.workers.iter().map(|worker| ([&*worker.number], worker));
         out.counters(&family::WORKER_BUSY, workers().map(|(number, worker)| (number, worker.busy)))?;
         out.histograms(&family::WORKER_DELAY, workers().map(|(number, worker)| (number, &worker.delays)))?;

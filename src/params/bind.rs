@@ -3,10 +3,11 @@
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 
-use super::{Param, ParamPlace, ParamValue, percent_decode};
+use super::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use crate::Error;
 use crate::endpoint::{CouchFeed, Followed};
-use crate::fault::{did_you_mean, list, shown};
+use crate::error::bounds;
+use crate::fault::{did_you_mean, is_invisible, list, shown};
 use crate::proof::Controls;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
@@ -26,6 +27,10 @@ const CONTROLS: [&str; 11] = [
 
 /// `_follow` in the words of CouchDB: a control parameter where the endpoint has none of this name.
 const FEED: &str = "feed";
+
+/// The most pairs of a query. Each is compared with every name that there is, and a request could
+/// hold eight thousand.
+const MOST_PAIRS: usize = 1000;
 
 /// The typed values of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,18 +78,25 @@ impl Chosen {
 /// follows the `?`, undecoded.
 ///
 /// # Errors
-/// 400 that names every parameter that is unknown, repeated, missing or wrong.
+/// 400 that names the parameters that are unknown, repeated, missing or wrong. Reading stops at the
+/// tenth of them: each may have to be compared with all names that there are. 400 also for a query
+/// that has more pairs than anybody means.
 pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     params: &[Param],
     path: &[(N, V)],
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Bound, Error> {
+    let pairs = || query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let count = pairs().count();
+    if count > MOST_PAIRS {
+        return Err(Error::too_many_pairs(count, MOST_PAIRS));
+    }
     let mut given = Given::new(params);
     for (name, value) in path {
         given.path(name.as_ref(), value.as_ref());
     }
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+    for pair in pairs() {
         given.query(pair);
     }
     given.headers(headers);
@@ -108,6 +120,8 @@ struct Given<'a> {
     options: Chosen,
     proof: Controls,
     wrong: Vec<(String, String)>,
+    /// What was not looked at, because enough is wrong.
+    unread: usize,
 }
 
 impl<'a> Given<'a> {
@@ -115,8 +129,8 @@ impl<'a> Given<'a> {
         let texts = vec![Vec::new(); params.len()];
         let (options, proof) = (Chosen::default(), Controls::default());
         let (format, after, follow, feed) = (None, None, None, None);
-        let (download, wrong) = (None, Vec::new());
-        Self { params, texts, format, after, follow, feed, download, options, proof, wrong }
+        let (download, wrong, unread) = (None, Vec::new(), 0);
+        Self { params, texts, format, after, follow, feed, download, options, proof, wrong, unread }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -126,6 +140,10 @@ impl<'a> Given<'a> {
     }
 
     fn query(&mut self, pair: &str) {
+        if self.is_enough() {
+            self.unread += 1;
+            return;
+        }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let value = query_decode(value).ok_or(BAD_ENCODING);
         let Some(name) = query_decode(name) else { return self.wrong(name, BAD_ENCODING) };
@@ -177,6 +195,11 @@ impl<'a> Given<'a> {
         self.params.iter().position(|param| param.name == name && place(&param.place))
     }
 
+    /// Whether so much is wrong that the rest does not matter.
+    fn is_enough(&self) -> bool {
+        self.wrong.len() >= bounds::PARAMETERS
+    }
+
     fn wrong(&mut self, name: &str, message: impl Into<String>) {
         // The message shows names between backticks of its own.
         let name = shown(name).trim_matches('`').to_owned();
@@ -204,13 +227,17 @@ impl<'a> Given<'a> {
     fn finish(mut self) -> Result<Bound, Error> {
         let mut values = Vec::with_capacity(self.params.len());
         for (param, texts) in self.params.iter().zip(std::mem::take(&mut self.texts)) {
+            if self.is_enough() {
+                self.unread += 1;
+                continue;
+            }
             match value(param, texts) {
                 Ok(value) => values.push(value),
                 Err(message) => self.wrong(&param.name, message),
             }
         }
         if !self.wrong.is_empty() {
-            return Err(Error::invalid_parameters(self.wrong));
+            return Err(Error::invalid_parameters_before(self.wrong, self.unread));
         }
         let Self { format, after, follow, feed, download, options, proof, .. } = self;
         Ok(Bound { values, format, after, follow, feed, download, options, proof })
@@ -218,12 +245,17 @@ impl<'a> Given<'a> {
 }
 
 /// The value of one parameter from all texts that were given for it.
-fn value(param: &Param, texts: Vec<Result<String, Unreadable>>) -> Result<ParamValue, String> {
-    if texts.is_empty() {
-        return param.default.clone().ok_or_else(|| "it is missing".to_owned());
-    }
+fn value(param: &Param, mut texts: Vec<Result<String, Unreadable>>) -> Result<ParamValue, String> {
     if texts.len() > 1 && !param.list {
         return Err("it is given more than once".to_owned());
+    }
+    // A form sends each of its fields, also those that nobody has filled in; only a text can be
+    // empty.
+    if param.default.is_some() && param.kind != ParamType::Text {
+        texts.retain(|text| text.as_ref().map_or(true, |text| !text.is_empty()));
+    }
+    if texts.is_empty() {
+        return param.default.clone().ok_or_else(|| "it is missing".to_owned());
     }
     let mut values = Vec::with_capacity(texts.len());
     for text in texts {
@@ -251,12 +283,13 @@ fn take<T>(
 
 /// A name under which browsers can save as it is.
 fn file_name(text: &str) -> Result<String, String> {
-    const LONGEST: usize = 255;
-    let well = |c: char| !c.is_control() && c != '/' && c != '\\';
+    // What most file systems take, less an extension.
+    const LONGEST: usize = 255 - 16;
+    let well = |c: char| !is_invisible(c) && c != '/' && c != '\\';
     let is_well = !matches!(text, "" | "." | "..") && text.len() <= LONGEST && text.chars().all(well);
     match is_well {
         true => Ok(text.to_owned()),
-        false => Err("it must be the name of a file, without folders".to_owned()),
+        false => Err("it must be the name of a file, without folders and invisible characters".to_owned()),
     }
 }
 

@@ -150,17 +150,30 @@ fn not_a_timestamp(text: &str) -> String {
     }
 }
 
-/// ISO 8601 without a sign, in capitals: what every database reads alike.
+/// ISO 8601 without a sign, in capitals: what every database reads alike; or numbers with their
+/// units, which become that.
 fn duration(text: &str) -> Result<ParamValue, String> {
-    let is_iso = text.starts_with('P')
+    let iso = match is_iso_duration(text) {
+        true => Some(text.to_owned()),
+        false => friendly_duration(text),
+    };
+    iso.map(ParamValue::Duration)
+        .ok_or_else(|| format!("{} is not a duration (such as `1h30m`, `500ms` or `PT1H30M`)", shown(text)))
+}
+
+fn is_iso_duration(text: &str) -> bool {
+    text.starts_with('P')
         && text.bytes().all(|byte| {
             matches!(byte, b'P' | b'T' | b'Y' | b'M' | b'W' | b'D' | b'H' | b'S' | b'.' | b'0'..=b'9')
         })
-        && jiff::fmt::temporal::SpanParser::new().parse_span(text).is_ok();
-    match is_iso {
-        true => Ok(ParamValue::Duration(text.to_owned())),
-        false => Err(format!("{} is not an ISO 8601 duration (such as `PT1H30M`)", shown(text))),
-    }
+        && jiff::fmt::temporal::SpanParser::new().parse_span(text).is_ok()
+}
+
+/// `1h30m` as `PT1H30M`.
+fn friendly_duration(text: &str) -> Option<String> {
+    let span = jiff::fmt::friendly::SpanParser::new().parse_span(text).ok()?;
+    let iso = span.to_string();
+    is_iso_duration(&iso).then_some(iso)
 }
 
 fn uuid(text: &str) -> Result<ParamValue, String> {

@@ -19,6 +19,7 @@ use serde_json::{Value as Json, json};
 
 use super::Id;
 use crate::Error;
+use crate::body::PageEnd;
 
 /// The tag of a framed response.
 pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");
@@ -86,7 +87,7 @@ pub(crate) enum Record<'a> {
     /// So many rows stand before this, and those behind them are behind the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
-    End { rows: u64, next: Option<&'a str>, digest: Option<&'a str> },
+    End { rows: u64, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
     /// The result cannot be completed.
     Error(&'a Error),
 }
@@ -96,9 +97,10 @@ impl Record<'_> {
     fn member(&self) -> (&'static str, Json) {
         match self {
             Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
-            Self::End { rows, next, digest } => {
+            Self::End { rows, next, page, digest } => {
                 let mut end = json!({"rows": rows});
-                for (name, text) in [("next", next), ("digest", digest)] {
+                let page = page.map(PageEnd::name);
+                for (name, text) in [("next", *next), ("page", page), ("digest", *digest)] {
                     if let Some(text) = text {
                         end[name] = json!(text);
                     }
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn records_are_lines_or_in_sequence() {
-        let end = Record::End { rows: 3, next: None, digest: None };
+        let end = Record::End { rows: 3, next: None, page: None, digest: None };
         let expected = format!("{{\"$rowstream\":\"{TAG}\",\"end\":{{\"rows\":3}}}}\n");
         assert_eq!(written(Framing::Lines, |frames, out| frames.write(&end, out)), expected);
         let in_sequence = written(Framing::Sequence, |frames, out| frames.write(&end, out));
@@ -187,9 +189,10 @@ mod tests {
 
     #[test]
     fn members_are_there_where_they_apply() {
-        let end = Record::End { rows: 3, next: Some("c"), digest: Some("d") };
+        let page = Some(PageEnd::Last);
+        let end = Record::End { rows: 3, next: Some("c"), page, digest: Some("d") };
         let text = written(Framing::Lines, |frames, out| frames.write(&end, out));
-        assert!(text.contains(r#""end":{"rows":3,"next":"c","digest":"d"}"#), "{text}");
+        assert!(text.contains(r#""end":{"rows":3,"next":"c","page":"last","digest":"d"}"#), "{text}");
         let error = Error::endpoint("a\nb").sqlstate("22012").hint("h");
         let text = written(Framing::Lines, |frames, out| frames.write_error(&error, false, out));
         for member in [r#""code":"endpoint""#, r#""detail":"a\nb""#, r#""sqlstate":"22012""#, r#""hint":"h""#]

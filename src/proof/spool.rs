@@ -1,4 +1,5 @@
-//! `_wait=end`: the whole result before its head, so that it has its exact status and length.
+//! A result that waits for its end before its head is sent: it then has its exact status and length
+//! (`_wait=end`, HTTP/1.0), and its head can say what only the end knows (pages).
 //!
 //! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the database is free.
 
@@ -7,7 +8,7 @@ use std::io;
 use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use http::StatusCode;
 use crate::Error;
 use crate::spill::file::{NoRoom, SpoolFile, Used};
 
+/// The code of an error of the file.
+pub(crate) const FAILED: &str = "spool_failed";
 /// What is held in memory.
 pub(crate) const IN_MEMORY: usize = 256 * 1024;
 
@@ -39,70 +42,80 @@ impl Default for Spooling {
 /// A result on its way into the spool.
 pub(crate) struct Spool<'a> {
     settings: &'a Spooling,
+    /// The longest result, in bytes.
+    limit: u64,
     memory: Vec<u8>,
     file: SpoolFile,
     length: u64,
 }
 
-/// A result that is there as a whole.
-pub(crate) enum Spooled {
-    Memory(Bytes),
-    File(SpooledFile),
+/// What has waited, as it is read: a whole result, or the beginning of one that is too long to
+/// wait.
+pub(crate) struct Spooled {
+    file: SpoolFile,
+    /// Behind what is in the file.
+    memory: Bytes,
 }
 
-/// A result in a file, as it is read.
-pub(crate) struct SpooledFile(SpoolFile);
-
 impl<'a> Spool<'a> {
-    pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>) -> Self {
-        Self { settings, memory: Vec::new(), file: SpoolFile::new(settings, used), length: 0 }
+    /// For a result of at most `limit` bytes, and as much as `settings` say.
+    pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>, limit: u64) -> Self {
+        let (limit, file) = (limit.min(settings.limit), SpoolFile::new(settings, used));
+        Self { settings, limit, memory: Vec::new(), file, length: 0 }
     }
 
-    /// Takes the next chunk.
+    /// Takes the next chunk, also where that fails.
     ///
     /// # Errors
     /// 507: the result is too long, all files together are, or the file cannot be written.
     pub(crate) async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.length += chunk.len() as u64;
-        if self.length > self.settings.limit {
-            return Err(too_long(self.settings.limit));
-        }
         self.memory.extend_from_slice(chunk);
+        if self.length > self.limit {
+            return Err(too_long(self.limit));
+        }
         if self.memory.len() > IN_MEMORY { self.write().await } else { Ok(()) }
     }
 
-    /// Writes what is in memory to the file.
+    /// Writes what is in memory to the file. Where that fails, it stays in memory.
     async fn write(&mut self) -> Result<(), Error> {
         self.file.reserve(self.memory.len()).map_err(|no_room| match no_room {
-            NoRoom::Limit => too_long(self.settings.limit),
+            NoRoom::Limit => too_long(self.limit),
             NoRoom::Quota => no_quota(self.settings.quota),
         })?;
         let block = Bytes::from(mem::take(&mut self.memory));
         self.file.begin_write(block.clone());
-        poll_fn(|cx| self.file.poll_written(cx)).await.map_err(failed)?;
+        let written = poll_fn(|cx| self.file.poll_written(cx)).await;
         // The memory is used again.
         self.memory = block.into();
+        written.map_err(failed)?;
         self.memory.clear();
         Ok(())
     }
 
-    /// Every chunk was taken.
+    /// Every chunk was taken: what is not in the file yet goes there, too.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) async fn finish(mut self) -> Result<Spooled, Error> {
-        if self.file.unread() == 0 {
-            return Ok(Spooled::Memory(Bytes::from(self.memory)));
-        }
-        self.write().await?;
-        Ok(Spooled::File(SpooledFile(self.file)))
+    pub(crate) async fn finish(&mut self) -> Result<(), Error> {
+        if self.file.unread() > 0 { self.write().await } else { Ok(()) }
+    }
+
+    /// All that was taken.
+    pub(crate) fn so_far(self) -> Spooled {
+        Spooled { file: self.file, memory: Bytes::from(self.memory) }
     }
 }
 
-impl SpooledFile {
+impl Spooled {
     /// Bytes that are still to come.
     pub(crate) fn left(&self) -> u64 {
-        self.0.unread()
+        self.file.unread() + self.memory.len() as u64
+    }
+
+    /// All of it, where none is in a file.
+    pub(crate) fn in_memory(&self) -> Option<Bytes> {
+        (self.file.unread() == 0).then(|| self.memory.clone())
     }
 
     /// The next bytes; `None` behind the last.
@@ -110,7 +123,11 @@ impl SpooledFile {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        self.0.poll_read(cx).map_err(failed)
+        if let Some(piece) = ready!(self.file.poll_read(cx)) {
+            return Poll::Ready(Some(piece.map_err(failed)));
+        }
+        let memory = mem::take(&mut self.memory);
+        Poll::Ready((!memory.is_empty()).then_some(Ok(memory)))
     }
 }
 
@@ -134,7 +151,7 @@ fn no_quota(quota: u64) -> Error {
 }
 
 fn failed(cause: io::Error) -> Error {
-    Error::new("spool_failed", StatusCode::INSUFFICIENT_STORAGE, "the result could not be kept until its end")
+    Error::new(FAILED, StatusCode::INSUFFICIENT_STORAGE, "the result could not be kept until its end")
         .hint("ask without `_wait`")
         .cause(cause)
 }
@@ -144,18 +161,19 @@ mod tests {
     use super::*;
 
     async fn spooled(settings: &Spooling, chunks: usize) -> Result<Spooled, Error> {
-        let mut spool = Spool::new(settings, &Arc::default());
+        let mut spool = Spool::new(settings, &Arc::default(), u64::MAX);
         for chunk in 0..chunks {
             spool.put(&[u8::try_from(chunk % 251).unwrap(); 10_000]).await?;
             assert!(spool.memory.len() <= IN_MEMORY, "{}", spool.memory.len());
         }
-        spool.finish().await
+        spool.finish().await?;
+        Ok(spool.so_far())
     }
 
     #[tokio::test]
     async fn a_short_result_stays_in_memory() {
-        let Ok(Spooled::Memory(bytes)) = spooled(&Spooling::default(), 3).await else { panic!("in memory") };
-        assert_eq!(bytes.len(), 30_000);
+        let spooled = spooled(&Spooling::default(), 3).await.unwrap();
+        assert_eq!((spooled.in_memory().unwrap().len(), spooled.left()), (30_000, 30_000));
     }
 
     #[tokio::test]
@@ -163,7 +181,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let settings =
             Spooling { limit: 2_000_000, folder: Some(folder.path().to_owned()), ..Spooling::default() };
-        let Ok(Spooled::File(mut file)) = spooled(&settings, 200).await else { panic!("in a file") };
+        let mut file = spooled(&settings, 200).await.unwrap();
+        assert!(file.in_memory().is_none());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
         let (mut read, length) = (Vec::new(), file.left());
         while let Some(piece) = poll_fn(|cx| file.poll_chunk(cx)).await {
@@ -173,6 +192,30 @@ mod tests {
         assert!(
             (0..200).all(|i| read[i * 10_000..][..10_000].iter().all(|&byte| usize::from(byte) == i % 251))
         );
+    }
+
+    #[tokio::test]
+    async fn what_has_waited_comes_back_where_there_is_no_room_for_more() {
+        let tight = |limit, quota| Spooling { limit, quota, ..Spooling::default() };
+        let nowhere = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        for settings in [tight(1_000_000, u64::MAX), tight(u64::MAX, 1_000_000), nowhere] {
+            let mut spool = Spool::new(&settings, &Arc::default(), u64::MAX);
+            let (mut put, mut room) = (Vec::new(), true);
+            for chunk in 0..=200 {
+                let chunk = [chunk; 10_000];
+                put.extend_from_slice(&chunk);
+                room = spool.put(&chunk).await.is_ok();
+                if !room {
+                    break;
+                }
+            }
+            assert!(!room, "all went in");
+            let (mut read, mut so_far) = (Vec::new(), spool.so_far());
+            while let Some(piece) = poll_fn(|cx| so_far.poll_chunk(cx)).await {
+                read.extend_from_slice(&piece.unwrap());
+            }
+            assert!(read == put, "{} of {} bytes", read.len(), put.len());
+        }
     }
 
     #[tokio::test]

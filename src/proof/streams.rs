@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::HeaderName;
+use http::{HeaderName, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
 use super::Id;
 use crate::Error;
-use crate::access_log::Outcome;
 use crate::body::Times;
+use crate::outcome::{Ended, Outcome};
 
 /// The id of a streamed response.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream");
@@ -90,7 +90,9 @@ impl Streams {
                 None
             }
         };
-        let end = End { state: outcome.name(), error, at: Timestamp::now(), times, digest };
+        // A stream has begun, with the head of a success.
+        let state = Ended::of(outcome, Some(StatusCode::OK)).name();
+        let end = End { state, error, at: Timestamp::now(), times, digest };
         if stream.end.set(end).is_ok() {
             self.lock().end(stream.id, Instant::now());
         }

@@ -13,6 +13,7 @@ use crate::body::{Follower, Opened, Reading, Reopen, RowStream};
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
 use crate::feed::{Subscription, Woken};
 use crate::params::{Bound, ParamValue};
+use crate::pool::Waiter;
 use crate::proof::Asked;
 
 /// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute for most.
@@ -117,7 +118,7 @@ impl App {
     ) -> Result<Follower, Error> {
         let mut subscription = self.subscribe(query).await?;
         subscription.begin_reading();
-        Ok(Follower::new(subscription, reopen(Arc::clone(&record.app), query, values)))
+        Ok(Follower::new(subscription, reopen(record, query, values)))
     }
 
     async fn subscribe(&self, query: &Query<'_>) -> Result<Subscription, Error> {
@@ -130,7 +131,8 @@ impl App {
 
 /// Reads what a request reads from behind a cursor, again and again: it outlives the request, and keeps the configuration that it began
 /// with.
-fn reopen(app: Arc<App>, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
+fn reopen(record: &Record, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
+    let (app, client) = (Arc::clone(&record.app), record.waiter.client());
     let (index, reading, values) = (query.index, query.reading.clone(), values.to_vec());
     Box::new(move |after| {
         let app = Arc::clone(&app);
@@ -138,7 +140,7 @@ fn reopen(app: Arc<App>, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
         Box::pin(async move {
             let endpoint = &app.config.endpoints[index];
             let source = app.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
-            Opened::open(endpoint, source, &reading, values).await
+            Opened::open(&Waiter::new(client), (endpoint, source), &reading, values).await
         })
     })
 }

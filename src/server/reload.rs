@@ -1,20 +1,23 @@
 //! Reloading: another configuration for the requests to come, while the streams that run keep theirs.
 //!
-//! It is read and checked as a whole first. With a fault in it nothing changes, and the faults are told as `rowstream check` tells them.
+//! It is read and checked as a whole first, its statements by their databases. With an error in it
+//! nothing changes, and the errors are reported as `rowstream check` reports them.
 //!
 //! ```text
-//! SIGHUP, or a file has changed ──► read and check ──► swap the app ──► what is no longer used is closed with its last stream
-//!                                        └── a fault ──► told; all stays as it is
+//! SIGHUP, or a file has changed ──► read, check, prepare ──► swap the app ──► what is no longer used is closed with its last stream
+//!                                            └── an error ──► reported; all stays as it is
 //! ```
 
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::preparing::{self, Preparing};
 use crate::capacity;
 use crate::config::{Config, Files};
 use crate::respond::App;
@@ -43,7 +46,7 @@ impl Current {
 }
 
 /// What is read again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Reload {
     /// The configuration file.
     pub path: PathBuf,
@@ -51,6 +54,8 @@ pub struct Reload {
     pub listen: Option<String>,
     /// Whether files are watched.
     pub watch: bool,
+    /// Whether statements are prepared before anything changes.
+    pub preparing: Preparing,
 }
 
 /// Waits for reasons to reload, and reloads.
@@ -60,7 +65,18 @@ pub(super) struct Reloader {
     ticks: Interval,
     /// The files as they were when they were read last.
     files: Files,
+    /// What is being loaded.
+    loading: Option<Loading>,
 }
+
+/// A reload on its way: what it is to replace, and what it comes to.
+struct Loading {
+    before: Arc<App>,
+    loaded: Pin<Box<dyn Future<Output = Result<Loaded, String>> + Send>>,
+}
+
+/// The app of the files as they are now, and what of them has to wait for the next start.
+type Loaded = (App, Vec<&'static str>);
 
 impl Reloader {
     /// # Errors
@@ -69,11 +85,36 @@ impl Reloader {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let files = Files::of(&reload.path, config);
-        Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, files, reload })
+        Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, files, reload, loading: None })
+    }
+
+    /// Waits until there is another app, and gives that of before. May be dropped at any point and
+    /// called again: what is being loaded goes on then.
+    pub(super) async fn reloaded(&mut self, current: &Current) -> Arc<App> {
+        loop {
+            let loading = match &mut self.loading {
+                Some(loading) => loading,
+                None => {
+                    self.wanted(current).await;
+                    let loading = self.load(current.get());
+                    self.loading.insert(loading)
+                }
+            };
+            let loaded = loading.loaded.as_mut().await;
+            let before = Arc::clone(&loading.before);
+            self.loading = None;
+            match loaded {
+                Ok(loaded) => {
+                    self.swap(current, &before, loaded);
+                    return before;
+                }
+                Err(why) => eprintln!("{why}\nnot reloaded: all stays as it was"),
+            }
+        }
     }
 
     /// Waits until there is a reason to reload.
-    pub(super) async fn wanted(&mut self, current: &Current) {
+    async fn wanted(&mut self, current: &Current) {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => return,
@@ -86,51 +127,51 @@ impl Reloader {
         }
     }
 
-    /// Reloads, and tells what came of it. The app of before, if there is another one now.
-    pub(super) fn reload(&mut self, current: &Current) -> Option<Arc<App>> {
-        let before = current.get();
+    fn load(&mut self, before: Arc<App>) -> Loading {
         // Before they are read: what changes meanwhile is seen by the next look.
         self.files = Files::of(&self.reload.path, before.config());
-        match self.load(&before) {
-            Ok((app, pending)) => {
-                for change in pending {
-                    eprintln!("{change} changes at the next start");
-                }
-                for warning in capacity::warnings(app.config()) {
-                    eprintln!("{warning}");
-                }
-                let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
-                if app.config().folder != before.config().folder {
-                    self.files = Files::of(&self.reload.path, app.config());
-                }
-                current.set(Arc::new(app));
-                eprintln!("reloaded: {endpoints} endpoints, {sources} sources");
-                Some(before)
-            }
-            Err(why) => {
-                eprintln!("{why}\nnot reloaded: all stays as it was");
-                None
-            }
-        }
+        let loaded = Box::pin(load(self.reload.clone(), Arc::clone(&before)));
+        Loading { before, loaded }
     }
 
-    /// The app of the files as they are now, and what of them has to wait for the next start.
-    fn load(&self, before: &App) -> Result<(App, Vec<&'static str>), String> {
-        let mut config = Config::load(&self.reload.path).map_err(|faults| faults.to_string())?;
-        if let Some(listen) = &self.reload.listen {
-            config.listen.clone_from(listen);
+    /// Has the requests to come answered by another app, and reports it.
+    fn swap(&mut self, current: &Current, before: &App, (app, pending): Loaded) {
+        for change in pending {
+            eprintln!("{change} changes at the next start");
         }
-        for source in &config.sources {
-            sqlite::create_missing(source).map_err(|error| format!("source {}: {error}", source.name))?;
+        for unserved in &app.config().unserved {
+            eprintln!("{unserved}");
         }
-        let pending = unchangeable(before.config(), &config);
-        // It stays what it is, also in what is reckoned with it.
-        config.listen.clone_from(&before.config().listen);
-        config.admin_listen.clone_from(&before.config().admin_listen);
-        config.limits.max_connections = before.config().limits.max_connections;
-        let app = before.reloaded(config).map_err(|error| error.to_string())?;
-        Ok((app, pending))
+        for warning in capacity::warnings(app.config()) {
+            eprintln!("{warning}");
+        }
+        let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
+        if app.config().folder != before.config().folder {
+            self.files = Files::of(&self.reload.path, app.config());
+        }
+        current.set(Arc::new(app));
+        eprintln!("reloaded: {endpoints} endpoints, {sources} sources");
     }
+}
+
+async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
+    let mut config = Config::load(&reload.path).map_err(|faults| faults.to_string())?;
+    if let Some(listen) = &reload.listen {
+        config.listen.clone_from(listen);
+    }
+    for source in &config.sources {
+        sqlite::create_missing(source).map_err(|error| format!("source {}: {error}", source.name))?;
+    }
+    let pending = unchangeable(before.config(), &config);
+    // It stays what it is, also in what is reckoned with it.
+    config.listen.clone_from(&before.config().listen);
+    config.admin_listen.clone_from(&before.config().admin_listen);
+    config.limits.max_connections = before.config().limits.max_connections;
+    let app = before.reloaded(config).map_err(|error| error.to_string())?;
+    if reload.preparing == Preparing::Ahead {
+        preparing::prepare(&app).await?;
+    }
+    Ok((app, pending))
 }
 
 /// What is set at the start of the process, where it is another now.

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::connections::{Activity, Busy};
 use crate::proof::delivery::Flush;
 use crate::watchdog::Watchdog;
 
@@ -20,6 +21,12 @@ use crate::watchdog::Watchdog;
 /// more of them, it would be reset, and what lies unread at the client would be lost (RFC 9112, section 9.6). A client of HTTP/2
 /// says what it has taken to the last, and one of HTTP/1 may have sent its next request.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long a client of HTTP/1 that has ended its side is taken to be there still, while it is
+/// being answered and nothing of that can be sent. `nc -N` ends its side and reads on; a client
+/// that has gone ends it, too, and answers what it is sent by a reset. Before the first byte
+/// nothing tells the two apart, and a statement is to be cancelled within a second of its client's
+/// leaving.
+const HALF_CLOSED: Duration = Duration::from_millis(500);
 /// What is read of it at a time, to no end.
 const DISCARDED: usize = 1024;
 
@@ -34,9 +41,22 @@ pub(super) struct Ends {
     pub(super) flush: Arc<Flush>,
     /// What is still read.
     socket: Mutex<Option<Socket>>,
+    /// Of a response of HTTP/1 whose last bytes are on their way: the connection is not idle before
+    /// they have gone.
+    leaving: Mutex<Option<Busy>>,
 }
 
 impl Ends {
+    /// A response was handed over as a whole, or given up.
+    pub(super) fn leave(&self, busy: Busy) {
+        *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) = Some(busy);
+    }
+
+    /// It has left, or never will.
+    pub(super) fn left(&self) {
+        drop(self.leaving.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     fn keep(&self, stream: &TcpStream) {
         let socket = SockRef::from(stream).try_clone().ok();
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
@@ -76,7 +96,8 @@ async fn discard(stream: &mut TcpStream) {
 /// - So they do where an endpoint has a least rate (`slow_clients = { shed = … }`): the watchdog is told how long bytes waited, and
 ///   how many were acknowledged.
 /// - It is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which has no
-///   chunks): closed in order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
+///   chunks), and when the process dies before that: closed in order, what was cut would look whole. nginx asks its upstreams
+///   so unless it is told otherwise.
 pub(super) struct ClientSocket {
     stream: TcpStream,
     ends: Arc<Ends>,
@@ -89,6 +110,18 @@ pub(super) struct ClientSocket {
     told: u64,
     /// Whether the client has ended its side.
     is_read: bool,
+    /// Of HTTP/1, where a client that has ended its side may read on.
+    activity: Option<Activity>,
+    half_closed: Option<HalfClosed>,
+    /// Whether the kernel resets it when it is closed, also for a process that was killed.
+    is_armed: bool,
+}
+
+/// A client that has ended its side, and is being answered.
+struct HalfClosed {
+    /// What had been written when the timer was set.
+    written: u64,
+    timer: Pin<Box<Sleep>>,
 }
 
 /// Bytes wait that the kernel does not take.
@@ -115,9 +148,12 @@ impl ClientSocket {
         ends: Arc<Ends>,
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
+        activity: Option<Activity>,
     ) -> Self {
         let (written, told) = (0, 0);
         Self {
+            activity,
+            half_closed: None,
             stream,
             ends,
             watchdog,
@@ -127,6 +163,15 @@ impl ClientSocket {
             written,
             told,
             is_read: false,
+            is_armed: false,
+        }
+    }
+
+    /// Has the kernel reset the connection unless a body ends before that whose end is the close.
+    fn arm(&mut self) {
+        if self.ends.reset.load(Ordering::Relaxed) && !self.is_armed {
+            // It can only fail where the socket is gone already.
+            self.is_armed = self.stream.set_zero_linger().is_ok();
         }
     }
 
@@ -192,6 +237,26 @@ impl ClientSocket {
         false
     }
 
+    /// Ready when a client that has ended its side is taken to have gone: nothing of it is being
+    /// answered, or nothing could be sent for [`HALF_CLOSED`], and it has all that was sent.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.activity.as_ref().is_some_and(|activity| !activity.is_idle()) {
+            let written = self.written;
+            let half_closed = self.half_closed.get_or_insert_with(|| HalfClosed {
+                written,
+                timer: Box::pin(sleep_until(Instant::now() + HALF_CLOSED)),
+            });
+            ready!(half_closed.timer.as_mut().poll(cx));
+            let goes_on = self.waits.is_some() || half_closed.written < written;
+            if !goes_on && unacknowledged(&self.stream) == 0 {
+                break;
+            }
+            half_closed.written = written;
+            half_closed.timer.as_mut().reset(Instant::now() + HALF_CLOSED);
+        }
+        Poll::Ready(())
+    }
+
     /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it was told last. What the client took of an
     /// answer before counts in its favour.
     fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
@@ -217,7 +282,12 @@ impl Drop for ClientSocket {
         if self.ends.reset.load(Ordering::Relaxed) {
             // It can only fail where the socket is gone already.
             let _ = self.stream.set_zero_linger();
-        } else if self.ends.lingers.load(Ordering::Relaxed) && !self.is_read {
+            return;
+        }
+        if self.is_armed {
+            let _ = SockRef::from(&self.stream).set_linger(None);
+        }
+        if self.ends.lingers.load(Ordering::Relaxed) && !self.is_read {
             self.ends.keep(&self.stream);
         }
     }
@@ -230,14 +300,20 @@ impl AsyncRead for ClientSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let filled = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.is_read |= buf.filled().len() == filled && buf.remaining() > 0;
+        if !self.is_read {
+            ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+            self.is_read = buf.filled().len() == filled && buf.remaining() > 0;
+        }
+        if self.is_read {
+            ready!(self.poll_gone(cx));
+        }
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for ClientSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.arm();
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.bounded(written, cx)
     }
@@ -247,6 +323,7 @@ impl AsyncWrite for ClientSocket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.arm();
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.bounded(written, cx)
     }
@@ -259,6 +336,7 @@ impl AsyncWrite for ClientSocket {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.watchdog.flushed();
         self.ends.flush.flushed();
+        self.ends.left();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use super::connections::Busy;
+use super::socket::Ends;
 use crate::respond::{BrokenOff, ResponseBody};
 use crate::watchdog::Watchdog;
 
@@ -20,13 +22,29 @@ pub(super) const PIECE: usize = 16 * 1024;
 pub(super) struct WatchedBody {
     body: ResponseBody,
     watchdog: Arc<Watchdog>,
+    busy: Option<Busy>,
+    /// Of HTTP/1, where what was handed over is seen to leave.
+    ends: Option<Arc<Ends>>,
 }
 
 impl WatchedBody {
-    pub(super) fn new(body: ResponseBody, watchdog: Arc<Watchdog>) -> Self {
+    pub(super) fn new(
+        body: ResponseBody,
+        watchdog: Arc<Watchdog>,
+        busy: Busy,
+        ends: Option<Arc<Ends>>,
+    ) -> Self {
         // The head is something to take.
         watchdog.given(0);
-        Self { body, watchdog }
+        Self { body, watchdog, busy: Some(busy), ends }
+    }
+}
+
+impl Drop for WatchedBody {
+    fn drop(&mut self) {
+        if let (Some(ends), Some(busy)) = (&self.ends, self.busy.take()) {
+            ends.leave(busy);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ mod settings;
 pub mod sqlite;
 mod tls;
 
-pub use settings::{Kind, SourceConfig};
+pub use settings::{ChosenBy, Kind, SourceConfig};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
-use crate::params::{ParamType, ParamValue};
-use crate::pool::{self, Errand};
+use crate::params::{BindType, ParamValue};
+use crate::pool::{self, Errand, Patience, Waiter};
 use crate::sql::Dialect;
 
 /// How many statements of a response must agree.
@@ -119,11 +119,32 @@ impl Source {
         }
     }
 
+    /// Says that a connection is about to be given up for one of the requests that wait, as
+    /// [`Pool::vacate`](crate::pool::Pool::vacate) does. Never for an HTTP service, where no
+    /// request holds up the others for long.
+    pub(crate) fn vacate(&self) -> Option<pool::Vacating> {
+        match self {
+            Self::Postgres(source) => source.vacate(),
+            Self::Sqlite(source) => source.vacate(),
+            Self::Http(_) => None,
+        }
+    }
+
     /// How many look-ups are on their way on shared connections; `None` where the source shares none.
     pub(crate) fn look_ups(&self) -> Option<usize> {
         match self {
             Self::Postgres(source) => Some(source.look_ups()),
             Self::Sqlite(_) | Self::Http(_) => None,
+        }
+    }
+
+    /// Keeps places of the pool for look-ups, or none where nobody asks for `any`: lists leave them
+    /// free.
+    pub(crate) fn keep_for_look_ups(&self, any: bool) {
+        match self {
+            Self::Postgres(source) => source.keep_for_look_ups(any),
+            Self::Sqlite(source) => source.keep_for_look_ups(any),
+            Self::Http(_) => {}
         }
     }
 
@@ -137,9 +158,12 @@ impl Source {
         &self,
         statement: &Statement,
         args: &[&ParamValue],
+        patience: Patience<'_>,
     ) -> Result<Option<Session>, Error> {
         match self {
-            Self::Postgres(source) => Ok(source.look_up(statement, args).await?.map(Session::Answer)),
+            Self::Postgres(source) => {
+                Ok(source.look_up(statement, args, patience).await?.map(Session::Answer))
+            }
             Self::Sqlite(_) | Self::Http(_) => Ok(None),
         }
     }
@@ -180,9 +204,22 @@ impl Source {
     /// # Errors
     /// The pool's (503, 504), or 503 when the database cannot be reached.
     pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
+        self.acquire_for(snapshot, errand, Waiter::default().begin()).await
+    }
+
+    /// The same for somebody who may have waited already.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn acquire_for(
+        &self,
+        snapshot: Snapshot,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> Result<Session, Error> {
         match self {
-            Self::Postgres(source) => source.acquire(snapshot, errand).await.map(Session::Postgres),
-            Self::Sqlite(source) => source.acquire(snapshot, errand).await.map(Session::Sqlite),
+            Self::Postgres(source) => source.acquire(snapshot, errand, patience).await.map(Session::Postgres),
+            Self::Sqlite(source) => source.acquire(snapshot, errand, patience).await.map(Session::Sqlite),
             Self::Http(source) => Err(no_statements(source.name())),
         }
     }
@@ -249,6 +286,12 @@ impl Changes {
             Self::Sqlite(changes) => changes.next().await,
         }
     }
+
+    /// Whether no other connection can tell what this one cannot any more: that of a file that was
+    /// replaced would be to another one.
+    pub(crate) fn is_lost_for_good(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
 }
 
 /// Asks whether a source can be reached, on a connection beside those of its pool: that all of them are taken is no reason to say
@@ -305,6 +348,15 @@ impl Session {
             Self::Postgres(_) | Self::Answer(_) | Self::Sqlite(_) | Self::Http(_) | Self::Pages(_) => {
                 Err(Error::protocol("this session makes no calls for rows"))
             }
+        }
+    }
+
+    /// Whether it was let into its pool, and has had no place there yet.
+    pub(crate) fn waits_for_place(&self) -> bool {
+        match self {
+            Self::Http(session) => session.waits_for_place(),
+            Self::Pages(session) => session.waits_for_place(),
+            Self::Postgres(_) | Self::Answer(_) | Self::Sqlite(_) | Self::PerRow(_) => false,
         }
     }
 
@@ -444,7 +496,7 @@ pub struct Statement {
     /// The text with the source's own placeholders (`$1`, `?1`).
     pub sql: Arc<str>,
     /// The declared type of each placeholder, for sources that cannot infer it; PostgreSQL infers those that are not here.
-    pub types: Vec<ParamType>,
+    pub types: Vec<BindType>,
 }
 
 /// One row, lent by its source.

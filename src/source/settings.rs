@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{http, postgres, sqlite};
-use crate::pool::PoolConfig;
+use crate::pool::{Kept, PoolConfig};
 use crate::sql::Dialect;
 
 /// One `[source.NAME]`.
@@ -25,6 +25,8 @@ pub struct SourceConfig {
     pub fetch_rows: usize,
     /// The largest row, in bytes as the database sends it.
     pub max_row_bytes: usize,
+    /// Who has chosen it.
+    pub max_row_bytes_by: ChosenBy,
     /// How long a statement may run in the database; `None`: as long as it wants.
     pub statement_timeout: Option<Duration>,
     /// How long one request or statement holds its place, as those who run it expect; `None`: nobody says.
@@ -33,6 +35,15 @@ pub struct SourceConfig {
     pub mmap: usize,
     /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
     pub create: Vec<PathBuf>,
+}
+
+/// Who has chosen the value of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// Nobody: it may be another default where `memory` is bounded.
+    Default,
+    /// The file that it stands in.
+    User,
 }
 
 /// What a source is asked with.
@@ -73,6 +84,15 @@ impl SourceConfig {
         }
     }
 
+    /// What its pool keeps for look-ups, where there are any.
+    pub(crate) fn kept(&self) -> Kept {
+        match self.kind {
+            Kind::Sql(Dialect::Postgres) => postgres::kept(self.pool.max),
+            Kind::Sql(Dialect::Sqlite) => sqlite::kept(self.pool.max),
+            Kind::Http(_) => Kept::default(),
+        }
+    }
+
     /// What an idle connection of the pool takes, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {
@@ -92,6 +112,7 @@ impl SourceConfig {
             statement_cache: 1000,
             fetch_rows: 0,
             max_row_bytes: 16 << 20,
+            max_row_bytes_by: ChosenBy::Default,
             statement_timeout: None,
             expected_duration: None,
             mmap: 0,

@@ -47,6 +47,41 @@ impl Limit {
     }
 }
 
+/// Whether the parameter at `index` is all of a limit or of an offset: `limit :n`, `limit (:n)
+/// offset :o`, `limit :o, :n`.
+pub(super) fn is_whole(text: &str, tokens: &[Token], index: usize) -> bool {
+    let word = |token: &Token| &text[token.start..token.end];
+    let is = |token: Option<&Token>, wanted: &str| {
+        token.is_some_and(|token| token.kind != Kind::Quoted && word(token).eq_ignore_ascii_case(wanted))
+    };
+    let (mut before, mut after) = (&tokens[..index], &tokens[index + 1..]);
+    while is(before.last(), "(") && is(after.first(), ")") {
+        (before, after) = (&before[..before.len() - 1], &after[1..]);
+    }
+    let ends = after.is_empty() || [")", ",", "offset"].iter().any(|end| is(after.first(), end));
+    let begins = is(before.last(), "limit")
+        || is(before.last(), "offset")
+        || (is(before.last(), ",") && is_in_limit(text, &before[..before.len() - 1]));
+    begins && ends
+}
+
+/// Whether what stands behind these tokens is a part of a limit: of `limit 10, :n`, and not of
+/// `select a, :n` or `f(a, :n)`.
+fn is_in_limit(text: &str, before: &[Token]) -> bool {
+    let mut depth = 0_usize;
+    for token in before.iter().rev() {
+        match text[token.start..token.end].to_ascii_lowercase().as_str() {
+            ")" => depth += 1,
+            "(" if depth == 0 => return false,
+            "(" => depth -= 1,
+            "limit" if depth == 0 => return true,
+            "," | "select" if depth == 0 => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Whether a word behind these tokens is the name of something, in PostgreSQL: `t.limit`, `1 as limit`.
 fn is_name(text: &str, before: &[Token]) -> bool {
     let last = before.last().map(|token| &text[token.start..token.end]);
@@ -71,20 +106,20 @@ fn placeholder(text: &str, token: &Token) -> Option<usize> {
     (token.kind == Kind::Placeholder).then(|| number.parse().ok()).flatten()
 }
 
-/// `:n`, `10` and `coalesce(:n, 10)`: the placeholder, and the number without it.
+/// `:n`, `10`, and `coalesce(:n, 10)` or `ifnull(:n, 10)`, where -1 is no limit: the placeholder,
+/// and the number without it.
 fn rows(text: &str, tokens: &[Token]) -> (Option<usize>, Option<u64>) {
     let words: Vec<_> = tokens.iter().map(|token| &text[token.start..token.end]).collect();
-    match (&words[..], tokens) {
-        ([one], [token]) => (placeholder(text, token), one.parse().ok()),
-        ([coalesce, "(", _, ",", rows, ")"], [_, _, token, ..])
-            if coalesce.eq_ignore_ascii_case("coalesce") =>
-        {
-            match placeholder(text, token) {
-                Some(number) => (Some(number), rows.parse().ok()),
-                None => (None, None),
-            }
-        }
-        _ => (None, None),
+    let (function, token, rows) = match (&words[..], tokens) {
+        ([one], [token]) => return (placeholder(text, token), one.parse().ok()),
+        ([function, "(", _, ",", rows, ")"], [_, _, token, ..]) => (function, token, rows.parse().ok()),
+        ([function, "(", _, ",", "-", "1", ")"], [_, _, token, ..]) => (function, token, None),
+        _ => return (None, None),
+    };
+    let is_known = ["coalesce", "ifnull"].iter().any(|known| function.eq_ignore_ascii_case(known));
+    match placeholder(text, token).filter(|_| is_known) {
+        Some(number) => (Some(number), rows),
+        None => (None, None),
     }
 }
 
@@ -105,6 +140,8 @@ mod tests {
                 Some(500),
             ),
             ("select $1 limit $1", "limit $1", &[], Some(1), None),
+            ("select 1 limit ifnull($1, -1)", "limit ifnull($1, -1)", &[1], Some(1), None),
+            ("select 1 limit least($1, 500)", "limit least($1, 500)", &[1], None, None),
             ("select 1 limit $1 + $2", "limit $1 + $2", &[1, 2], None, None),
             ("select (select 1 limit 5) limit all", "limit all", &[], None, None),
             ("(select 1 limit 2) union (select 2 limit 3) limit 4", "limit 4", &[], None, Some(4)),

@@ -38,7 +38,7 @@ fn parameters_of_both_dialects() {
         ("select :a;", "select $1", "select ?1", "a"),
         ("select 1 ; -- the end\n /* yes */ ", "select 1 ", "select 1 ", ""),
         ("select 1 -- no end", "select 1 -- no end", "select 1 -- no end", ""),
-        ("limit :n\n", "limit $1\n", "limit ?1\n", "n"),
+        ("limit :n\n", "limit $1\n", "limit ifnull(?1, -1)\n", "n"),
         ("\n-- a comment\nselect 1\n", "\n-- a comment\nselect 1\n", "\n-- a comment\nselect 1\n", ""),
         (
             "case when :a then :b else :c end",
@@ -50,6 +50,38 @@ fn parameters_of_both_dialects() {
         assert_eq!(parsed(text, Postgres), (postgres.to_owned(), names.to_owned()), "{text}");
         assert_eq!(parsed(text, Sqlite), (sqlite.to_owned(), names.to_owned()), "{text}");
     }
+}
+
+/// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is NULL,
+/// which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an offset
+/// has a number there; what is a part of one stays as it is.
+#[test]
+fn limits_of_sqlite_may_be_null() {
+    for (text, expected) in [
+        ("select 1 LIMIT :n;", "select 1 LIMIT ifnull(?1, -1)"),
+        (
+            "select :n limit :n /* all */ offset :o -- none",
+            "select ?1 limit ifnull(?1, -1) /* all */ offset ifnull(?2, -1) -- none",
+        ),
+        ("select 1 limit (:n) offset ((:o))", "select 1 limit (ifnull(?1, -1)) offset ((ifnull(?2, -1)))"),
+        ("select 1 limit :o, :n", "select 1 limit ifnull(?1, -1), ifnull(?2, -1)"),
+        ("select 1 limit 10 + 5, :n", "select 1 limit 10 + 5, ifnull(?1, -1)"),
+        ("select 1 limit max(1, 2), :n", "select 1 limit max(1, 2), ifnull(?1, -1)"),
+        ("with a as (select 1 limit :n) select :m", "with a as (select 1 limit ifnull(?1, -1)) select ?2"),
+        ("select (select 1 limit :n), :m", "select (select 1 limit ifnull(?1, -1)), ?2"),
+        ("select 1 limit min(:n, 10)", "select 1 limit min(?1, 10)"),
+        ("select 1 limit coalesce(:n, 10)", "select 1 limit coalesce(?1, 10)"),
+        ("select 1 limit :n + 1", "select 1 limit ?1 + 1"),
+        ("select 1 limit (:n) + 1", "select 1 limit (?1) + 1"),
+        ("select a, :n, :m from t where x in (:a, :b)", "select a, ?1, ?2 from t where x in (?3, ?4)"),
+        ("select 'limit' :n", "select 'limit' ?1"),
+    ] {
+        assert_eq!(parsed(text, Sqlite).0, expected, "{text}");
+    }
+    assert_eq!(parsed("select 1 limit :n offset :o", Postgres).0, "select 1 limit $1 offset $2");
+    // What stands behind keeps its place in the file.
+    let sql = Sql::parse("select 1 limit :n offset x", Sqlite).unwrap();
+    assert_eq!(sql.pieces, [(0, 0), ("select 1 limit ifnull(?1, -1)".len(), "select 1 limit :n".len())]);
 }
 
 #[test]

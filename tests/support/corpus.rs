@@ -2,11 +2,7 @@
 //!
 //! Tests that need no server read it, too, so this uses nothing of the rest.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program is a crate of its own and uses a part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// What a hop may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How nginx is told to ask a server for streams.
+const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
+
 /// A proxy that runs. Dropping it ends it.
 pub struct Hop {
     child: Child,
@@ -21,7 +24,12 @@ pub struct Hop {
 impl Hop {
     /// nginx as most run it: buffering as its defaults and the response's headers have it.
     pub async fn nginx(target: SocketAddr) -> Self {
-        Self::nginx_with(&format!("server {target};")).await
+        Self::nginx_with(&format!("server {target};"), HTTP1_1).await
+    }
+
+    /// nginx that is told nothing of how to ask: it does with HTTP/1.0.
+    pub async fn nginx_by_default(target: SocketAddr) -> Self {
+        Self::nginx_with(&format!("server {target};"), "").await
     }
 
     /// nginx before replicas, with connections that it keeps. It asks nobody whether they are ready: what a replica refuses, it
@@ -29,10 +37,10 @@ impl Hop {
     pub async fn nginx_of(replicas: &[SocketAddr]) -> Self {
         let replica = |replica| format!("server {replica} max_fails=0; ");
         let replicas: String = replicas.iter().map(replica).collect();
-        Self::nginx_with(&format!("{replicas}keepalive 16;")).await
+        Self::nginx_with(&format!("{replicas}keepalive 16;"), HTTP1_1).await
     }
 
-    async fn nginx_with(upstream: &str) -> Self {
+    async fn nginx_with(upstream: &str, asks: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
             format!(
@@ -44,7 +52,7 @@ impl Hop {
                    upstream replicas {{ {upstream} }}
                    server {{
                      listen {http1}; listen {http2} http2;
-                     location / {{ proxy_pass http://replicas; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}
+                     location / {{ proxy_pass http://replicas; {asks} }}
                    }}
                  }}"
             )

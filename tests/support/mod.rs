@@ -15,11 +15,7 @@
 //!
 //! It is no mock of anything: the database, the server and the sockets are real.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program is a crate of its own and uses a part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
 mod browser;
@@ -40,7 +36,7 @@ pub use decode::{CODINGS, decode, decoder};
 pub use hops::Hop;
 pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
-pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, rowstream};
+pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
 
 /// A variable that `cargo xtask test` sets.
 fn given(name: &str) -> String {

@@ -183,7 +183,8 @@ impl Server {
         self.signal("HUP");
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends it a signal by its name (`USR1`).
+    pub fn signal(&self, name: &str) {
         // The standard library has no signals but SIGKILL; every shell has.
         let command = format!("kill -s {name} \"$0\"");
         let status = Command::new("sh").args(["-c", &command, &self.pid().to_string()]).status();
@@ -258,8 +259,17 @@ pub async fn rowstream(arguments: &[&str]) -> Output {
 
 /// The most memory that a process has had in use (`VmHWM`).
 pub fn peak_memory_bytes(pid: u32) -> u64 {
+    memory_bytes(pid, "VmHWM:")
+}
+
+/// The memory that a process has in use (`VmRSS`).
+pub fn resident_bytes(pid: u32) -> u64 {
+    memory_bytes(pid, "VmRSS:")
+}
+
+fn memory_bytes(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it has memory");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("it has memory");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("proc(5)");
     kib * 1024
 }

@@ -20,8 +20,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -177,6 +178,65 @@ impl Upstream {
             assert!(Instant::now() < deadline, "{} requests run, and not {count}", self.running());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+/// A peer that answers with raw bytes. It ends with the test's runtime.
+pub struct Scripted {
+    pub url: String,
+    sockets: Arc<Mutex<Vec<OwnedWriteHalf>>>,
+}
+
+impl Scripted {
+    /// Answers what is asked by `script`, of the target and of how many requests came before on the
+    /// same connection.
+    pub async fn start(script: impl Fn(&str, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let sockets = Arc::<Mutex<Vec<OwnedWriteHalf>>>::default();
+        let (accepted, script) = (Arc::clone(&sockets), Arc::new(script));
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (reads, writes) = socket.into_split();
+                accepted.lock().expect("no panic").push(writes);
+                tokio::spawn(answer_raw(reads, Arc::clone(&accepted), Arc::clone(&script)));
+            }
+        });
+        Self { url, sockets }
+    }
+
+    /// Sends what nobody has asked for to all that are connected; it is in their sockets when this
+    /// returns.
+    pub fn push(&self, bytes: &[u8]) {
+        for socket in self.sockets.lock().expect("no panic").iter() {
+            // One that was closed takes nothing.
+            drop(socket.try_write(bytes));
+        }
+    }
+
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.sockets.lock().expect("no panic").len()
+    }
+}
+
+async fn answer_raw(
+    mut reads: OwnedReadHalf,
+    sockets: Arc<Mutex<Vec<OwnedWriteHalf>>>,
+    script: Arc<impl Fn(&str, usize) -> Vec<u8>>,
+) {
+    let peer = reads.peer_addr().expect("it is connected");
+    let (mut unread, mut before) = (Vec::new(), 0);
+    while reads.read_buf(&mut unread).await.is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&unread).into_owned();
+        let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
+        let bytes = script(head.split(' ').nth(1).expect("a target"), before);
+        before += 1;
+        unread.clear();
+        let sockets = sockets.lock().expect("no panic");
+        let socket = sockets.iter().find(|socket| socket.peer_addr().is_ok_and(|of| of == peer));
+        let written = socket.map(|socket| socket.try_write(&bytes));
+        assert!(written.is_some_and(|written| written.is_ok_and(|written| written == bytes.len())));
     }
 }
 

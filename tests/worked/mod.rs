@@ -1,11 +1,7 @@
 //! The worked examples for tests: copies of their folders, and the program started so that it may take its time to fill
 //! a database. A server over data that are there is the support's (`Launch`).
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test program is a crate of its own and uses a part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the mixed soak of `tests/soak.rs`, for longer than a test run may take.
+//! `cargo xtask soak`: the mixed soak of `tests/alone/soak.rs`, for longer than a test run may
+//! take.
 
 use crate::postgres::Postgres;
 use crate::test::{cargo, give};
@@ -17,7 +18,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let target = target_folder()?;
     let postgres = Postgres::start(&target)?;
     let mut command = cargo();
-    command.args(["test", "--all-features", "--locked", "--test", "soak", "--", "--nocapture"]);
+    command.args(["test", "--all-features", "--locked", "--test", "alone", "--", "--nocapture", "soak::"]);
     give(&mut command, &target, &postgres);
     command.env(SECONDS, (minutes * 60).to_string());
     if let Some(seed) = seed {

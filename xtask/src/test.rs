@@ -130,9 +130,14 @@ fn all(filters: &[&str], python: Option<&Path>) -> Command {
     cargo_test(&[], filters, python)
 }
 
-/// The tests in which another version of PostgreSQL could make a difference.
+/// The modules of tests in which another version of PostgreSQL could make a difference.
+const OF_POSTGRES: [&str; 3] = ["postgres_", "strings::", "python::"];
+
+/// The tests of [`OF_POSTGRES`]; with filters those that they name, whatever their modules, for
+/// test programs cannot ask for both.
 fn of_postgres(filters: &[&str], python: Option<&Path>) -> Command {
-    cargo_test(&["--test", "postgres_*", "--test", "strings", "--test", "python"], filters, python)
+    let filters = if filters.is_empty() { &OF_POSTGRES } else { filters };
+    cargo_test(&["--test", "it"], filters, python)
 }
 
 /// Tests of the workspace; always with the same options, so that nothing is compiled twice. Those that call Python are run where it

@@ -270,9 +270,15 @@ impl RowWriter for CsvEncoder {
     }
 }
 
-/// Whether a spreadsheet would take `text` for a formula (OWASP, "CSV Injection").
+/// Whether a spreadsheet would take `text` for a formula (OWASP, "CSV Injection"): some skip blanks
+/// and controls before the character that makes it one, and those of East Asian locales read its
+/// full-width form as the character itself.
 fn is_formula(text: &str) -> bool {
-    text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+    let is_skipped = |c: char| {
+        c.is_whitespace() || c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+    };
+    text.starts_with(['\t', '\r', '\n'])
+        || text.trim_start_matches(is_skipped).starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
 
 #[cfg(test)]
@@ -439,10 +445,29 @@ mod tests {
             ("\tx", "\tx", "\"'\tx\""),
             ("\r", "\"\r\"", "\"'\r\""),
             ("a=1", "a=1", "a=1"),
+            // These went through: a line feed, what spreadsheets skip before a formula, and its
+            // signs in full width.
+            ("\n=1", "\"\n=1\"", "\"'\n=1\""),
+            ("\nx", "\"\nx\"", "\"'\nx\""),
+            (" =1+1", " =1+1", "\"' =1+1\""),
+            (" \u{a0}\u{3000}@a", " \u{a0}\u{3000}@a", "\"' \u{a0}\u{3000}@a\""),
+            ("\0\u{b}\u{1f}-1", "\0\u{b}\u{1f}-1", "\"'\0\u{b}\u{1f}-1\""),
+            ("\u{feff}=1", "\u{feff}=1", "\"'\u{feff}=1\""),
+            ("\u{200b}\u{2060}+1", "\u{200b}\u{2060}+1", "\"'\u{200b}\u{2060}+1\""),
+            ("＝1", "＝1", "\"'＝1\""),
+            ("＋1", "＋1", "\"'＋1\""),
+            ("－1", "－1", "\"'－1\""),
+            (" ＠a", " ＠a", "\"' ＠a\""),
+            (" a=1", " a=1", " a=1"),
+            ("", "\"\"", "\"\""),
+            (" ", " ", " "),
         ] {
             assert_eq!(record(CsvDialect::default(), &[Value::Text(text)]), format!("{plain}\r\n"));
             assert_eq!(record(guard.clone(), &[Value::Text(text)]), format!("{guarded}\r\n"));
         }
-        assert_eq!(record(guard, &[Value::Int(-1)]), "-1\r\n");
+        for number in [Value::Int(-1), Value::Int4(-1), Value::Float(-1.0), Value::Number("-1")] {
+            let written = record(guard.clone(), &[number]);
+            assert!(written.starts_with("-1"), "{written}");
+        }
     }
 }

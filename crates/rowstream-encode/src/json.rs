@@ -36,7 +36,7 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
                 None => return write_far_timestamp(micros, zone, slot.release()),
             }
         }
-        Value::Float(float) => return write_float(float, slot.release()),
+        Value::Float(float) | Value::Real(float) => return write_float(float, slot.release()),
         Value::Float4(float) => return write_float4(float, slot.release()),
         Value::Number(text) | Value::Json(text) => return slot.release().extend_from_slice(text.as_bytes()),
         Value::Bytes(bytes) => return write_bytes(bytes, slot.release()),
@@ -126,6 +126,8 @@ mod tests {
             (Value::Int(i64::MAX), "9223372036854775807"),
             (Value::Int4(-2_147_483_648), "-2147483648"),
             (Value::Float(1e20), "1e+20"),
+            (Value::Real(12.5), "12.5"),
+            (Value::Real(f64::INFINITY), r#""Infinity""#),
             (Value::Float(f64::NAN), r#""NaN""#),
             (Value::Float(f64::INFINITY), r#""Infinity""#),
             (Value::Float(f64::NEG_INFINITY), r#""-Infinity""#),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::append::Slot;
 use crate::datetime::LastHour;
-use crate::{Format, Value, json};
+use crate::{Format, Value, float, json};
 
 /// How values are written that could be written in more than one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,10 @@ impl ValueOptions {
                 Value::Text(scratch)
             }
             (Value::Number(text), Numbers::String, _) => Value::Text(text),
+            (Value::Real(float), Numbers::String, _) => {
+                put_float(float, scratch);
+                Value::Text(scratch)
+            }
             (Value::Bytes(bytes), _, BytesForm::Base64) => {
                 put_base64(bytes, scratch);
                 Value::Text(scratch)
@@ -83,6 +87,14 @@ impl Default for ValueOptions {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+/// Puts the digits of a float in the place of what `text` holds, in the same memory.
+fn put_float(number: f64, text: &mut String) {
+    let mut bytes = std::mem::take(text).into_bytes();
+    bytes.clear();
+    float::write_f64(number, &mut bytes);
+    *text = String::from_utf8(bytes).expect("digits are ASCII");
 }
 
 /// Puts bytes as base64 (RFC 4648, section 4) in the place of what `text` holds.
@@ -208,6 +220,9 @@ mod tests {
                 r#""1234567890123456789012345678901234567890.1""#,
             ),
             (Value::Float(1.5), "1.5"),
+            (Value::Real(-12.5), r#""-12.5""#),
+            (Value::Real(1e20), r#""1e+20""#),
+            (Value::Real(f64::INFINITY), r#""Infinity""#),
             (Value::Float4(0.1), "0.1"),
             (Value::Text("1"), r#""1""#),
             (Value::Json("[1]"), "[1]"),

@@ -88,6 +88,9 @@ pub enum Value<'a> {
     Float(f64),
     /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its 64-bit value.
     Float4(f32),
+    /// A decimal that its database keeps as a float of 64 bits (SQLite's `DECIMAL`): written as
+    /// that float, but as a string where decimals are strings.
+    Real(f64),
     /// An exact decimal as text that is a valid JSON number (`-12.50`, `1e+20`).
     Number(&'a str),
     /// Text.

@@ -45,7 +45,9 @@ fn value<'a>(line: &'a Line, bytes: &'a mut Vec<u8>) -> Option<Value<'a>> {
         "string" if json.starts_with('"') => Value::Text(text),
         // SQLite has no decimals: in columns that are of them, and in those of no type, are integers and floats.
         _ if line.source == "sqlite" => {
-            json.parse().map_or_else(|_| Value::Float(json.parse().unwrap()), Value::Int)
+            let is_decimal = ["DECIMAL", "NUMERIC"].iter().any(|name| line.type_name.starts_with(name));
+            let float = if is_decimal { Value::Real } else { Value::Float };
+            json.parse().map_or_else(|_| float(json.parse().unwrap()), Value::Int)
         }
         _ => Value::Number(json),
     })

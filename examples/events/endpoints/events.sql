@@ -13,5 +13,4 @@ select event_no as "eventNo", paymt_status as "paymentStatus",
 from payment_event
 where event_no > :lastEventNo
 order by event_no
--- No maximum is NULL, which PostgreSQL takes for a limit and SQLite does not: both take the largest number.
-limit coalesce(:maxEvents, 9223372036854775807)
+limit :maxEvents

@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderMap, StatusCode, header};
+use http::StatusCode;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value};
 use serde::de::IgnoredAny;
 
 use super::template::{Template, Values};
-use super::{Call, Group, Reply, Source, fields};
+use super::{Call, Group, Reply, Source, error, fields};
 use crate::Error;
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
@@ -191,6 +191,11 @@ fn column(&(name, type_name, kind): &(&str, &str, ColumnKind)) -> Column {
 }
 
 impl Session {
+    /// Whether it was let into the pool, and has had no place there yet.
+    pub(crate) fn waits_for_place(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.has_begun())
+    }
+
     /// The calls of a response. Asks nothing yet.
     pub(crate) fn new(source: &Source, calls: &Arc<Calls>) -> Self {
         Self {
@@ -354,7 +359,10 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
         return Err(unreadable("compressed, which was not asked for"));
     }
     let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
-    if !is_json(&reply.head.headers) || text.is_empty() {
+    if text.is_empty() && reply.must_have_json() {
+        return Err(error::empty(source.name()));
+    }
+    if !fields::is_json(&reply.head.headers) || text.is_empty() {
         return Ok(Text::Plain(text));
     }
     match serde_json::from_str::<IgnoredAny>(&text) {
@@ -367,15 +375,6 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
 fn one_line(mut json: String) -> String {
     json.truncate(json.trim_end().len());
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }
-}
-
-/// Whether a reply says that it is JSON: `application/json`, or a type that ends in `+json` (RFC 6839).
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
-        return false;
-    };
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
 }
 
 /// The row of one call.

@@ -16,6 +16,8 @@ use tokio_rustls::TlsConnector;
 
 use super::address::Allowed;
 use super::error::{refused, unreachable};
+use super::looked::Looked;
+pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings};
 use super::url::{Base, Host};
 use crate::Error;
@@ -42,6 +44,7 @@ pub(super) struct Connector {
 /// A connection on which nothing was asked yet.
 pub(super) struct Opened {
     pub(super) io: Box<dyn Io>,
+    pub(super) looks: Looks,
     pub(super) version: Version,
 }
 
@@ -122,12 +125,13 @@ impl Connector {
     }
 
     async fn secure(&self, stream: TcpStream) -> io::Result<Opened> {
+        let (stream, looks) = Looked::new(stream);
         let Some(tls) = &self.tls else {
             let version = match self.settings.protocol {
                 Protocol::Http2 => Version::Http2,
                 Protocol::Auto | Protocol::Http1 => Version::Http1,
             };
-            return Ok(Opened { io: Box::new(stream), version });
+            return Ok(Opened { io: Box::new(stream), looks, version });
         };
         let stream = tls.connect(self.server_name()?, stream).await?;
         let version = match (stream.get_ref().1.alpn_protocol(), self.settings.protocol) {
@@ -135,7 +139,7 @@ impl Connector {
             (_, Protocol::Http2) => return Err(io::Error::other("the server has no HTTP/2 over TLS")),
             (_, Protocol::Auto | Protocol::Http1) => Version::Http1,
         };
-        Ok(Opened { io: Box::new(stream), version })
+        Ok(Opened { io: Box::new(stream), looks, version })
     }
 
     fn server_name(&self) -> io::Result<ServerName<'static>> {

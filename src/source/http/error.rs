@@ -52,6 +52,19 @@ pub(super) fn endless(source: &str) -> Error {
     Error::new("upstream_without_end", StatusCode::BAD_GATEWAY, message)
 }
 
+/// The answer is one that nobody has asked for: a part, or another protocol.
+pub(super) fn unasked(source: &str, status: StatusCode, what: &str) -> Error {
+    let message =
+        format!("source `{source}` answered {} with {what}, which was not asked for", status.as_u16());
+    Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message)
+}
+
+/// The answer says that it is JSON, and is nothing.
+pub(super) fn empty(source: &str) -> Error {
+    let message = format!("the answer of source `{source}` is empty, and not the JSON that it says it is");
+    Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
+}
+
 /// The answer leads elsewhere.
 pub(super) fn redirect(source: &str, status: StatusCode, location: Option<&str>) -> Error {
     let message = format!(

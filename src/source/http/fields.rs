@@ -178,6 +178,16 @@ pub(super) fn is_coded(headers: &HeaderMap) -> bool {
     coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
+/// Whether an answer says that it is JSON: `application/json`, or a type that ends in `+json` (RFC
+/// 6839).
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return false;
+    };
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -244,7 +244,7 @@ impl Host {
         match opened.version {
             Version::Http1 => {
                 self.has_http1.store(true, Ordering::Relaxed);
-                let opened = Http1::new(opened.io, self.number).await;
+                let opened = Http1::new(opened.io, opened.looks, self.number).await;
                 opened
                     .map(|opened| Carrier::Http1(Box::new(opened)))
                     .map_err(|cause| self.unreachable(&cause))

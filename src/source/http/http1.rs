@@ -3,6 +3,7 @@
 //! hyper speaks the protocol. Its driver, which reads and writes the socket, is no task of its own but is polled by whoever waits
 //! for the answer: nothing is read that nobody takes, and dropping the connection closes it.
 
+use std::error::Error as _;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::thread::{self, ThreadId};
@@ -15,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 
-use super::connect::Io;
+use super::connect::{Io, Looks};
 
 /// The longest head of an answer, and what is read of a body at a time.
 const BUFFER: usize = 32 * 1024;
@@ -26,8 +27,10 @@ pub(super) const IDLE: usize = 64 * 1024;
 /// A connection, between requests or in one.
 pub(super) struct Http1 {
     sender: SendRequest<String>,
-    /// `None` once it has ended: what it did not begin with is told so by its end.
-    driver: Option<Connection<TokioIo<Box<dyn Io>>, String>>,
+    looks: Looks,
+    /// How many requests were sent on it.
+    sent: usize,
+    driver: Driver,
     opened: Instant,
     /// The number of its host: it serves no other.
     host: usize,
@@ -36,10 +39,11 @@ pub(super) struct Http1 {
 }
 
 impl Http1 {
-    pub(super) async fn new(io: Box<dyn Io>, host: usize) -> hyper::Result<Self> {
+    /// On what was opened: whether its reads ask the kernel itself is said by `looks`.
+    pub(super) async fn new(io: Box<dyn Io>, looks: Looks, host: usize) -> hyper::Result<Self> {
         let (sender, driver) = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(io)).await?;
         let (opened, home) = (Instant::now(), thread::current().id());
-        Ok(Self { sender, driver: Some(driver), opened, host, home })
+        Ok(Self { sender, looks, sent: 0, driver: Driver::Runs(Box::new(driver)), opened, host, home })
     }
 
     pub(super) fn host(&self) -> usize {
@@ -55,25 +59,40 @@ impl Http1 {
         self.opened.elapsed()
     }
 
-    /// Whether it can take a request: the upstream has closed nothing, as far as that is known.
+    /// Whether it can take a request: the upstream has neither closed it nor sent what nobody has
+    /// asked for.
     pub(super) fn is_ready(&mut self) -> bool {
-        // Nobody waits for an idle connection.
-        self.drive(&mut Context::from_waker(Waker::noop()));
-        self.driver.is_some() && self.sender.is_ready()
+        self.rest() == Rest::Ready
     }
 
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        drive(&mut self.driver, cx);
+    /// What is on it between two requests.
+    pub(super) fn rest(&mut self) -> Rest {
+        // Nobody waits for an idle connection.
+        let looking = self.looks.begin();
+        self.driver.poll(&mut Context::from_waker(Waker::noop()));
+        drop(looking);
+        match self.driver {
+            Driver::Runs(_) if self.sender.is_ready() => Rest::Ready,
+            Driver::Runs(_) | Driver::Ended => Rest::Over,
+            Driver::Surplus => Rest::Surplus,
+        }
+    }
+
+    /// Whether requests were sent on it before the last one: then bytes that nobody has asked for
+    /// may have been taken for its answer.
+    pub(super) fn is_reused(&self) -> bool {
+        self.sent > 1
     }
 
     /// Sends a request, and waits for the head of its answer.
     pub(super) async fn send(&mut self, request: Request<String>) -> hyper::Result<Response<Incoming>> {
+        self.sent += 1;
         let mut answer = pin!(self.sender.send_request(request));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
                 return Poll::Ready(answer);
             }
-            drive(&mut self.driver, cx);
+            self.driver.poll(cx);
             answer.as_mut().poll(cx)
         })
         .await
@@ -88,7 +107,7 @@ impl Http1 {
         loop {
             let mut polled = Pin::new(&mut *body).poll_frame(cx);
             if polled.is_pending() {
-                self.drive(cx);
+                self.driver.poll(cx);
                 polled = Pin::new(&mut *body).poll_frame(cx);
             }
             match ready!(polled) {
@@ -104,11 +123,43 @@ impl Http1 {
     }
 }
 
-/// Polls the driver, unless it has ended. What ended it is told to whoever waits for the answer.
-fn drive(driver: &mut Option<Connection<TokioIo<Box<dyn Io>>, String>>, cx: &mut Context<'_>) {
-    if driver.as_mut().is_some_and(|driver| Pin::new(driver).poll(cx).is_ready()) {
-        *driver = None;
+/// What is on a connection between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing: it can take a request.
+    Ready,
+    /// It has ended, or is not to be used again.
+    Over,
+    /// Bytes that nobody has asked for: the answers on it are no longer known to be those of its
+    /// requests.
+    Surplus,
+}
+
+/// What reads and writes the socket.
+enum Driver {
+    Runs(Box<Connection<TokioIo<Box<dyn Io>>, String>>),
+    /// What it did not begin with is told so by its end.
+    Ended,
+    /// The same, by bytes that nobody has asked for.
+    Surplus,
+}
+
+impl Driver {
+    /// Goes on, unless it has ended. What ends it is reported to whoever waits for an answer.
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        let Self::Runs(connection) = self else { return };
+        match Pin::new(connection).poll(cx) {
+            Poll::Pending => {}
+            Poll::Ready(Err(error)) if is_surplus(&error) => *self = Self::Surplus,
+            Poll::Ready(_) => *self = Self::Ended,
+        }
     }
+}
+
+/// Whether hyper has found bytes on a connection without a request. Its kind for that is private:
+/// of what can end a connection that is idle, the others are the socket's errors.
+fn is_surplus(error: &hyper::Error) -> bool {
+    error.source().is_none_or(|cause| !cause.is::<std::io::Error>())
 }
 
 #[cfg(test)]
@@ -122,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
         let (near, mut far) = tokio::io::duplex(1024);
-        let mut connection = Http1::new(Box::new(near), 0).await.unwrap();
+        let mut connection = Http1::new(Box::new(near), Looks::default(), 0).await.unwrap();
         let answer = async {
             far.read_u8().await.unwrap();
             far.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
@@ -135,5 +186,22 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(20), connection.send(Request::new(String::new())));
         let error = sent.await.expect("it is told").expect_err("there is no answer");
         assert!(error.is_canceled(), "{error}");
+    }
+
+    /// A surplus answer came while a connection was idle, and the worker had not looked for events
+    /// since: the connection was found ready, and the next request got the answer that nobody had
+    /// asked for.
+    #[tokio::test]
+    async fn a_connection_with_a_surplus_answer_is_not_ready() {
+        const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1";
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let (near, looks) = super::super::looked::Looked::new(stream);
+        let mut connection = Http1::new(Box::new(near), looks, 0).await.unwrap();
+        std::io::Write::write_all(&mut far, ANSWER).unwrap();
+        // What has come before any request is none of its answers either.
+        assert_eq!(connection.rest(), Rest::Surplus);
+        assert!(!connection.is_ready());
     }
 }

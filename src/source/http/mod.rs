@@ -9,6 +9,7 @@
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
 //! | [`http1`], [`http2`] | connections, and answers on them |
+//! | [`looked`] | a socket that can be looked at for bytes that nobody has asked for |
 //! | [`retry`] | which requests are sent again |
 //! | [`reply`] | an answer whose body is polled, and what holds its place |
 //! | [`template`] | requests made of parameters, each value escaped for its place |
@@ -39,6 +40,7 @@ mod host;
 mod hosts;
 mod http1;
 mod http2;
+mod looked;
 mod reply;
 mod retry;
 
@@ -61,7 +63,7 @@ use self::hosts::{Elsewhere, Hosts, Tried};
 use self::http1::Http1;
 use self::retry::Budget;
 use crate::Error;
-use crate::pool::{self, Pool};
+use crate::pool::{self, Patience, Pool};
 use crate::source::SourceConfig;
 
 /// A place of the pool at one host.
@@ -240,8 +242,12 @@ impl Source {
     /// # Errors
     /// The pool's (503, 504); 503 when no connection can be opened or all hosts are set aside, 502 where none may be opened; 504 when
     /// no head comes in time; 502 when what comes is no answer, or one that leads elsewhere.
-    pub async fn send(&self, call: &Call) -> Result<(Reply, Waited), Error> {
-        self.send_in(None, call).await
+    pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
+        let entered = Instant::now();
+        let wait = patience.wait();
+        let place = self.shared.balance.acquire(None, Tried::default()).await?;
+        drop(wait);
+        self.send_from(place, None, call, entered).await
     }
 
     /// Lets in the requests of one response, of which up to `width` are in flight at a time; see [`pool::Group`].
@@ -259,9 +265,20 @@ impl Source {
     async fn send_in(&self, group: Option<&Group>, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let place = self.shared.balance.acquire(group, Tried::default()).await?;
+        self.send_from(place, group, call, entered).await
+    }
+
+    /// Sends a request that has a place, which was waited for since `entered`.
+    async fn send_from(
+        &self,
+        place: Place,
+        group: Option<&Group>,
+        call: &Call,
+        entered: Instant,
+    ) -> Result<(Reply, Waited), Error> {
         let waited = Waited { pool: entered.elapsed(), begun: Instant::now() };
         let (place, (head, body)) = self.ask_again(place, group, call, waited.begun).await?;
-        Ok((Reply::new(head, body, place, self, waited.begun)?, waited))
+        Ok((Reply::new(head, body, place, (self, call), waited.begun)?, waited))
     }
 
     /// Asks, and asks again where that can help and the source may.

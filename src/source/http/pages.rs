@@ -152,6 +152,11 @@ enum State {
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 
 impl Session {
+    /// Whether it was let into the pool, and has had no place there yet.
+    pub(crate) fn waits_for_place(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.has_begun())
+    }
+
     /// The pages of a response. Asks nothing yet.
     pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
         let next = pages.next.as_ref().and_then(Next::pointer);
@@ -300,6 +305,12 @@ impl Session {
         }
         if self.pages.next == Some(Next::Link) {
             self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
+            // Another Rowstream, whose page is too long for a `Link`: that there is none does not
+            // make it the last.
+            if headers.get("rowstream-page").is_some_and(|page| page == "streamed") {
+                let error = self.bad("is too long to say in its head what follows it");
+                return Err(error.hint("ask for at most 1,000 rows a page, or with `_wait=end`"));
+            }
         }
         self.splitter.begin(self.layout);
         Ok(())

@@ -55,9 +55,11 @@ pub(super) struct Connection {
     home: ThreadId,
 }
 
-/// Why a connection could not be opened. What users are told leaves out the address; the log has it.
+/// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
+/// log and the commands say why, in the database's own words, and to whom which user came.
 pub(super) struct ConnectError {
-    address: String,
+    /// Host, database and user; no password.
+    login: String,
     cause: Error,
 }
 
@@ -69,7 +71,11 @@ impl ConnectError {
             Some(sqlstate) => error.sqlstate(sqlstate),
             None => error,
         };
-        error.cause(format!("{}: {:?}", self.address, self.cause))
+        let words = match std::error::Error::source(&self.cause) {
+            Some(deeper) => format!("{}: {deeper}", self.cause),
+            None => self.cause.to_string(),
+        };
+        error.cause(format!("{words}, {}", self.login))
     }
 }
 
@@ -87,7 +93,7 @@ impl Connector {
             })?),
         };
         let statement_cache = config.statement_cache;
-        let session_settings = session_settings(config.statement_timeout);
+        let session_settings = session_settings(config.statement_timeout, target.options.as_deref());
         Ok(Self { target, tls, session_settings, statement_cache, max_message: config.max_row_bytes })
     }
 
@@ -98,7 +104,7 @@ impl Connector {
             .unwrap_or_else(|_| {
                 Err(Error::source_unavailable(format!("no answer within {:?}", self.target.connect_timeout)))
             })
-            .map_err(|cause| ConnectError { address: self.target.address(), cause })
+            .map_err(|cause| ConnectError { login: self.target.login(), cause })
     }
 
     async fn open(&self) -> Result<Connection, Error> {
@@ -327,10 +333,16 @@ fn check_iterations(message: &[u8]) -> Result<(), Error> {
 }
 
 /// What each session is set to. Statements only read, and values have one text form whatever the server's defaults.
-fn session_settings(statement_timeout: Option<Duration>) -> String {
+fn session_settings(statement_timeout: Option<Duration>, options: Option<&str>) -> String {
     let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
+    // Nobody reads notices, and a statement can raise millions of them. The URL may want them all
+    // the same.
+    let quiet = match options {
+        Some(options) if options.contains("client_min_messages") => "",
+        _ => "set client_min_messages = error; ",
+    };
     format!(
-        "set default_transaction_read_only = on; set intervalstyle = postgres; set extra_float_digits = 1; \
+        "{quiet}set default_transaction_read_only = on; set intervalstyle = postgres; set extra_float_digits = 1; \
          set bytea_output = hex; set xmloption = content; set statement_timeout = {timeout}"
     )
 }

@@ -51,13 +51,23 @@ impl DatabaseError {
         self.sqlstate == "26000"
     }
 
+    /// Whether its text was written for whoever asks: an exception that a function raises (class
+    /// P0), whatever SQLSTATE that gives it.
+    fn is_for_clients(&self) -> bool {
+        self.sqlstate.starts_with("P0") || self.routine == "exec_stmt_raise"
+    }
+
     /// The error as a user is told it; `sql` is the statement's text, where it is known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = match self.is_stale_statement() {
             true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
             false => classify(&self.sqlstate),
         };
-        let mut error = Error::new(code, status, self.message).sqlstate(self.sqlstate);
+        let mut error = match self.is_for_clients() {
+            true => Error::new(code, status, self.message),
+            false => Error::new(code, status, general(code)).database(self.message),
+        };
+        error = error.sqlstate(self.sqlstate);
         if let Some(hint) = self.hint {
             error = error.hint(hint);
         }
@@ -84,6 +94,18 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
         ("22", _) | (_, "P0001") => ("invalid_data", StatusCode::BAD_REQUEST),
         ("23", _) => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// What clients are told in the place of the database's own text, by the code of the error.
+fn general(code: &str) -> &'static str {
+    match code {
+        "statement_changed" => "the statement is no longer what the database has prepared",
+        "statement_timeout" => "the database ended the statement before it was complete",
+        "source_unavailable" => "the database cannot answer now",
+        "invalid_data" => "the database cannot use a value as the statement has it",
+        "conflict" => "the database refused the statement, because a constraint does not hold",
+        _ => "the database refused the statement",
     }
 }
 

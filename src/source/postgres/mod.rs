@@ -50,7 +50,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Errand, Place, Pool};
+use crate::pool::{self, Errand, Kept, Patience, Place, Pool, Vacating};
 use crate::source::SourceConfig;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -81,18 +81,28 @@ struct Shared {
 
 impl Shared {
     /// Waits for a place, and takes an idle connection or opens one.
-    async fn connection(&self, errand: Errand) -> Result<(Place<Connection>, Connection), Error> {
-        let place = self.pool.acquire(errand).await?;
+    async fn connection(
+        &self,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> Result<(Place<Connection>, Connection), Error> {
+        let place = self.pool.acquire(errand, patience).await?;
+        let connection = self.connect(&place).await?;
+        Ok((place, connection))
+    }
+
+    /// An idle connection of the pool, or a new one.
+    async fn connect(&self, place: &Place<Connection>) -> Result<Connection, Error> {
         while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
             if connection.is_alive()
                 && let Ok(connection) = connection.move_here()
             {
-                return Ok((place, connection));
+                return Ok(connection);
             }
         }
         let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
         place.opened();
-        Ok((place, connection))
+        Ok(connection)
     }
 }
 
@@ -127,8 +137,13 @@ impl Source {
     ///
     /// # Errors
     /// The pool's, or 503 when the database cannot be reached.
-    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
-        let (place, connection) = self.0.connection(errand).await?;
+    pub async fn acquire(
+        &self,
+        snapshot: Snapshot,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> Result<Session, Error> {
+        let (place, connection) = self.0.connection(errand, patience).await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
 
@@ -140,6 +155,7 @@ impl Source {
         &self,
         statement: &Statement,
         args: &[&ParamValue],
+        patience: Patience<'_>,
     ) -> Result<Option<Answer>, Error> {
         if self.0.types.is_due() {
             return Ok(None);
@@ -148,8 +164,13 @@ impl Source {
         let described = self.0.descriptions.get(&statement.sql);
         let described = described.filter(|known| known.version == version && !known.has_refcursors);
         let Some(described) = described else { return Ok(None) };
-        let rows = self.0.pipelines.look_up(&self.0, &described, args).await?;
+        let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    /// See [`super::Source::keep_for_look_ups`].
+    pub(crate) fn keep_for_look_ups(&self, any: bool) {
+        self.0.pool.keep(if any { kept(self.0.pool.max()) } else { Kept::default() });
     }
 
     /// See [`super::Source::turn`].
@@ -171,6 +192,11 @@ impl Source {
         Changes::new(connection, channel, every).await
     }
 
+    /// See [`Pool::vacate`].
+    pub(crate) fn vacate(&self) -> Option<Vacating> {
+        self.0.pool.vacate()
+    }
+
     /// What is known of the pool.
     pub(crate) fn pool_stats(&self) -> pool::Stats {
         self.0.pool.stats()
@@ -185,6 +211,11 @@ impl Source {
     pub fn reap(&self) -> impl Future<Output = ()> + use<> {
         self.0.pool.reap()
     }
+}
+
+/// What a pool of `max` connections keeps where there are look-ups.
+pub(super) fn kept(max: usize) -> Kept {
+    Kept::for_look_ups(max, pipeline::connections(max))
 }
 
 /// What an idle connection takes, in bytes: its buffers, and the names of its prepared statements.

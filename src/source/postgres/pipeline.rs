@@ -47,8 +47,11 @@ use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Errand, Place, PoolConfig};
+use crate::pool::{Errand, Patience, Place, PoolConfig, Waiter};
 
+/// A connection that cannot be opened within this time is not tried a second time for the same
+/// lookups. One that fails sooner is: its backend was terminated, say.
+const LONG_WAIT: Duration = Duration::from_secs(1);
 /// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
@@ -105,12 +108,14 @@ impl Pipelines {
     /// The rows of `statement` for `args`; `None`: it has to be asked on a connection of its own.
     ///
     /// # Errors
-    /// The statement failed, or too many look-ups are on their way.
+    /// The statement failed, or the database cannot be reached, or too many look-ups are on their
+    /// way.
     pub(super) async fn look_up(
         &self,
         shared: &Arc<Shared>,
         statement: &Arc<Described>,
         args: &[&ParamValue],
+        patience: Patience<'_>,
     ) -> Result<Option<Rows>, Error> {
         if self.slots.is_empty() {
             return Ok(None);
@@ -122,8 +127,16 @@ impl Pipelines {
             if statement.is_slow() {
                 break;
             }
-            let reply = self.pipeline(shared).ask(statement, args)?;
-            match reply.await.unwrap_or(Err(Refused::Elsewhere)) {
+            let pipeline = self.pipeline(shared);
+            let (reply, link) = pipeline.ask(statement, args)?;
+            let reply = match link {
+                Link::Connection => reply.await,
+                Link::None | Link::Place => {
+                    let _wait = patience.wait();
+                    pipeline.reply_within(reply, patience.until(shared.pool.acquire_timeout())).await
+                }
+            };
+            match reply.unwrap_or(Err(Refused::Elsewhere)) {
                 Ok(rows) => return Ok(Some(rows)),
                 Err(Refused::Failed(error)) => return Err(error),
                 Err(Refused::Elsewhere) => break,
@@ -185,8 +198,23 @@ impl Drop for Pending<'_> {
 /// What has been asked on one connection and is not sent yet.
 struct Pipeline(Mutex<Asked>);
 
+/// What a pipeline has to send by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Link {
+    /// Its place in the pool is waited for.
+    #[default]
+    None,
+    /// A connection is being opened.
+    Place,
+    Connection,
+}
+
+/// The reply to one look-up.
+type Reply = Result<Rows, Refused>;
+
 #[derive(Default)]
 struct Asked {
+    link: Link,
     /// The messages, without the Sync.
     messages: BytesMut,
     look_ups: Vec<LookUp>,
@@ -204,11 +232,11 @@ struct LookUp {
     /// Whether its columns are no longer the described ones.
     changed: bool,
     rows: Rows,
-    reply: oneshot::Sender<Result<Rows, Refused>>,
+    reply: oneshot::Sender<Reply>,
 }
 
 impl LookUp {
-    fn end(self, reply: Result<Rows, Refused>) {
+    fn end(self, reply: Reply) {
         // A request that has gone needs no reply.
         let _ = self.reply.send(reply);
     }
@@ -226,7 +254,7 @@ impl Pipeline {
         lock(&self.0)
     }
 
-    /// Puts a look-up behind those before it.
+    /// Puts a look-up behind those before it; what it is sent by is told as it is now.
     ///
     /// # Errors
     /// The arguments cannot be sent.
@@ -234,7 +262,7 @@ impl Pipeline {
         &self,
         statement: &Arc<Described>,
         args: &[&ParamValue],
-    ) -> Result<oneshot::Receiver<Result<Rows, Refused>>, Error> {
+    ) -> Result<(oneshot::Receiver<Reply>, Link), Error> {
         let (reply, receiver) = oneshot::channel();
         let mut asked = self.lock();
         let parses = !asked.parsed.contains(&statement.number);
@@ -246,14 +274,28 @@ impl Pipeline {
         asked.parsed.insert(statement.number);
         let statement = Arc::clone(statement);
         asked.look_ups.push(LookUp { statement, parses, changed: false, rows: Rows::new(), reply });
-        let driver = asked.driver.take();
+        let (driver, link) = (asked.driver.take(), asked.link);
         drop(asked);
         driver.into_iter().for_each(Waker::wake);
-        Ok(receiver)
+        Ok((receiver, link))
+    }
+
+    /// The reply of a pipeline that may still wait for its place: nobody waits for that beyond
+    /// `until`.
+    async fn reply_within(
+        &self,
+        mut reply: oneshot::Receiver<Reply>,
+        until: Instant,
+    ) -> Result<Reply, oneshot::error::RecvError> {
+        match tokio::time::timeout_at(until, &mut reply).await {
+            Ok(reply) => reply,
+            Err(_) if self.lock().link == Link::None => Ok(Err(Refused::Elsewhere)),
+            Err(_) => reply.await,
+        }
     }
 
     /// Ends the pipeline; what was not sent is refused.
-    fn close(&self, refused: fn() -> Refused) {
+    fn close(&self, refused: impl Fn() -> Refused) {
         let mut asked = self.lock();
         asked.closed = true;
         let (look_ups, driver) = (mem::take(&mut asked.look_ups), asked.driver.take());
@@ -286,7 +328,7 @@ fn write(
 async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
     // Also when the runtime drops this task: nobody may ask where nobody answers.
     let open = CloseOnDrop(pipeline);
-    let Some((place, connection)) = connect(&shared).await else { return };
+    let Some((place, connection)) = connect(&shared, &open.0).await else { return };
     let mut driver = Driver {
         pipeline: &open.0,
         connection,
@@ -337,9 +379,25 @@ async fn go_on(
     Some(connection)
 }
 
-async fn connect(shared: &Weak<Shared>) -> Option<(Place<Connection>, Connection)> {
-    // Why it failed is told to the look-ups when they ask for a connection of their own.
-    shared.upgrade()?.connection(Errand::LookUp).await.ok()
+/// The connection of a pipeline. Where none can be had after [`LONG_WAIT`], the lookups that wait
+/// for it fail as it did: asked again on connections of their own, they would wait as long once
+/// more.
+async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Place<Connection>, Connection)> {
+    let shared = shared.upgrade()?;
+    let place = shared.pool.acquire(Errand::Shared, Waiter::default().begin()).await.ok()?;
+    pipeline.lock().link = Link::Place;
+    let begun = Instant::now();
+    match shared.connect(&place).await {
+        Ok(connection) => {
+            pipeline.lock().link = Link::Connection;
+            Some((place, connection))
+        }
+        Err(error) => {
+            let was_long = begun.elapsed() >= LONG_WAIT;
+            pipeline.close(|| if was_long { Refused::Failed(error.retold()) } else { Refused::Elsewhere });
+            None
+        }
+    }
 }
 
 struct CloseOnDrop(Arc<Pipeline>);

@@ -19,6 +19,7 @@
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
 
+mod parameters;
 pub(super) mod portals;
 mod refcursor;
 
@@ -28,19 +29,21 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
+use http::StatusCode;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::backend::{Message, RowDescriptionBody};
 use postgres_protocol::message::frontend;
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
+use self::parameters::{Described, of_parameters};
 use self::portals::Portals;
 use self::refcursor::Refcursor;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::pipeline::PATIENCE;
-use super::statement::{Field, Prepared, parameter_type};
+use super::statement::{Field, Prepared};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
@@ -155,15 +158,7 @@ impl Session {
 
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
-        let mut declared = Vec::new();
-        let (name, fields) = match self.describe(statement, &declared).await {
-            // 42P18, 42P08: the statement alone does not tell a parameter's type; then the declared one does.
-            Err(error) if matches!(error.sqlstate_text(), Some("42P18" | "42P08")) => {
-                declared = statement.types.iter().map(|&kind| parameter_type(kind)).collect();
-                self.describe(statement, &declared).await?
-            }
-            described => described?,
-        };
+        let (declared, Described { name, fields, .. }) = self.describe_typed(statement).await?;
         let types = self.types_of(&fields).await?;
         let prepared = Arc::new(prepared(name, Arc::clone(&statement.sql), &fields, &types, version));
         self.shared.descriptions.learn(&prepared, declared, fields);
@@ -172,12 +167,8 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Parses the statement on the server under a new name, and tells its columns.
-    async fn describe(
-        &mut self,
-        statement: &Statement,
-        types: &[u32],
-    ) -> Result<(String, Vec<Field>), Error> {
+    /// Parses the statement on the server under a new name, and tells its parameters and columns.
+    async fn describe(&mut self, statement: &Statement, types: &[u32]) -> Result<Described, Error> {
         let connection = self.connection();
         let write = &mut connection.wire.write;
         let name = connection.statements.next_name(write);
@@ -185,25 +176,30 @@ impl Session {
         frontend::describe(b'S', &name, write).map_err(unsendable)?;
         frontend::sync(write);
         match self.description(Some(&statement.sql)).await? {
-            Some(fields) => Ok((name, fields)),
-            None => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+            (parameters, Some(_)) if parameters.iter().any(|oid| COMPOSITES.contains(oid)) => {
+                Err(of_composite())
+            }
+            (parameters, Some(fields)) => Ok(Described { name, parameters, fields }),
+            (_, None) => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
         }
     }
 
-    /// The columns by which the server answers the Describe that was written; `None`: there is no result. Errors have their place in
-    /// `sql`.
-    async fn description(&mut self, sql: Option<&str>) -> Result<Option<Vec<Field>>, Error> {
+    /// The types of the parameters, and the columns, by which the server answers the Describe that
+    /// was written; `None`: there is no result. Errors have their place in `sql`.
+    async fn description(&mut self, sql: Option<&str>) -> Result<(Vec<u32>, Option<Vec<Field>>), Error> {
         self.in_flight += 1;
         let mut described = None;
+        let mut parameters = Vec::new();
         let mut failed = None;
         while self.in_flight > 0 {
             match self.message().await? {
                 Message::RowDescription(body) => described = Some(fields(&body)?),
+                Message::ParameterDescription(body) => parameters = of_parameters(&body)?,
                 Message::ErrorResponse(body) => failed = Some(DatabaseError::new(&body).into_error(sql)),
                 _ => {}
             }
         }
-        failed.map_or(Ok(described), Err)
+        failed.map_or(Ok((parameters, described)), Err)
     }
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
@@ -436,6 +432,20 @@ impl Session {
         self.broken = true;
         error
     }
+}
+
+/// `record` and `record[]`: composites of no certain type. PostgreSQL compares a value of any
+/// composite type as such.
+const COMPOSITES: [u32; 2] = [2249, 2287];
+
+/// It would be prepared, and refused whenever it is run.
+fn of_composite() -> Error {
+    Error::new(
+        crate::error::COMPOSITE,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the statement compares a composite with a value that it is given, and PostgreSQL reads no such value",
+    )
+    .hint("compare its parts, or cast the value to the composite's type: `:value::type`")
 }
 
 impl Drop for Session {

@@ -12,7 +12,7 @@ use rowstream_encode::Column;
 
 use super::pipeline::PATIENCE;
 use super::value::Decoder;
-use crate::params::ParamType;
+use crate::params::{BindType, ParamType};
 
 /// How long a statement that held up others runs on connections of its own, at the least: one that is slow for some
 /// arguments only would be back at once.
@@ -229,9 +229,24 @@ pub(super) fn close(name: &str, write: &mut BytesMut) {
     frontend::close(b'S', name, write).expect("our names hold no NUL");
 }
 
-/// The type that stands for a parameter's declared one where the server cannot infer it from the statement.
-pub(super) fn parameter_type(kind: ParamType) -> u32 {
-    let kind = match kind {
+/// The type that stands for a parameter's declared one where the server cannot infer it from the
+/// statement; 0, where nobody says.
+pub(super) fn parameter_type(declared: BindType) -> u32 {
+    match declared {
+        BindType::One(kind) => element_type(kind).oid(),
+        BindType::List(kind) => array_type(kind).oid(),
+        BindType::Inferred => 0,
+    }
+}
+
+/// Whether a parameter of which the server says this type may be of another. It says text of one of
+/// which the statement tells nothing (`:a > :b`), as of one that is compared with a text.
+pub(super) fn may_differ(declared: BindType, inferred: u32) -> bool {
+    inferred == Type::TEXT.oid() && !matches!(declared, BindType::One(ParamType::Text) | BindType::Inferred)
+}
+
+fn element_type(kind: ParamType) -> Type {
+    match kind {
         ParamType::Integer => Type::INT8,
         ParamType::Number => Type::NUMERIC,
         ParamType::Text => Type::TEXT,
@@ -241,8 +256,21 @@ pub(super) fn parameter_type(kind: ParamType) -> u32 {
         ParamType::Duration => Type::INTERVAL,
         ParamType::Uuid => Type::UUID,
         ParamType::Json => Type::JSONB,
-    };
-    kind.oid()
+    }
+}
+
+fn array_type(kind: ParamType) -> Type {
+    match kind {
+        ParamType::Integer => Type::INT8_ARRAY,
+        ParamType::Number => Type::NUMERIC_ARRAY,
+        ParamType::Text => Type::TEXT_ARRAY,
+        ParamType::Boolean => Type::BOOL_ARRAY,
+        ParamType::Date => Type::DATE_ARRAY,
+        ParamType::Timestamp => Type::TIMESTAMPTZ_ARRAY,
+        ParamType::Duration => Type::INTERVAL_ARRAY,
+        ParamType::Uuid => Type::UUID_ARRAY,
+        ParamType::Json => Type::JSONB_ARRAY,
+    }
 }
 
 #[cfg(test)]

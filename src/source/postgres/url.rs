@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
+use crate::fault::shown;
+
 /// Where and how to connect.
 #[derive(Clone)]
 pub(super) struct Target {
@@ -124,12 +126,13 @@ impl Target {
         }
     }
 
-    /// Host and port as they stand in the log; no secret.
-    pub(super) fn address(&self) -> String {
-        match &self.host {
+    /// Who comes to which database, for the log; no secret.
+    pub(super) fn login(&self) -> String {
+        let address = match &self.host {
             Host::Tcp(host) => format!("{host}:{}", self.port),
             Host::Unix(_) => self.socket_path().display().to_string(),
-        }
+        };
+        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
     }
 
     /// The path of the Unix socket.
@@ -228,10 +231,17 @@ mod tests {
 
     #[test]
     fn hosts_may_be_sockets_and_ipv6() {
-        assert_eq!(target("postgres:///db?host=/run/pg&port=5433").address(), "/run/pg/.s.PGSQL.5433");
-        assert_eq!(target("postgres://%2Frun%2Fpg/db").address(), "/run/pg/.s.PGSQL.5432");
-        assert_eq!(target("postgres://u@[::1]:6000/db").address(), "::1:6000");
-        assert_eq!(target("postgresql://u@/db").address(), "localhost:5432");
+        for (url, login) in [
+            (
+                "postgres://u@/db?host=/run/pg&port=5433",
+                "at `/run/pg/.s.PGSQL.5433` as user `u`, database `db`",
+            ),
+            ("postgres://u@%2Frun%2Fpg/db", "at `/run/pg/.s.PGSQL.5432` as user `u`, database `db`"),
+            ("postgres://u:pass@[::1]:6000/db", "at `::1:6000` as user `u`, database `db`"),
+            ("postgresql://u@/?password=pass", "at `localhost:5432` as user `u`, database `u`"),
+        ] {
+            assert_eq!(target(url).login(), login, "{url}");
+        }
     }
 
     #[test]

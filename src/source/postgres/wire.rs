@@ -6,7 +6,8 @@
 //! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond the limit;
 //! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other: the server may have to be
 //!    read before it reads on;
-//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up.
+//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up;
+//! 5. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other tasks run first.
 //!
 //! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the receive mark lets several pieces
 //! come together, which halves the CPU time of a stream:
@@ -45,6 +46,10 @@ const MARK: usize = 64 * 1024;
 /// How long the rest of a result, which may be shorter than the mark, waits for it.
 const PATIENCE: Duration = Duration::from_millis(1);
 
+/// How many messages are taken at once that answer nothing: a statement can raise millions of
+/// notices, for as long as it runs.
+const UNASKED: u32 = 256;
+
 /// Tag and length: what stands before each message's body.
 const HEADER: usize = 5;
 
@@ -59,6 +64,9 @@ pub(super) struct Wire {
     /// The longest message taken, in bytes.
     limit: usize,
     mark: Mark,
+    /// Notices and their like since the last message that answers something, or since others could
+    /// run.
+    unasked: u32,
 }
 
 /// Where the socket's receive mark stands.
@@ -87,6 +95,7 @@ impl Wire {
             write: BytesMut::new(),
             limit,
             mark: Mark::Down(0),
+            unasked: 0,
         }
     }
 
@@ -110,12 +119,26 @@ impl Wire {
             if let Some(length) = self.message_length()? {
                 let message = self.start..self.start + length;
                 if message.end <= self.end {
+                    let tag = self.read[message.start];
+                    if tag != b'D' && self.is_enough(tag) {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     self.start = message.end;
-                    return Poll::Ready(Ok(Frame { tag: self.read[message.start], message }));
+                    return Poll::Ready(Ok(Frame { tag, message }));
                 }
             }
             ready!(self.poll_fill(cx))?;
         }
+    }
+
+    /// Counts those in a row that answer nothing. Whether there were enough of them for once.
+    fn is_enough(&mut self, tag: u8) -> bool {
+        self.unasked = match tag {
+            b'N' | b'S' | b'A' if self.unasked < UNASKED => self.unasked + 1,
+            _ => 0,
+        };
+        self.unasked == 0 && matches!(tag, b'N' | b'S' | b'A')
     }
 
     /// The next message, for the parts that run once per statement.
@@ -326,6 +349,32 @@ mod tests {
         let mut server = sending.await.unwrap();
         server.write_all(&message(b'N', 3)).await.unwrap();
         assert_eq!(wire.frame().await.unwrap().tag, b'N');
+    }
+
+    /// A statement raised notices without end, and whoever read them kept its worker from all
+    /// others for as long as there were any.
+    #[tokio::test]
+    async fn notices_leave_others_their_turn() {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Socket::Unix(client), 1 << 20);
+        let notices = 4 * UNASKED;
+        let mut sent = message(b'N', 3).repeat(notices as usize);
+        sent.extend(message(b'C', 9));
+        server.write_all(&sent).await.unwrap();
+        let (mut taken, mut most, mut at_once) = (0, 0, 0);
+        let ended = poll_fn(|cx| {
+            at_once = 0;
+            loop {
+                let frame = ready!(wire.poll_frame(cx)).unwrap();
+                if frame.tag == b'C' {
+                    return Poll::Ready(());
+                }
+                (taken, at_once) = (taken + 1, at_once + 1);
+                most = most.max(at_once);
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it is woken again");
+        assert_eq!((taken, most), (notices, UNASKED), "all of them, and never more at a time");
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use http::StatusCode;
 use rusqlite::{ErrorCode, ffi};
 
 use crate::Error;
+use crate::error::SOURCE_DAMAGED;
 
 /// What a user is told of `error`; `source` names the source. What another try can mend is 503.
 pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
@@ -40,7 +41,8 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
         | ErrorCode::DiskFull
         | ErrorCode::OutOfMemory
         | ErrorCode::FileLockingProtocolFailed => {
-            Error::source_unavailable(format!("source `{source}` cannot be read: {message}"))
+            let text = format!("source `{source}` cannot be read");
+            Error::source_unavailable(text.clone()).database(format!("{text}: {message}"))
         }
         ErrorCode::TooBig => Error::new(
             "row_too_large",
@@ -49,10 +51,11 @@ fn failure(source: &str, cause: ffi::Error, message: Option<&str>) -> Error {
         )
         .hint("raise `max_row_bytes` of the source, or select less"),
         ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Error::new(
-            "source_damaged",
+            SOURCE_DAMAGED,
             StatusCode::INTERNAL_SERVER_ERROR,
-            format!("source `{source}` cannot be read: {message}"),
-        ),
+            format!("source `{source}` cannot be read"),
+        )
+        .database(format!("source `{source}` cannot be read: {message}")),
         _ => statement_failed(&message, cause),
     }
 }
@@ -62,8 +65,9 @@ fn statement_failed(message: &str, cause: ffi::Error) -> Error {
     Error::new(
         "statement_failed",
         StatusCode::INTERNAL_SERVER_ERROR,
-        format!("{message} (SQLite code {code})"),
+        format!("the database refused the statement (SQLite code {code})"),
     )
+    .database(format!("{message} (SQLite code {code})"))
 }
 
 /// A statement's columns are no longer those that the response has been promised.

@@ -46,7 +46,7 @@ use self::turns::Turns;
 use super::{Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Errand, Place, Pool};
+use crate::pool::{self, Errand, Kept, Patience, Place, Pool, Vacating};
 use crate::source::SourceConfig;
 
 /// A SQLite file with its pool.
@@ -118,8 +118,13 @@ impl Source {
     ///
     /// # Errors
     /// The pool's (503, 504), or 503 when the file cannot be opened.
-    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
-        let place = self.pool.acquire(errand).await?;
+    pub async fn acquire(
+        &self,
+        snapshot: Snapshot,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> Result<Session, Error> {
+        let place = self.pool.acquire(errand, patience).await?;
         match place.take_idle().filter(|connection| !connection.link().is_dead()) {
             Some(connection) => Ok(self.session(connection, place, snapshot, Phase::Ready)),
             None => self.connect(place, snapshot).await,
@@ -160,6 +165,11 @@ impl Source {
         }
     }
 
+    /// See [`super::Source::keep_for_look_ups`].
+    pub(crate) fn keep_for_look_ups(&self, any: bool) {
+        self.pool.keep(if any { kept(self.pool.max()) } else { Kept::default() });
+    }
+
     /// See [`super::Source::turn`].
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.pool.turn().await
@@ -183,6 +193,11 @@ impl Source {
         self.pool.reap()
     }
 
+    /// See [`Pool::vacate`].
+    pub(crate) fn vacate(&self) -> Option<Vacating> {
+        self.pool.vacate()
+    }
+
     /// What is known of the pool.
     pub(crate) fn pool_stats(&self) -> pool::Stats {
         self.pool.stats()
@@ -192,6 +207,11 @@ impl Source {
     pub fn usage(&self) -> pool::Usage {
         self.pool.usage()
     }
+}
+
+/// What a pool of `max` connections keeps where there are look-ups, which share none here.
+pub(super) fn kept(max: usize) -> Kept {
+    Kept::for_look_ups(max, 0)
 }
 
 /// What an idle connection takes, in bytes: a thread, the page cache, the schema and compiled statements.

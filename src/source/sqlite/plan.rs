@@ -23,7 +23,8 @@ pub(super) enum Plan {
     Timestamp,
     /// TIMESTAMPTZ: an instant also without a zone, which then is UTC.
     TimestampTz,
-    /// DECIMAL, NUMERIC: text that is a number is that number, exactly.
+    /// DECIMAL, NUMERIC: text that is a number is that number, exactly; a float is a decimal that
+    /// SQLite keeps as one.
     Decimal,
     /// JSON, JSONB: text that is a JSON document is written verbatim.
     Json,
@@ -54,6 +55,7 @@ impl Plan {
             Cell::Null => Value::Null,
             Cell::Integer(value @ (0 | 1)) if self == Self::Boolean => Value::Bool(value == 1),
             Cell::Integer(value) => Value::Int(value),
+            Cell::Real(value) if self == Self::Decimal => Value::Real(value),
             Cell::Real(value) => Value::Float(value),
             Cell::Blob(bytes) => Value::Bytes(bytes),
             Cell::Text(bytes) => match self.time(bytes) {

@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "rusqlite lends no `sqlite3_value`; each call says why it is sound")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::slice;
 
@@ -52,7 +52,7 @@ impl<'a> Rows<'a> {
     /// The statement failed.
     ///
     /// # Panics
-    /// Another statement runs on the connection.
+    /// Another statement of the same text runs on the connection.
     #[inline]
     pub(super) fn next(&mut self) -> rusqlite::Result<bool> {
         if self.rows.next()?.is_none() {
@@ -67,9 +67,14 @@ impl<'a> Rows<'a> {
     /// Finds what reads the values. Only now, because the first step may compile the statement anew.
     #[cold]
     fn find(&mut self) {
-        self.found = Some(
-            running(self.connection, &self.others).expect("a statement has a row, so one runs, and no other"),
-        );
+        let mut running = running(self.connection, &self.others);
+        if running.len() > 1 {
+            // Virtual tables run statements of their own while they are read.
+            let own = self.statement().and_then(Statement::expanded_sql);
+            running.retain(|&statement| text(statement) == own);
+        }
+        assert_eq!(running.len(), 1, "a statement has a row, so one runs, and no other with its text");
+        self.found = running.pop();
         self.columns = self.statement().map_or(0, Statement::column_count);
     }
 
@@ -95,21 +100,33 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The one statement of `connection` beside `others` that has been stepped and not reset; `None` also if there are several.
-fn running(connection: &Connection, others: &[Handle]) -> Option<Handle> {
-    let mut found = None;
+/// The statements of `connection` beside `others` that have been stepped and not reset.
+fn running(connection: &Connection, others: &[Handle]) -> Vec<Handle> {
+    let mut found = Vec::with_capacity(1);
     // SAFETY: the handle is only read here, and the connection is open.
     let mut statement = unsafe { ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut()) };
     while let Some(this) = NonNull::new(statement) {
         // SAFETY: SQLite has just said that this statement is one of the connection's.
         let busy = unsafe { ffi::sqlite3_stmt_busy(this.as_ptr()) } != 0;
-        if busy && !others.contains(&this) && found.replace(this).is_some() {
-            return None;
+        if busy && !others.contains(&this) {
+            found.push(this);
         }
         // SAFETY: as above; nothing has been finalised since.
         statement = unsafe { ffi::sqlite3_next_stmt(connection.handle(), this.as_ptr()) };
     }
     found
+}
+
+/// The text of a statement with what is bound to it, as [`Statement::expanded_sql`] has it.
+fn text(statement: Handle) -> Option<String> {
+    // SAFETY: the statement is one of an open connection. The text is a C string that is ours to
+    // free, or none where there is no memory for it; it is copied before.
+    unsafe {
+        let text = NonNull::new(ffi::sqlite3_expanded_sql(statement.as_ptr()))?;
+        let copy = CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned();
+        ffi::sqlite3_free(text.as_ptr().cast());
+        Some(copy)
+    }
 }
 
 /// Reads a value.
@@ -200,11 +217,34 @@ mod tests {
     #[should_panic(expected = "and no other")]
     fn two_that_run_are_not_confused() {
         let connection = connection();
-        let (mut first, mut second) =
-            (connection.prepare("values (1), (2)").unwrap(), connection.prepare("values (3), (4)").unwrap());
+        let mut both = [0; 2].map(|_| connection.prepare("values (1), (2)").unwrap());
+        let [first, second] = &mut both;
         let mut first = first.query([]).unwrap();
         first.next().unwrap();
-        let _ = Rows::new(&connection, &mut second).next();
+        let _ = Rows::new(&connection, second).next();
+    }
+
+    /// What a virtual table reads by statements of its own (pragmas, full-text search) ended the
+    /// thread: which of those that ran was the one to be read was not known.
+    #[test]
+    fn statements_of_virtual_tables_are_not_read() {
+        let connection = connection();
+        connection
+            .execute_batch(
+                "create virtual table f using fts5(x); insert into f values ('one two'), ('one three')",
+            )
+            .unwrap();
+        for (sql, first) in [
+            ("select name from pragma_table_info('f') where 7 > ?1", "x"),
+            ("select x from f where f match 'one' and 7 > ?1 order by rowid", "one two"),
+            ("select name from pragma_table_info('f') join f on 7 > ?1", "x"),
+        ] {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.raw_bind_parameter(1, 1).unwrap();
+            let mut rows = Rows::new(&connection, &mut statement);
+            assert!(rows.next().unwrap());
+            assert_eq!(rows.value(0), ValueRef::Text(first.as_bytes()), "{sql}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::future::Future as _;
 use std::task::Waker;
 
 use super::*;
+use crate::pool::Waiter;
 
 const SERIES: &str =
     "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000) select i, 'row' from n";
@@ -28,7 +29,8 @@ fn source() -> (tempfile::TempDir, Source) {
 }
 
 async fn started(source: &Source) -> Session {
-    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await.unwrap();
+    let mut session =
+        source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
     let statement = Statement { sql: SERIES.into(), types: Vec::new() };
     session.prepare(&statement).await.unwrap();
     session.execute(0, &[]);
@@ -83,7 +85,8 @@ async fn batches_are_small_while_many_streams_run() {
 async fn a_statement_that_is_known_is_prepared_without_the_worker() {
     let (_folder, source) = source();
     drop(started(&source).await);
-    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await.unwrap();
+    let mut session =
+        source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
     let known = Statement { sql: SERIES.into(), types: Vec::new() };
     let columns = {
         let mut prepare = std::pin::pin!(session.prepare(&known));
@@ -94,7 +97,7 @@ async fn a_statement_that_is_known_is_prepared_without_the_worker() {
     };
     assert_eq!(columns.len(), 2);
     // The same text for another number of parameters is another statement, which is refused.
-    let other = Statement { types: vec![crate::params::ParamType::Integer], ..known };
+    let other = Statement { types: vec![crate::params::ParamType::Integer.into()], ..known };
     assert_eq!(session.prepare(&other).await.unwrap_err().code(), "endpoint");
 }
 
@@ -103,7 +106,8 @@ async fn a_statement_that_is_known_is_prepared_without_the_worker() {
 async fn a_session_that_has_ended_gives_its_connection_back_itself() {
     let (_folder, source) = source();
     for _ in 0..100 {
-        let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await.unwrap();
+        let mut session =
+            source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
         session.prepare(&Statement { sql: "select 1".into(), types: Vec::new() }).await.unwrap();
         session.execute(0, &[]);
         assert_eq!(read(&mut session).await.0, 1);

@@ -126,7 +126,9 @@ impl Array {
                 push_bit(&mut self.values, row, bit);
                 true
             }
-            (ColumnKind::Float64, Value::Float(float)) => self.push_fixed(float.to_le_bytes()),
+            (ColumnKind::Float64, Value::Float(float) | Value::Real(float)) => {
+                self.push_fixed(float.to_le_bytes())
+            }
             (ColumnKind::Float64, Value::Int(int) | Value::Int4(int)) => {
                 EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
             }
@@ -188,7 +190,7 @@ impl Array {
             Value::Int(int) | Value::Int4(int) => {
                 decimal::units(itoa::Buffer::new().format(int), precision, scale)
             }
-            Value::Float(float) if float.is_finite() => {
+            Value::Float(float) | Value::Real(float) if float.is_finite() => {
                 let mut text = Vec::new();
                 float::write_f64(float, &mut text);
                 std::str::from_utf8(&text).ok().and_then(|text| decimal::units(text, precision, scale))

@@ -113,7 +113,7 @@ impl Session {
             Err(error) if error.sqlstate_text() == Some("34000") => {
                 return Err(no_cursor(name).sqlstate("34000"));
             }
-            described => described?.ok_or_else(|| no_cursor(name))?,
+            described => described?.1.ok_or_else(|| no_cursor(name))?,
         };
         let types = self.types_of(&fields).await?;
         let refcursor = Refcursor::new(name, self.shared.fetch_rows);

@@ -1,0 +1,326 @@
+//! Asks the databases what the files cannot tell: whether they can be reached, and whether they
+//! take each statement.
+//!
+//! `rowstream check` prints what is found; a server asks at its start and at each reload. A source
+//! is asked on one connection beside its pool, one statement after another, and the connection is
+//! closed after the last one: a pool that is busy neither waits for it nor holds it up. No
+//! statement of an endpoint is executed.
+//!
+//! An error is either an endpoint's, because the database refuses a statement ([`Refusal`]), or its
+//! source's, which another try may mend: it cannot be reached, is too busy, or shuts down. The
+//! first error of a source ends the asking; what was not asked by then can be asked later.
+
+mod apart;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowstream_encode::Column;
+use tokio::time::timeout;
+
+use crate::Error;
+use crate::endpoint::{Endpoint, Key, Statement};
+use crate::fault::{Fault, excerpt, place};
+use crate::pool::{Errand, PoolConfig};
+use crate::source::http::per_row;
+use crate::source::{self, Kind, Session, Snapshot, Source, SourceConfig};
+
+/// How long a database may take for one statement. One that a migration has locked the tables of
+/// takes longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What was found of a source and its endpoints.
+pub(crate) struct Checked<'a> {
+    /// The endpoints that were asked for, in the order in which they were given.
+    pub(crate) endpoints: Vec<CheckedEndpoint<'a>>,
+    /// Why the others were not, where there are others.
+    pub(crate) failed: Option<Error>,
+}
+
+impl Checked<'_> {
+    /// Whether the source let anybody in.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.failed.is_none() || !self.endpoints.is_empty()
+    }
+}
+
+/// What was found of an endpoint.
+pub(crate) struct CheckedEndpoint<'a> {
+    /// The endpoint.
+    pub(crate) endpoint: &'a Endpoint,
+    /// The columns of each of its statements.
+    pub(crate) results: Vec<Option<Columns>>,
+    /// What is wrong with them.
+    pub(crate) refusals: Vec<Refusal>,
+    /// What is wrong with them too, and is no reason not to answer.
+    pub(crate) oversights: Vec<Refusal>,
+    /// What may be wrong with them, and is no error.
+    pub(crate) warnings: Vec<Refusal>,
+}
+
+/// What a statement's rows are made of.
+pub(crate) enum Columns {
+    /// Its own.
+    Own(Vec<Column>),
+    /// Those of a refcursor, which are known when it is open. These are the columns of the
+    /// statement that opens it.
+    Refcursor(Vec<Column>),
+}
+
+impl Columns {
+    fn own(&self) -> Option<&[Column]> {
+        match self {
+            Self::Own(columns) => Some(columns),
+            Self::Refcursor(_) => None,
+        }
+    }
+}
+
+/// A statement that its database refuses, or whose columns do not suit its endpoint.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Where, and what.
+    pub(crate) fault: Fault,
+    /// The code of the error.
+    pub(crate) code: &'static str,
+    /// The database's SQLSTATE.
+    pub(crate) sqlstate: Option<String>,
+    /// The path of the endpoint.
+    pub(crate) endpoint: String,
+    /// The name of its source.
+    pub(crate) source: String,
+    /// The line of the place, and a caret below it.
+    excerpt: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { file, line, column, message, hint } = &self.fault;
+        write!(f, "{}:{line}:{column}: {message}\n{}", file.display(), self.excerpt)?;
+        match hint {
+            Some(hint) => write!(f, "\n    hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Connects to a source within `connect`, and asks it for each statement of these endpoints, which
+/// are its own.
+pub(crate) async fn check<'a>(
+    config: &SourceConfig,
+    endpoints: impl Iterator<Item = &'a Endpoint>,
+    connect: Duration,
+) -> Checked<'a> {
+    let mut checked = Checked { endpoints: Vec::new(), failed: None };
+    let source = match reach(config, connect).await {
+        Ok(source) => source,
+        Err(error) => return Checked { failed: Some(error), ..checked },
+    };
+    for endpoint in endpoints {
+        match check_endpoint(endpoint, &source).await {
+            Ok(endpoint) => checked.endpoints.push(endpoint),
+            Err(error) => return Checked { failed: Some(error), ..checked },
+        }
+    }
+    checked
+}
+
+/// The source with a pool of its own, which has one connection.
+async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error> {
+    let alone = match config.kind {
+        Kind::Sql(_) => PoolConfig { max: 1, ..config.pool.clone() },
+        Kind::Http(_) => config.pool.clone(),
+    };
+    let source = Source::open(&SourceConfig { pool: alone, ..config.clone() })?;
+    let reached = timeout(within, source.reach()).await;
+    reached.unwrap_or_else(|_| Err(unanswered(&source, "it let nobody in", within)))?;
+    Ok(source)
+}
+
+fn unanswered(source: &Source, what: &str, within: Duration) -> Error {
+    Error::source_unavailable(format!("source `{}` does not answer", source.name()))
+        .cause(format!("{what} within {within:?}"))
+}
+
+/// # Errors
+/// Those of the source.
+async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<CheckedEndpoint<'a>, Error> {
+    let mut checked = CheckedEndpoint {
+        endpoint,
+        results: Vec::new(),
+        refusals: Vec::new(),
+        oversights: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if endpoint.upstream.is_some() {
+        return Ok(checked);
+    }
+    let mut refused: Vec<&str> = Vec::new();
+    for (index, statement) in endpoint.statements.iter().enumerate() {
+        if statement.opener.as_deref().is_some_and(|opener| refused.contains(&opener)) {
+            checked.results.push(None);
+            continue;
+        }
+        let prepared = of_endpoint(prepare(endpoint, index, source).await)?;
+        checked.results.push(match prepared {
+            Ok(columns) => Some(columns),
+            Err(error) => {
+                checked.refusals.push(refusal(endpoint, statement, &error));
+                if error.sqlstate_text().is_some() {
+                    // Those that read its other refcursors have the same text, and would be refused
+                    // for the same reason.
+                    refused.extend(statement.opener.as_deref());
+                }
+                None
+            }
+        });
+    }
+    checked.refusals.extend(check_key(endpoint, &checked.results, source).await?);
+    checked.refusals.extend(nesting_refusals(endpoint, &checked.results));
+    checked.oversights.extend(unread(endpoint, &checked.results));
+    checked.warnings = apart::repeatable(endpoint, &checked.results, source).await?;
+    Ok(checked)
+}
+
+/// Tells the errors of an endpoint from those of its source.
+fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match asked {
+        Err(error) if error.is_of_source() => Err(error),
+        asked => Ok(asked),
+    }
+}
+
+/// A session in which a statement can be prepared.
+async fn session(source: &Source) -> Result<Session, Error> {
+    source.acquire(Snapshot::Statement, Errand::LookUp).await
+}
+
+async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
+    let statement = &endpoint.statements[index];
+    let mut session = session(source).await?;
+    let columns = ask(&mut session, &statement.query, source).await?;
+    let refcursors = session.refcursors(0);
+    if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
+        statement.check_nestable(refcursors)?;
+    }
+    if statement.refcursor(&columns, refcursors)?.is_some() {
+        return Ok(Columns::Refcursor(columns.to_vec()));
+    }
+    statement.check_columns(&columns)?;
+    if endpoint.per_row.is_some() && !refcursors.is_empty() {
+        return Err(per_row::of_refcursor());
+    }
+    match endpoint.calls_for(index) {
+        Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),
+        None => Ok(Columns::Own(columns.to_vec())),
+    }
+}
+
+/// The columns of a statement, for which the database has [`PATIENCE`].
+async fn ask(
+    session: &mut Session,
+    query: &source::Statement,
+    source: &Source,
+) -> Result<Arc<[Column]>, Error> {
+    let asked = timeout(PATIENCE, session.prepare(query)).await;
+    asked.unwrap_or_else(|_| Err(unanswered(source, "it prepared no statement", PATIENCE)))
+}
+
+/// Whether the statement of a key can be read in its order, and continued; not asked where it
+/// cannot be read at all.
+///
+/// # Errors
+/// Those of the source.
+async fn check_key(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    source: &Source,
+) -> Result<Option<Refusal>, Error> {
+    let Some(key) = &endpoint.key else { return Ok(None) };
+    let Some(columns) = &results[key.statement] else { return Ok(None) };
+    let refusal =
+        |error: &Error| refusal_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
+    let suits = columns
+        .own()
+        .ok_or_else(Key::of_refcursor)
+        .and_then(|columns| key.check(columns).and_then(|()| key.check_bytes(columns, source)));
+    if let Err(error) = suits {
+        return Ok(Some(refusal(&error)));
+    }
+    for query in [&key.ordered, &key.rest, &key.nulls] {
+        let mut session = session(source).await?;
+        if let Err(error) = of_endpoint(ask(&mut session, query, source).await)? {
+            return Ok(Some(refusal(&key.explain(error))));
+        }
+    }
+    Ok(None)
+}
+
+/// Statements that are nested by columns that do not suit.
+fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
+    let refusal = |(index, statement): (usize, &Statement)| {
+        let nested = statement.nested.as_ref()?;
+        let (columns, parent) = (results[index].as_ref()?.own()?, results[nested.parent].as_ref()?.own()?);
+        let error = endpoint.join(index, columns, parent).err()?;
+        Some(refusal_at(endpoint, statement, nested.offset, &error))
+    };
+    endpoint.statements.iter().enumerate().filter_map(refusal).collect()
+}
+
+/// Refcursors that nothing reads.
+fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for (statement, columns) in endpoint.statements.iter().zip(results) {
+        let readers = || endpoint.statements.iter().filter(|other| other.opener == statement.opener);
+        let is_first = readers().next().is_some_and(|first| first.name == statement.name);
+        if let (Some(opener), Some(Columns::Refcursor(columns)), true) =
+            (&statement.opener, columns, is_first)
+        {
+            let unread = columns.iter().filter(|column| !readers().any(|reader| reader.name == column.name));
+            refusals
+                .extend(unread.map(|column| refusal(endpoint, statement, &not_read(opener, &column.name))));
+        }
+    }
+    refusals
+}
+
+fn not_read(opener: &str, name: &str) -> Error {
+    Error::endpoint(format!("nothing reads the refcursor `{name}` of `{opener}`"))
+        .hint(format!("write `-- name: {name} :many from {opener}`, or have it open fewer"))
+}
+
+/// The refusal at its place in the endpoint's file, where the database named one.
+fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal {
+    let origin = &statement.origin;
+    let offset = match error.position_offset() {
+        Some(position) => origin.file_offset(position),
+        None => {
+            let start = origin.file_offset(0);
+            let text = &origin.text[start..];
+            start + text.len() - text.trim_start().len()
+        }
+    };
+    refusal_at(endpoint, statement, offset, error)
+}
+
+/// The refusal at a place in the endpoint's file, in bytes.
+fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Refusal {
+    let text = &statement.origin.text;
+    let (line, column) = place(text, offset);
+    let fault = Fault {
+        file: endpoint.file.clone(),
+        line,
+        column,
+        message: format!("statement `{}`: {error}", statement.name),
+        hint: error.hint_text().map(str::to_owned),
+    };
+    Refusal {
+        fault,
+        code: error.code(),
+        sqlstate: error.sqlstate_text().map(str::to_owned),
+        endpoint: endpoint.path.clone(),
+        source: endpoint.source.clone(),
+        excerpt: excerpt(text, offset),
+    }
+}

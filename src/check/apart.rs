@@ -1,0 +1,128 @@
+//! Whether the rows of a statement are told apart by the columns by which others are nested in
+//! them.
+//!
+//! The merge of nested statements knows the row that is open and none before it (see
+//! [`crate::body`]). Of two rows with the same key, it refuses the second where they follow each
+//! other; where others stand between them, the second may have an empty list.
+
+use std::future::poll_fn;
+use std::iter::repeat_n;
+
+use tokio::time::timeout;
+
+use super::{Columns, PATIENCE, Refusal, of_endpoint, refusal_at, session, unanswered};
+use crate::Error;
+use crate::endpoint::{Cardinality, Endpoint};
+use crate::params::{BindType, ParamType, ParamValue};
+use crate::source::{self, Source};
+use crate::sql::{Dialect, Outline};
+
+/// Has a row if the table `$1` has a unique key of no other columns than `$2`, and none of the
+/// functions `$3` can repeat a row. A table that others inherit from has their rows, too, which its
+/// indexes do not know.
+const UNIQUE_IN_POSTGRES: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid
+    where i.indrelid = to_regclass($1) and i.indisunique and i.indisvalid and i.indpred is null
+      and (c.relkind = 'p' or not c.relhassubclass)
+      and not exists (
+        select from unnest(i.indkey) with ordinality k(number, place)
+        left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
+        where k.place <= i.indnkeyatts and (a.attname is null or a.attname::text <> all ($2)))
+      and not exists (select from pg_proc where proretset and proname::text = any ($3))
+    limit 1";
+
+/// The same in SQLite, where no function repeats a row. A key that is the number of the row has no
+/// index.
+const UNIQUE_IN_SQLITE: &str = "select 1 where 0 < (
+      select count(*) from pragma_index_list(?1) i where i.\"unique\" and not i.partial and 0 = (
+        select count(*) from pragma_index_info(i.name) k
+        where k.name is null or lower(k.name) not in (select value from json_each(?2))))
+    or 0 = (
+      select max(lower(name) not in (select value from json_each(?2))) from pragma_table_info(?1) where pk > 0)";
+
+/// Statements that are nested by columns of which nothing is known that tells the rows apart in
+/// which they stand.
+///
+/// # Errors
+/// Those of the source.
+pub(super) async fn repeatable(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    source: &Source,
+) -> Result<Vec<Refusal>, Error> {
+    let mut found = Vec::new();
+    for (index, statement) in endpoint.statements.iter().enumerate() {
+        let Some(nested) = &statement.nested else { continue };
+        let parent = &endpoint.statements[nested.parent];
+        let own = |index: usize| results[index].as_ref().and_then(Columns::own);
+        let (Some(own), Some(columns), Cardinality::Many) =
+            (own(index), own(nested.parent), parent.cardinality)
+        else {
+            continue;
+        };
+        let Ok(on) = endpoint.join(index, own, columns) else { continue };
+        let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+        let key: Vec<_> = on.into_iter().map(|(_, column)| column).collect();
+        if !is_told_apart(&parent.query.sql, &names, &key, source).await? {
+            let key: Vec<_> = key.iter().map(|&column| format!("`{}`", names[column])).collect();
+            let error = repeated(&statement.name, &parent.name, &key.join(", "));
+            found.push(refusal_at(endpoint, statement, nested.offset, &error));
+        }
+    }
+    Ok(found)
+}
+
+fn repeated(name: &str, parent: &str, key: &str) -> Error {
+    let message = format!(
+        "rows of `{parent}` are not known to differ in {key}: of two that are the same in it, with others between them, the second could \
+         have an empty list of `{name}`"
+    );
+    Error::endpoint(message).hint(format!(
+        "order `{parent}` by {key} before all else, which makes such rows an error, or select it from one table by its primary key"
+    ))
+}
+
+/// Whether no two rows with others between them are the same in the columns `key`, as far as it can
+/// be known.
+async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Source) -> Result<bool, Error> {
+    let dialect = match source {
+        Source::Postgres(_) => Dialect::Postgres,
+        Source::Sqlite(_) => Dialect::Sqlite,
+        Source::Http(_) => return Ok(true),
+    };
+    let Some(outline) = Outline::new(sql, dialect) else { return Ok(false) };
+    if outline.is_ordered_by(columns, key) {
+        return Ok(true);
+    }
+    let Some(table) = outline.table() else { return Ok(false) };
+    let origins = key.iter().filter_map(|&column| outline.origin(columns, column)).collect();
+    let mut args = vec![ParamValue::Text(table), texts(origins)];
+    let query = match dialect {
+        Dialect::Postgres => {
+            args.push(texts(outline.functions()));
+            UNIQUE_IN_POSTGRES
+        }
+        Dialect::Sqlite => UNIQUE_IN_SQLITE,
+    };
+    let asked = timeout(PATIENCE, has_row(query, &args, source)).await;
+    let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it told of no index", PATIENCE)));
+    // What only speaks PostgreSQL's protocol may have another catalog, and then nothing is known.
+    Ok(of_endpoint(asked)?.unwrap_or(false))
+}
+
+fn texts(list: Vec<String>) -> ParamValue {
+    ParamValue::List(list.into_iter().map(ParamValue::Text).collect())
+}
+
+/// Whether a question of our own about a text and lists of texts has a row.
+async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
+    let lists = repeat_n(BindType::List(ParamType::Text), args.len() - 1);
+    let types = [BindType::One(ParamType::Text)].into_iter().chain(lists).collect();
+    let mut session = session(source).await?;
+    session.prepare(&source::Statement { sql: sql.into(), types }).await?;
+    session.execute(0, &args.iter().collect::<Vec<_>>());
+    let mut has_row = false;
+    while poll_fn(|cx| session.poll_row(cx).map_ok(|row| row.is_some())).await? {
+        has_row = true;
+    }
+    Ok(has_row)
+}

@@ -1,0 +1,65 @@
+//! What commands print. A reader that leaves early (`| head`) is no failure, and never a panic.
+
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, Write};
+use std::process;
+
+/// Standard output for what is more than a line.
+pub(super) struct Results(io::StdoutLock<'static>);
+
+impl Results {
+    pub(super) fn new() -> Self {
+        Self(io::stdout().lock())
+    }
+}
+
+impl Write for Results {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(left)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(left)
+    }
+}
+
+/// The reader of standard output has gone. Other pipes that break, such as connections, are
+/// failures.
+#[derive(Debug)]
+struct Left;
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads standard output any more")
+    }
+}
+
+impl std::error::Error for Left {}
+
+fn left(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::BrokenPipe { io::Error::new(ErrorKind::BrokenPipe, Left) } else { error }
+}
+
+/// Whether an error is that the reader of standard output has gone.
+pub(super) fn is_left(error: &io::Error) -> bool {
+    let source = error.get_ref();
+    source.and_then(|source| source.downcast_ref::<Left>()).is_some()
+}
+
+/// Writes a line to standard output; ends the process, well, where nobody reads it any more.
+pub(super) fn line(text: Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(0),
+        Err(error) => {
+            say(format_args!("error: standard output cannot be written: {error}"));
+            process::exit(1);
+        }
+    }
+}
+
+/// Writes a line to standard error. That nobody reads it changes nothing of what the command does.
+pub(super) fn say(text: Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,246 @@
+//! One statement without a file, for `rowstream query` and `rowstream serve --sql`: its source, and
+//! the types of its parameters.
+//!
+//! A type that nobody says is a wrong answer that nobody sees: SQLite finds each text greater than
+//! each number. So a parameter has the type that the command line says, or the one that PostgreSQL
+//! infers from the statement, or that of the value's own form, where there is a value; else it is
+//! an error.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::source::{self, Scheme, UrlFault};
+use super::{Config, Limits};
+use crate::endpoint::read as endpoint;
+use crate::fault::{Collector, Faults, File, Variables, shown, suggest};
+use crate::params::{BindType, Param, ParamType, ParamValue};
+use crate::source::SourceConfig;
+use crate::sql::Dialect;
+
+/// The name of the source.
+const SOURCE: &str = "main";
+
+/// One `-p` of `query` or `--param` of `serve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// The parameter's name.
+    pub name: String,
+    /// Its type, if that is said; whether it is a list.
+    pub kind: Option<(ParamType, bool)>,
+    /// Its value, or what it is unless a request says otherwise.
+    pub value: Option<String>,
+}
+
+/// What a statement without a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Rows, once: each parameter has a value, whose form decides where nothing else says a type.
+    Query,
+    /// An endpoint: values come with requests, and their types are known before.
+    Serve,
+}
+
+impl Purpose {
+    /// What the statement is called in errors.
+    fn statement(self) -> &'static Path {
+        Path::new(match self {
+            Self::Query => "SQL",
+            Self::Serve => "--sql",
+        })
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::Query => "-p",
+            Self::Serve => "--param",
+        }
+    }
+
+    /// How the type of a parameter is said.
+    fn example(self, name: &str, kind: &str, value: Option<&str>) -> String {
+        let option = self.option();
+        match (self, value) {
+            (Self::Query, Some(value)) => format!("`{option} {name}:{kind}={value}`"),
+            (Self::Query, None) => format!("`{option} {name}=VALUE`"),
+            (Self::Serve, _) => format!("`{option} {name}:{kind}`"),
+        }
+    }
+}
+
+/// See [`Config::single_with`].
+pub(super) fn read(url: &str, sql: &str, purpose: Purpose, arguments: &[Argument]) -> Result<Config, Faults> {
+    let faults = Collector::default();
+    let (url, dialect) = match locate(url) {
+        Ok((url, Scheme::Sql(dialect))) => (url, dialect),
+        Ok((_, Scheme::Http)) => {
+            let hint = "write an endpoint file with `[upstream]`";
+            faults.add_to_argument("URL", "an HTTP service takes no SQL", hint);
+            return Err(faults.into_faults());
+        }
+        Err(UrlFault { message, hint }) => {
+            faults.add_to_argument("URL", message, hint);
+            // Without a dialect, the SQL cannot be read.
+            return Err(faults.into_faults());
+        }
+    };
+    let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, faults: &faults };
+    let mut declaring = Declaring { file, dialect, purpose, arguments };
+    let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));
+    if let Some(endpoint) = &endpoint {
+        let names: Vec<_> = endpoint.params.iter().map(|param| param.name.as_str()).collect();
+        for Argument { name, .. } in arguments.iter().filter(|given| !names.contains(&given.name.as_str())) {
+            let message = format!("the statement has no parameter {}", shown(name));
+            faults.add_to_argument(purpose.option(), message, suggest("it has", name, names.iter().copied()));
+        }
+    }
+    let config = Config {
+        listen: Config::LISTEN.to_owned(),
+        admin_listen: None,
+        sources: vec![SourceConfig::new(SOURCE, url, dialect)],
+        folder: PathBuf::new(),
+        endpoints: endpoint.into_iter().collect(),
+        unserved: Vec::new(),
+        tokens: BTreeMap::new(),
+        cors: None,
+        limits: Limits::default(),
+        error_detail: None,
+    };
+    faults.finish(config)
+}
+
+/// The URL and what its scheme stands for; the path of a file that is there is a SQLite file.
+fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
+    source::url(url, Path::new("")).or_else(|fault| {
+        let path = Path::new(url);
+        let hint =
+            "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
+        match url.contains(':') {
+            _ if path.is_file() => Ok((format!("sqlite:{url}"), Scheme::Sql(Dialect::Sqlite))),
+            _ if path.is_dir() => {
+                Err(UrlFault { message: format!("{} is a folder, and no database", shown(url)), hint })
+            }
+            // What has a colon in it may be a URL with a password, and is not shown.
+            true => Err(fault),
+            false => Err(UrlFault {
+                message: format!("there is no file {}, and a URL begins with its scheme", shown(url)),
+                hint,
+            }),
+        }
+    })
+}
+
+/// Finds the type and the value of each parameter of a statement.
+struct Declaring<'a> {
+    file: File<'a>,
+    dialect: Dialect,
+    purpose: Purpose,
+    arguments: &'a [Argument],
+}
+
+impl Declaring<'_> {
+    /// The parameter `name`, which first stands at `offset` of the statement, and what it is bound
+    /// as. What is wrong with it is recorded.
+    fn param(&mut self, name: &str, offset: usize) -> (Param, BindType) {
+        let given: Vec<_> = self.arguments.iter().filter(|given| given.name == name).collect();
+        let values: Vec<_> = given.iter().filter_map(|given| given.value.as_deref()).collect();
+        let mut declared: Vec<_> = given.iter().filter_map(|given| given.kind).collect();
+        declared.dedup();
+        let mut param = Param::new(name, ParamType::Text);
+        let bind_type = match (&declared[..], &values[..]) {
+            ([(kind, list)], _) => {
+                (param.kind, param.list) = (*kind, *list);
+                param.bind_type()
+            }
+            ([_, _, ..], _) => {
+                self.wrong(name, "it has two types", "say one of them");
+                BindType::Inferred
+            }
+            ([], [value, ..]) if self.purpose == Purpose::Query => {
+                param.kind = self.type_by_form(name, value);
+                param.bind_type()
+            }
+            ([], _) => {
+                if self.purpose == Purpose::Serve && self.dialect == Dialect::Sqlite {
+                    self.undeclared(name, offset);
+                }
+                BindType::Inferred
+            }
+        };
+        if values.is_empty() && self.purpose == Purpose::Query {
+            let message = format!("the parameter `{name}` has no value");
+            let kind = declared.first().map_or("text", |(kind, _)| kind.name());
+            let hint = format!("add {}", self.purpose.example(name, kind, None));
+            self.file.fault(offset, message, Some(hint));
+        }
+        param.default = self.value(&param, &values);
+        (param, bind_type)
+    }
+
+    /// The value of all texts that were given.
+    fn value(&self, param: &Param, texts: &[&str]) -> Option<ParamValue> {
+        if texts.len() > 1 && !param.list {
+            self.wrong(&param.name, "it is given more than once", "only a list (`:integer[]`) can be");
+            return None;
+        }
+        let mut values = Vec::new();
+        for text in texts {
+            match param.parse(text) {
+                _ if text.is_empty() && param.kind != ParamType::Text => return Some(ParamValue::Null),
+                Ok(ParamValue::List(items)) => values.extend(items),
+                Ok(value) => return Some(value),
+                Err(message) => {
+                    self.wrong(
+                        &param.name,
+                        &message,
+                        "a value is of the type behind the colon: `NAME:TYPE=VALUE`",
+                    );
+                    return None;
+                }
+            }
+        }
+        (!texts.is_empty()).then_some(ParamValue::List(values))
+    }
+
+    /// The type of a value's form: digits are an integer, with a point between them a decimal, with
+    /// a minus before them or not; all else is text, and so are digits with a zero before them,
+    /// which are no number but a code.
+    fn type_by_form(&self, name: &str, value: &str) -> ParamType {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let unsigned = value.strip_prefix('-').unwrap_or(value);
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
+        if !digits(whole) || !digits(fraction) || (whole.len() > 1 && whole.starts_with('0')) {
+            return ParamType::Text;
+        }
+        if unsigned.contains('.') {
+            return ParamType::Number;
+        }
+        if value.parse::<i64>().is_ok() {
+            return ParamType::Integer;
+        }
+        if self.dialect == Dialect::Sqlite {
+            let message = format!("{} is beyond the integers of 64 bits", shown(value));
+            let [text, number] =
+                ["text", "number"].map(|kind| self.purpose.example(name, kind, Some("VALUE")));
+            self.wrong(name, &message, &format!("write {text}, or {number}, which is rounded"));
+        }
+        ParamType::Number
+    }
+
+    fn undeclared(&self, name: &str, offset: usize) {
+        let others = ParamType::ALL.into_iter().filter(|kind| *kind != ParamType::Integer);
+        let hint = format!(
+            "add {}, or another type ({}; a list is `integer[]`), and behind it `=DEFAULT` if it is optional",
+            self.purpose.example(name, "integer", None),
+            crate::fault::list(others.map(ParamType::name)),
+        );
+        self.file.fault(offset, format!("the type of the parameter `{name}` is not declared"), Some(hint));
+    }
+
+    fn wrong(&self, name: &str, message: &str, hint: &str) {
+        self.file.faults.add_to_argument(
+            self.purpose.option(),
+            format!("parameter `{name}`: {message}"),
+            hint,
+        );
+    }
+}

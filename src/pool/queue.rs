@@ -1,0 +1,289 @@
+//! The places of a pool, and the queue of those who wait for one. Pure counting: it wakes nobody.
+//!
+//! ```text
+//! take ──► there is room: a place
+//!   │
+//!   └────► join ──► who is next, once there is room ──► a place
+//!            │
+//!            └────► leave: it has no more time, or its client is gone
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. places in use + free places = `max`, at every moment;
+//! 2. streams leave the places free that are [kept](Kept) for look-ups, and look-ups with a connection of their own leave those free that
+//!    are kept for shared connections;
+//! 3. whoever waits is served as soon as there is a place for its errand. Before a stream go the look-ups that waited when the stream
+//!    before it was served, and no others: so a look-up waits for one stream at most, and a stream for no endless row of look-ups;
+//! 4. among those of one errand, clients take turns.
+
+use super::turns::Turns;
+use crate::client::Client;
+
+/// What a place is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// For a connection that many look-ups share.
+    Shared,
+    /// For one row, one reply or a check: it is over soon.
+    LookUp,
+    /// For a list, which may take as long as its client does.
+    Stream,
+}
+
+impl Errand {
+    const ALL: [Self; 3] = [Self::Shared, Self::LookUp, Self::Stream];
+}
+
+/// Places that are kept free for those who need one for a short time, or for many others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Kept {
+    /// For connections that look-ups share.
+    pub(crate) shared: usize,
+    /// For look-ups that need a connection of their own.
+    pub(crate) own: usize,
+}
+
+impl Kept {
+    /// What a pool of `max` places keeps for look-ups, `shared` of them for connections that they
+    /// share.
+    pub(crate) fn for_look_ups(max: usize, shared: usize) -> Self {
+        Self { shared, own: usize::from(max > 1) }
+    }
+
+    pub(crate) fn all(self) -> usize {
+        self.shared + self.own
+    }
+}
+
+/// The places of a pool, and those who wait as `W`s.
+pub(super) struct Queue<W> {
+    max: usize,
+    kept: Kept,
+    /// Places in use, by errand.
+    used: [usize; Errand::ALL.len()],
+    lines: [Turns<W>; Errand::ALL.len()],
+    /// How many look-ups go before the next stream.
+    before: usize,
+}
+
+/// Where somebody stands in the queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    errand: Errand,
+    client: Client,
+    number: u64,
+}
+
+impl<W> Queue<W> {
+    pub(super) fn new(max: usize) -> Self {
+        let (kept, lines) = (Kept::default(), Default::default());
+        Self { max, kept, used: [0; Errand::ALL.len()], lines, before: 0 }
+    }
+
+    /// Places in use.
+    pub(super) fn used(&self) -> usize {
+        self.used.iter().sum()
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.lines.iter().map(Turns::len).sum()
+    }
+
+    /// From now on keeps so many places. What is in use beyond them stays so.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        self.kept = kept;
+    }
+
+    /// Takes a place, if there is one for this errand. Nobody waits for it: by invariant 3 there
+    /// would be none.
+    pub(super) fn take(&mut self, errand: Errand) -> bool {
+        let has_room = self.has_room(errand);
+        self.used[errand as usize] += usize::from(has_room);
+        has_room
+    }
+
+    /// A place is free again.
+    pub(super) fn give(&mut self, errand: Errand) {
+        self.used[errand as usize] -= 1;
+    }
+
+    /// Waits behind the others.
+    pub(super) fn join(&mut self, errand: Errand, client: Client, waiter: W) -> Standing {
+        if errand == Errand::Stream && self.line(errand).len() == 0 {
+            self.before = self.line(Errand::LookUp).len();
+        }
+        let number = self.lines[errand as usize].push(client, waiter);
+        Standing { errand, client, number }
+    }
+
+    /// Takes somebody out of the queue who waits no longer; `None` for who was served.
+    pub(super) fn leave(&mut self, standing: Standing) -> Option<W> {
+        let Standing { errand, client, number } = standing;
+        let left = self.lines[errand as usize].remove(client, number);
+        self.before = self.before.min(self.line(Errand::LookUp).len());
+        left
+    }
+
+    /// Takes out of the queue whoever has to go for one more request of `client`: the last stream
+    /// of the client that has most of them there, if it has more than `client` would have.
+    pub(super) fn displace(&mut self, client: Client) -> Option<W> {
+        let own: usize = self.lines.iter().map(|line| line.len_of(client)).sum();
+        let streams = &mut self.lines[Errand::Stream as usize];
+        let (_, other) = streams.longest().filter(|&(length, _)| length > own + 1)?;
+        streams.pop_last_of(other)
+    }
+
+    /// Who is served next, now, with a place for this errand.
+    pub(super) fn next(&mut self) -> Option<(Errand, W)> {
+        let (first, second) = match self.before {
+            0 => (Errand::Stream, Errand::LookUp),
+            _ => (Errand::LookUp, Errand::Stream),
+        };
+        [Errand::Shared, first, second].into_iter().find_map(|errand| self.serve(errand))
+    }
+
+    fn serve(&mut self, errand: Errand) -> Option<(Errand, W)> {
+        if self.line(errand).len() == 0 || !self.take(errand) {
+            return None;
+        }
+        let waiter = self.lines[errand as usize].pop()?;
+        match errand {
+            Errand::Shared => {}
+            Errand::LookUp => self.before = self.before.saturating_sub(1),
+            Errand::Stream => self.before = self.line(Errand::LookUp).len(),
+        }
+        Some((errand, waiter))
+    }
+
+    fn has_room(&self, errand: Errand) -> bool {
+        let [_, look_ups, streams] = self.used;
+        let own = self.max - self.kept.shared.min(self.max);
+        let fits = match errand {
+            Errand::Shared => true,
+            Errand::LookUp => look_ups + streams < own,
+            Errand::Stream => look_ups + streams < own && streams + self.kept.own < own,
+        };
+        fits && self.used() < self.max
+    }
+
+    fn line(&self, errand: Errand) -> &Turns<W> {
+        &self.lines[errand as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Client = Client::Address(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
+    const B: Client = Client::Address(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)));
+
+    fn queue(max: usize, shared: usize, own: usize) -> Queue<&'static str> {
+        let mut queue = Queue::new(max);
+        queue.keep(Kept { shared, own });
+        queue
+    }
+
+    /// How many places there are for an errand.
+    fn take_all(queue: &mut Queue<&str>, errand: Errand) -> usize {
+        std::iter::repeat_with(|| queue.take(errand)).take_while(|taken| *taken).count()
+    }
+
+    /// Who is served, one after the other, while each gives its place back at once.
+    fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
+        let next = || {
+            let (errand, waiter) = queue.next()?;
+            queue.give(errand);
+            Some(waiter)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn streams_leave_what_is_kept_and_look_ups_leave_what_is_shared() {
+        let mut queue = queue(10, 2, 1);
+        assert_eq!(take_all(&mut queue, Errand::Stream), 7);
+        assert_eq!(take_all(&mut queue, Errand::LookUp), 1);
+        assert_eq!(take_all(&mut queue, Errand::Shared), 2);
+        assert_eq!(queue.used(), 10);
+        queue.give(Errand::Stream);
+        assert!(queue.take(Errand::LookUp) && !queue.take(Errand::Stream));
+        queue.give(Errand::Shared);
+        assert!(!queue.take(Errand::LookUp) && queue.take(Errand::Shared));
+    }
+
+    #[test]
+    fn a_pool_of_one_place_keeps_none() {
+        let mut queue: Queue<&str> = Queue::new(1);
+        queue.keep(Kept::for_look_ups(1, 0));
+        assert_eq!(take_all(&mut queue, Errand::Stream), 1);
+    }
+
+    #[test]
+    fn a_look_up_waits_for_one_stream_and_a_stream_for_those_that_waited_before_it() {
+        let mut queue = queue(1, 0, 0);
+        assert!(queue.take(Errand::Stream));
+        for (errand, waiter) in [
+            (Errand::Stream, "first stream"),
+            (Errand::Stream, "second stream"),
+            (Errand::LookUp, "first look-up"),
+            (Errand::LookUp, "second look-up"),
+        ] {
+            queue.join(errand, A, waiter);
+        }
+        assert!(queue.next().is_none());
+        queue.give(Errand::Stream);
+        let expected = ["first stream", "first look-up", "second look-up", "second stream"];
+        assert_eq!(served(&mut queue), expected);
+
+        assert!(queue.take(Errand::LookUp));
+        queue.join(Errand::LookUp, A, "before");
+        queue.join(Errand::Stream, A, "stream");
+        queue.join(Errand::LookUp, A, "behind");
+        queue.give(Errand::LookUp);
+        assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
+    }
+
+    #[test]
+    fn who_leaves_is_not_waited_for() {
+        let mut queue = queue(1, 0, 0);
+        assert!(queue.take(Errand::Stream));
+        let gone = queue.join(Errand::LookUp, A, "gone");
+        queue.join(Errand::Stream, A, "stream");
+        queue.join(Errand::LookUp, A, "look-up");
+        assert_eq!((queue.leave(gone), queue.leave(gone).is_none()), (Some("gone"), true));
+        queue.give(Errand::Stream);
+        // It has the turn of the one that left.
+        assert_eq!(served(&mut queue), ["look-up", "stream"]);
+        assert_eq!((queue.len(), queue.used()), (0, 0));
+    }
+
+    #[test]
+    fn streams_that_find_no_room_hold_up_no_look_up() {
+        let mut queue = queue(2, 0, 1);
+        assert!(queue.take(Errand::Stream) && queue.take(Errand::LookUp));
+        queue.join(Errand::Stream, A, "stream");
+        queue.join(Errand::LookUp, B, "look-up");
+        queue.give(Errand::LookUp);
+        assert_eq!(served(&mut queue), ["look-up"]);
+        queue.give(Errand::Stream);
+        assert_eq!(served(&mut queue), ["stream"]);
+    }
+
+    #[test]
+    fn one_more_client_finds_room_where_another_has_most_of_the_queue() {
+        let mut queue = queue(1, 0, 0);
+        assert!(queue.take(Errand::Stream));
+        for waiter in ["first", "second", "third"] {
+            queue.join(Errand::Stream, A, waiter);
+        }
+        assert_eq!(queue.displace(A), None, "for no other of its own");
+        assert_eq!(queue.displace(B), Some("third"));
+        queue.join(Errand::Stream, B, "other");
+        assert_eq!(queue.displace(B), None, "both have as many");
+        queue.give(Errand::Stream);
+        assert_eq!(served(&mut queue), ["first", "other", "second"]);
+    }
+}

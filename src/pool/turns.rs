@@ -1,0 +1,163 @@
+//! A line in which clients take turns: each of them has one turn after the other, however many
+//! requests of it wait.
+//!
+//! It knows nothing of connections. Each step costs O(log n) for n requests that wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::Client;
+
+/// Requests that wait, as `W`s.
+pub(super) struct Turns<W> {
+    lines: BTreeMap<Client, Line<W>>,
+    /// Whose turn is next: each client that has a line is here once.
+    order: BTreeMap<u64, Client>,
+    /// The same clients by how many of their requests wait.
+    lengths: BTreeSet<(usize, Client)>,
+    length: usize,
+    next: u64,
+}
+
+/// The requests of one client, first come, first served.
+struct Line<W> {
+    turn: u64,
+    requests: BTreeMap<u64, W>,
+}
+
+impl<W> Default for Turns<W> {
+    fn default() -> Self {
+        let (lines, order, lengths) = Default::default();
+        Self { lines, order, lengths, length: 0, next: 0 }
+    }
+}
+
+impl<W> Turns<W> {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// How many of a client wait.
+    pub(super) fn len_of(&self, client: Client) -> usize {
+        self.lines.get(&client).map_or(0, |line| line.requests.len())
+    }
+
+    /// The client of which most wait, and how many.
+    pub(super) fn longest(&self) -> Option<(usize, Client)> {
+        self.lengths.last().copied()
+    }
+
+    /// Puts a request after those of its client; a client that has none gets the last turn. The
+    /// number is for [`remove`](Self::remove).
+    pub(super) fn push(&mut self, client: Client, request: W) -> u64 {
+        let number = self.number();
+        let line = self.lines.entry(client).or_insert_with(|| {
+            self.order.insert(number, client);
+            Line { turn: number, requests: BTreeMap::new() }
+        });
+        self.lengths.remove(&(line.requests.len(), client));
+        line.requests.insert(number, request);
+        self.lengths.insert((line.requests.len(), client));
+        self.length += 1;
+        number
+    }
+
+    /// Takes the request whose turn it is. Its client has the next turn after all others.
+    pub(super) fn pop(&mut self) -> Option<W> {
+        let (_, client) = self.order.pop_first()?;
+        let turn = self.number();
+        let line = self.lines.get_mut(&client)?;
+        line.turn = turn;
+        self.order.insert(turn, client);
+        let first = *line.requests.first_key_value()?.0;
+        self.remove(client, first)
+    }
+
+    /// Takes the last request of a client.
+    pub(super) fn pop_last_of(&mut self, client: Client) -> Option<W> {
+        let last = *self.lines.get(&client)?.requests.last_key_value()?.0;
+        self.remove(client, last)
+    }
+
+    /// Takes a request by its number, wherever it stands.
+    pub(super) fn remove(&mut self, client: Client, number: u64) -> Option<W> {
+        let line = self.lines.get_mut(&client)?;
+        let request = line.requests.remove(&number)?;
+        self.length -= 1;
+        self.lengths.remove(&(line.requests.len() + 1, client));
+        match line.requests.len() {
+            0 => {
+                self.order.remove(&line.turn);
+                self.lines.remove(&client);
+            }
+            left => drop(self.lengths.insert((left, client))),
+        }
+        Some(request)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(number: u8) -> Client {
+        Client::Address([127, 0, 0, number].into())
+    }
+
+    /// A line of requests, each by its client.
+    fn line(clients: &[u8]) -> Turns<u8> {
+        let mut turns = Turns::default();
+        clients.iter().for_each(|&number| {
+            turns.push(client(number), number);
+        });
+        turns
+    }
+
+    fn all(turns: &mut Turns<u8>) -> Vec<u8> {
+        std::iter::from_fn(|| turns.pop()).collect()
+    }
+
+    fn is_empty<W>(turns: &Turns<W>) -> bool {
+        turns.len() == 0 && turns.lines.is_empty() && turns.order.is_empty() && turns.lengths.is_empty()
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        for (came, served) in [
+            (&[1, 1, 1][..], &[1, 1, 1][..]),
+            (&[1, 1, 1, 2], &[1, 2, 1, 1]),
+            (&[1, 1, 1, 2, 2, 3], &[1, 2, 3, 1, 2, 1]),
+            (&[2, 1, 1, 3, 2], &[2, 1, 3, 2, 1]),
+        ] {
+            let mut turns = line(came);
+            assert_eq!((turns.len(), all(&mut turns)), (came.len(), served.to_vec()), "{came:?}");
+            assert!(is_empty(&turns));
+        }
+    }
+
+    #[test]
+    fn who_comes_again_at_once_has_no_turn_before_the_others() {
+        let mut turns = line(&[1, 2, 3]);
+        assert_eq!(turns.pop(), Some(1));
+        turns.push(client(1), 1);
+        assert_eq!(all(&mut turns), [2, 3, 1]);
+    }
+
+    #[test]
+    fn requests_leave_from_anywhere() {
+        let mut turns = line(&[1, 2]);
+        let middle = turns.push(client(1), 11);
+        turns.push(client(1), 12);
+        assert_eq!((turns.remove(client(1), middle), turns.remove(client(1), middle)), (Some(11), None));
+        assert_eq!((turns.longest(), turns.len_of(client(2))), (Some((2, client(1))), 1));
+        assert_eq!(turns.pop_last_of(client(1)), Some(12));
+        assert_eq!((turns.pop_last_of(client(2)), turns.pop_last_of(client(2))), (Some(2), None));
+        assert_eq!((turns.longest(), all(&mut turns)), (Some((1, client(1))), vec![1]));
+        assert!(is_empty(&turns));
+    }
+}

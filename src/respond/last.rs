@@ -1,0 +1,37 @@
+//! What is left of a response over HTTP/1 once its body has gone: its last bytes, on their way to
+//! the socket.
+//!
+//! hyper drops a body as soon as it has all of it, and may then hold megabytes of it for a client
+//! that takes nothing. Where the time of an answer is limited, its watchdog keeps this until all
+//! has left the process, and knows until then when the time is over.
+
+use super::{Outcome, Over, Record};
+use crate::watchdog::Watchdog;
+
+/// A response that was handed over and has not left yet. Dropped, it was aborted.
+pub(crate) struct Last {
+    record: Record,
+    digest: Option<String>,
+}
+
+impl Last {
+    /// Of a response whose watchdog [outlives its body](Watchdog::outlives_body), in the care of
+    /// that.
+    pub(super) fn keep(mut record: Record, digest: Option<String>) {
+        // It must not keep the one that keeps it.
+        let watchdog = std::mem::take(&mut record.watchdog);
+        Watchdog::keep(&watchdog, Self { record, digest });
+    }
+
+    /// All of it has left this process.
+    pub(crate) fn flushed(mut self) {
+        self.record.end(Outcome::Complete, self.digest.take());
+    }
+
+    /// It never will, for this reason if there is one.
+    pub(crate) fn cut(mut self, why: Option<Over>) {
+        if let Some(over) = why {
+            self.record.end(over.outcome(), None);
+        }
+    }
+}

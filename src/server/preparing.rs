@@ -1,0 +1,167 @@
+//! Preparing: every statement is shown to its database before requests come for it.
+//!
+//! ```text
+//! start, reload ──► prepare ──► all is well ──────────────────────────────────► serve
+//!                     ├── a statement is refused ──► no start, no reload
+//!                     └── a source cannot be asked ──► a warning, serve, `ready` is 503 ──► again, after a pause
+//! again ──► all is well: `ready` is 200
+//!   ├── a statement is refused: reported, `ready` is 503 ──► again
+//!   └── a source cannot be asked ──► again
+//! ```
+//!
+//! A source that cannot be asked is no reason to stop: it may be started later, or its password be
+//! on its way. What is refused later does not end a server whose other endpoints work. It is asked
+//! again, because a migration may be what was missing.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+
+use crate::Error;
+use crate::check::{self, Checked, Refusal};
+use crate::endpoint::Endpoint;
+use crate::readiness::Unprepared;
+use crate::respond::App;
+use crate::source::{Kind, SourceConfig};
+
+/// How long a start or a reload waits for a source to let it in; one that drops packets says
+/// nothing for minutes.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Between two attempts to ask a source, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+
+/// Whether statements are prepared before they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preparing {
+    /// At the start and at each reload.
+    Ahead,
+    /// By the first request for them (`--no-check`).
+    Never,
+}
+
+/// Prepares the statements of an app that no request has been given to yet. What cannot be asked
+/// now is reported and noted, for [`spawn`].
+///
+/// # Errors
+/// The statements that a database refuses, each with its place, as they are to be printed.
+pub(crate) async fn prepare(app: &App) -> Result<(), String> {
+    let config = app.config();
+    let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
+    let asked = join_all(databases.map(async |source| {
+        let endpoints = of_source(&config.endpoints, source);
+        let checked = ask(app, source, &endpoints).await;
+        (source, endpoints, checked)
+    }));
+    let mut refusals = Vec::new();
+    for (source, endpoints, checked) in asked.await {
+        let found = Found::new(endpoints, checked);
+        if let Some(error) = &found.failed {
+            warn(source, error);
+        }
+        for oversight in &found.oversights {
+            eprintln!("warning: {oversight}");
+        }
+        app.readiness().note(&source.name, found.unprepared);
+        refusals.extend(found.refusals);
+    }
+    refusals.sort_by(|one, other| one.fault.cmp(&other.fault));
+    if refusals.is_empty() { Ok(()) } else { Err(lines(&refusals)) }
+}
+
+/// Goes on asking the sources of an app that have not prepared all of their statements.
+pub(super) fn spawn(tasks: &mut JoinSet<()>, app: &Arc<App>) {
+    for (source, _) in app.readiness().unprepared() {
+        tasks.spawn(again(Arc::downgrade(app), source));
+    }
+}
+
+/// Asks a source until it has prepared all statements, for as long as the app is used.
+async fn again(app: Weak<App>, source: String) {
+    let [mut pause, longest] = PAUSES;
+    let mut reported = HashSet::new();
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(app) = app.upgrade() else { return };
+        if once_more(&app, &source, &mut reported).await {
+            return;
+        }
+        pause = longest.min(2 * pause);
+    }
+}
+
+/// Asks a source for what it has not prepared. What was `reported` is not said again. Whether all
+/// is prepared.
+async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> bool {
+    let all = app.readiness().unprepared();
+    let settings = app.config().sources.iter().find(|settings| settings.name == source);
+    let unprepared = all.into_iter().find(|(name, _)| name == source);
+    let (Some(settings), Some((_, unprepared))) = (settings, unprepared) else { return true };
+    let endpoints = [unprepared.waiting, unprepared.refused].concat();
+    let checked = ask(app, settings, &endpoints).await;
+    let found = Found::new(endpoints, checked);
+    for refusal in &found.refusals {
+        let words = refusal.to_string();
+        if !reported.contains(&words) {
+            eprintln!("{words}");
+            reported.insert(words);
+        }
+    }
+    let is_done = found.unprepared.is_empty();
+    if is_done {
+        eprintln!("source {source}: all statements are prepared");
+    }
+    app.readiness().note(source, found.unprepared);
+    is_done
+}
+
+/// The endpoints that a source answers, by their indices.
+fn of_source(endpoints: &[Endpoint], source: &SourceConfig) -> Vec<usize> {
+    let endpoints = endpoints.iter().enumerate();
+    endpoints.filter(|(_, endpoint)| endpoint.source == source.name).map(|(index, _)| index).collect()
+}
+
+async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Checked<'a> {
+    let all = &app.config().endpoints;
+    check::check(source, endpoints.iter().map(|&index| &all[index]), CONNECT).await
+}
+
+/// What came of asking a source.
+struct Found {
+    unprepared: Unprepared,
+    refusals: Vec<Refusal>,
+    oversights: Vec<Refusal>,
+    failed: Option<Error>,
+}
+
+impl Found {
+    /// Of `endpoints`, some at the end may not have been asked for.
+    fn new(mut endpoints: Vec<usize>, checked: Checked<'_>) -> Self {
+        let waiting = endpoints.split_off(checked.endpoints.len());
+        let mut refused = Vec::new();
+        let (mut refusals, mut oversights) = (Vec::new(), Vec::new());
+        for (index, endpoint) in endpoints.into_iter().zip(checked.endpoints) {
+            oversights.extend(endpoint.oversights);
+            oversights.extend(endpoint.warnings);
+            if !endpoint.refusals.is_empty() {
+                refused.push(index);
+                refusals.extend(endpoint.refusals);
+            }
+        }
+        Self { unprepared: Unprepared { waiting, refused }, refusals, oversights, failed: checked.failed }
+    }
+}
+
+fn warn(source: &SourceConfig, error: &Error) {
+    eprintln!(
+        "warning: {}\n    hint: `ready` says 503 until source {} has prepared its statements, which is tried again and again",
+        error.for_operators(),
+        source.name
+    );
+}
+
+fn lines(refusals: &[Refusal]) -> String {
+    refusals.iter().map(Refusal::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,213 @@
+//! What the text of a statement tells of its rows: by what they are ordered, and of which table
+//! they are.
+//!
+//! It knows the plain forms only. Of all others it knows nothing, and says so.
+
+use super::Dialect;
+use super::lexer::{Kind, Lexer};
+
+/// What may stand behind the tables of a statement, and leaves each of its rows a row of theirs.
+const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
+/// What may stand behind the terms of an order.
+const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
+/// What may stand behind a term of an order, and changes only its direction.
+const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
+/// What puts the rows of several statements together.
+const UNIONS: [&str; 3] = ["union", "intersect", "except"];
+
+/// A statement's tokens, told apart by clauses.
+pub struct Outline<'a> {
+    parts: Vec<Part<'a>>,
+    dialect: Dialect,
+}
+
+/// A token that is more than blanks and comments.
+#[derive(Debug, Clone, Copy)]
+struct Part<'a> {
+    text: &'a str,
+    /// Brackets around it; a bracket is within itself.
+    depth: usize,
+}
+
+impl Part<'_> {
+    fn is(&self, word: &str) -> bool {
+        self.depth == 0 && self.text.eq_ignore_ascii_case(word)
+    }
+
+    fn is_any(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+}
+
+/// A column as a statement names it.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    table: Option<String>,
+    column: String,
+}
+
+impl<'a> Outline<'a> {
+    /// That of a statement; `None` where it cannot be cut into tokens.
+    pub fn new(text: &'a str, dialect: Dialect) -> Option<Self> {
+        let mut lexer = Lexer::new(text, dialect);
+        let (mut parts, mut depth) = (Vec::new(), 0_usize);
+        while let Some(token) = lexer.next().ok()? {
+            let text = &text[token.start..token.end];
+            match (token.kind, text) {
+                (Kind::Blank | Kind::LineComment | Kind::BlockComment, _) => continue,
+                (_, "(" | "[") => {
+                    depth += 1;
+                    parts.push(Part { text, depth });
+                }
+                (_, ")" | "]") => {
+                    parts.push(Part { text, depth });
+                    depth = depth.saturating_sub(1);
+                }
+                _ => parts.push(Part { text, depth }),
+            }
+        }
+        Some(Self { parts, dialect })
+    }
+
+    /// Whether the rows are ordered by the columns `key` before all else, so that rows follow each
+    /// other that are the same in them. `columns` are the names of the result's.
+    pub fn is_ordered_by(&self, columns: &[&str], key: &[usize]) -> bool {
+        let mut open = key.to_vec();
+        for term in self.order() {
+            match key.iter().find(|&&column| self.is_column(term, columns, column)) {
+                Some(column) => open.retain(|other| other != column),
+                None => break,
+            }
+        }
+        open.is_empty()
+    }
+
+    /// The terms of its order, without their directions.
+    fn order(&self) -> impl Iterator<Item = &[Part<'a>]> {
+        let at = self.parts.windows(2).rposition(|pair| pair[0].is("order") && pair[1].is("by"));
+        let terms = at.map_or(&[][..], |at| &self.parts[at + 2..]);
+        let end = terms.iter().position(|part| part.is_any(&BEHIND_ORDER)).unwrap_or(terms.len());
+        terms[..end].split(|part| part.is(",")).map(|term| {
+            let len = term.iter().rposition(|part| !part.is_any(&DIRECTIONS)).map_or(0, |last| last + 1);
+            &term[..len]
+        })
+    }
+
+    /// Whether a term of the order is a column of the result: by its name or number there, or as
+    /// the statement selects it.
+    fn is_column(&self, term: &[Part<'_>], columns: &[&str], column: usize) -> bool {
+        if let [Part { text, .. }] = term
+            && let Ok(number) = text.parse::<usize>()
+        {
+            return number == column + 1;
+        }
+        match self.named(term) {
+            Some(Named { table: None, column: name }) => {
+                columns.iter().position(|other| self.fold(other) == name) == Some(column)
+            }
+            Some(term) => self.selected(columns, column).is_some_and(|selected| {
+                selected.column == term.column && (selected.table == term.table || self.table().is_some())
+            }),
+            None => false,
+        }
+    }
+
+    /// The table whose rows the statement's are, each of them once or not at all, as the statement
+    /// names it. In PostgreSQL, [`Outline::functions`] could repeat them.
+    pub fn table(&self) -> Option<String> {
+        if !self.parts.first()?.is("select") || self.parts.iter().any(|part| part.is_any(&UNIONS)) {
+            return None;
+        }
+        let from = self.parts.iter().position(|part| part.is("from"))?;
+        let rest = &self.parts[from + 1..];
+        let len = rest.iter().position(|part| part.is_any(&BEHIND_TABLE)).unwrap_or(rest.len());
+        let table = self.aliased(&rest[..len])?;
+        match (self.dialect, table.table) {
+            (Dialect::Postgres, None) => Some(rest[0].text.to_owned()),
+            (Dialect::Postgres, Some(_)) => Some(rest[..3].iter().map(|part| part.text).collect()),
+            (Dialect::Sqlite, None) => Some(table.column),
+            (Dialect::Sqlite, Some(_)) => None,
+        }
+    }
+
+    /// The column of its table that a column of the result is, where the statement has one table.
+    pub fn origin(&self, columns: &[&str], column: usize) -> Option<String> {
+        self.selected(columns, column).map(|selected| selected.column)
+    }
+
+    /// What the statement calls.
+    pub fn functions(&self) -> Vec<String> {
+        let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
+        calls.filter_map(|pair| self.name(pair[0].text)).collect()
+    }
+
+    /// The column that the statement selects as a column of its result.
+    fn selected(&self, columns: &[&str], column: usize) -> Option<Named> {
+        let list = self.parts.split_first().filter(|(first, _)| first.is("select"))?.1;
+        let list = &list[..list.iter().position(|part| part.is("from"))?];
+        let list = match list.split_first() {
+            Some((first, rest)) if first.is_any(&["all", "distinct"]) => rest,
+            _ => list,
+        };
+        let items: Vec<_> = list.split(|part| part.is(",")).collect();
+        let is_star = |item: &[Part<'_>]| item.last().is_some_and(|part| part.is("*"));
+        match items[0] {
+            // The first column of a name is the one that is meant.
+            [_] if is_star(items[0]) => {
+                self.table()?;
+                Some(Named { table: None, column: self.fold(columns[column]) })
+            }
+            [table, dot, _] if is_star(items[0]) && dot.is(".") => {
+                Some(Named { table: Some(self.name(table.text)?), column: self.fold(columns[column]) })
+            }
+            _ if items.iter().any(|item| is_star(item)) => None,
+            _ => self.aliased(items.get(column)?),
+        }
+    }
+
+    /// What `NAME` or `NAME.NAME` names, also where `as NAME` or `NAME` stands behind it.
+    fn aliased(&self, parts: &[Part<'_>]) -> Option<Named> {
+        if let Some(named) = self.named(parts) {
+            return Some(named);
+        }
+        let (alias, before) = parts.split_last()?;
+        self.name(alias.text)?;
+        match before.split_last() {
+            Some((last, named)) if last.is("as") => self.named(named),
+            _ => self.named(before),
+        }
+    }
+
+    fn named(&self, parts: &[Part<'_>]) -> Option<Named> {
+        match parts {
+            [column] => Some(Named { table: None, column: self.name(column.text)? }),
+            [table, Part { text: ".", .. }, column] => {
+                Some(Named { table: Some(self.name(table.text)?), column: self.name(column.text)? })
+            }
+            _ => None,
+        }
+    }
+
+    /// A name as it is compared; `None` where the token is none.
+    fn name(&self, token: &str) -> Option<String> {
+        let unquoted = |quote: &str| token.strip_prefix(quote)?.strip_suffix(quote);
+        match (token.as_bytes().first()?, self.dialect) {
+            (b'"', Dialect::Postgres) => Some(unquoted("\"")?.replace("\"\"", "\"")),
+            (b'"', Dialect::Sqlite) => Some(self.fold(&unquoted("\"")?.replace("\"\"", "\""))),
+            (b'`', Dialect::Sqlite) => Some(self.fold(&unquoted("`")?.replace("``", "`"))),
+            (b'[', Dialect::Sqlite) => Some(self.fold(token.strip_prefix('[')?.strip_suffix(']')?)),
+            (first, _) if first.is_ascii_alphabetic() || *first == b'_' || !first.is_ascii() => {
+                Some(token.to_ascii_lowercase())
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of a column of a result as it is compared: SQLite's have no case.
+    fn fold(&self, name: &str) -> String {
+        match self.dialect {
+            Dialect::Postgres => name.to_owned(),
+            Dialect::Sqlite => name.to_ascii_lowercase(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What befalls the databases, and reloads, one after the other at random moments.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::setting::{Reloaded, Setting};
+use crate::support::{Cut, Faults};
+
+/// Not a seed of a client.
+const OTHER: u64 = 0x5eed;
+/// More than a reload takes.
+const SOON: Duration = Duration::from_secs(20);
+/// One backend of ours, by chance.
+const TERMINATE: &str = "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) as one";
+
+/// What was done, and how often.
+#[derive(Debug, Default)]
+pub(crate) struct Done(BTreeMap<&'static str, usize>);
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in &self.0 {
+            writeln!(f, "{count:>8}  {what}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Does harm until the end, and then none any more.
+pub(crate) async fn befall(setting: &Setting, seed: u64, end: Instant) -> Done {
+    let (mut random, mut done) = (Rng::with_seed(seed ^ OTHER), Done::default());
+    let database = setting.db.client().await;
+    while Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(random.u64(50..600))).await;
+        let what = match random.usize(..12) {
+            0..=3 => {
+                database.query_one(TERMINATE, &[]).await.expect("the database can be asked");
+                "a backend terminated"
+            }
+            4..=5 => {
+                setting.proxy.cut_now(if random.bool() { Cut::Close } else { Cut::Reset });
+                "connections cut"
+            }
+            6 => {
+                setting.proxy.cut_now(Cut::Stall);
+                "connections stalled"
+            }
+            7..=8 => {
+                let how = [Cut::Close, Cut::Reset, Cut::Stall][random.usize(..3)];
+                let cut = Some((random.u64(1..2_000_000), how));
+                setting.proxy.set_to_client(Faults { cut, ..Faults::default() });
+                "connections to come cut somewhere"
+            }
+            9 => {
+                setting.proxy.set_to_client(Faults::default());
+                "connections to come left alone"
+            }
+            10 => {
+                let statement_cache = if random.bool() { 1000 } else { 999 };
+                let heartbeat = random.u64(10..20);
+                reload(setting, &Reloaded { heartbeat, statement_cache, ..Reloaded::default() }).await;
+                "reloads"
+            }
+            _ => {
+                bad_reload(setting).await;
+                "reloads of faults"
+            }
+        };
+        *done.0.entry(what).or_default() += 1;
+    }
+    setting.proxy.set_to_client(Faults::default());
+    setting.proxy.cut_now(Cut::Reset);
+    done
+}
+
+/// Has it reload this configuration.
+pub(crate) async fn reload(setting: &Setting, reloaded: &Reloaded) {
+    setting.write_config(reloaded);
+    hang_up(setting, "reloaded: 12 endpoints, 3 sources").await;
+}
+
+/// Has it reload, and waits until it says once more what came of it.
+async fn hang_up(setting: &Setting, said: &str) {
+    let before = setting.server.count_stderr(said);
+    setting.server.hang_up();
+    let deadline = Instant::now() + SOON;
+    while setting.server.count_stderr(said) == before {
+        assert!(Instant::now() < deadline, "the server did not say {said:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A file that is none changes nothing.
+async fn bad_reload(setting: &Setting) {
+    let file = setting.server.folder().join("endpoints/direct/bad.sql");
+    std::fs::write(&file, "select :x").expect("a file");
+    hang_up(setting, "not reloaded: all stays as it was").await;
+    std::fs::remove_file(file).expect("it is there");
+}

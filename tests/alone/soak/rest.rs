@@ -1,0 +1,155 @@
+//! What has to be free again once it is quiet.
+
+use std::fmt;
+use std::num::NonZero;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::faults::reload;
+use super::setting::{MAX_STREAMS, PLACES, Reloaded, Setting, Source};
+use crate::support::{Client, Streaming, get, open_descriptors};
+
+/// How long it may take until all is given back: streams end within their time, idle connections are closed, and threads end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the resident memory may have grown by: what the allocator keeps of what was free, and the ends of streams that are told for
+/// ten minutes.
+const GROWTH: u64 = 40_000_000;
+
+/// What the server has at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Use {
+    memory: u64,
+    descriptors: usize,
+    threads: usize,
+    /// Of the database.
+    connections: i64,
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory, descriptors, threads, connections } = self;
+        let megabytes = *memory as f64 / 1e6;
+        write!(
+            f,
+            "{megabytes:.1} MB resident, {descriptors} descriptors, {threads} threads, {connections} connections"
+        )
+    }
+}
+
+impl Use {
+    async fn of(setting: &Setting) -> Self {
+        let pid = setting.server.pid();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("proc(5)");
+            line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+        };
+        let sql = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
+        let client = setting.db.client().await;
+        Self {
+            memory: field("VmRSS:") * 1024,
+            descriptors: open_descriptors(pid),
+            threads: usize::try_from(field("Threads:")).expect("a count"),
+            connections: client.query_one(sql, &[]).await.expect("it can be asked").get(0),
+        }
+    }
+
+    /// What it has once it has been quiet for some seconds: no connection of a database is open.
+    pub(crate) async fn quiet(setting: &Setting) -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        let (mut last, mut since) = (Self::of(setting).await, Instant::now());
+        loop {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            let now = Self::of(setting).await;
+            if now.connections > 0 || (now.descriptors, now.threads) != (last.descriptors, last.threads) {
+                since = Instant::now();
+            }
+            if since.elapsed() > Duration::from_secs(3) {
+                return now;
+            }
+            assert!(Instant::now() < deadline, "it does not get quiet: {last}, then {now}");
+            last = now;
+        }
+    }
+
+    /// Waits until it has no more than `before`; what it has then.
+    pub(crate) async fn until_no_more_than(before: &Self, setting: &Setting) -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = Self::of(setting).await;
+            let all = [
+                now.descriptors <= before.descriptors,
+                now.threads <= before.threads,
+                now.connections <= before.connections,
+                now.memory <= before.memory + GROWTH,
+            ];
+            if all == [true; 4] {
+                return now;
+            }
+            assert!(Instant::now() < deadline, "before: {before}, and now, once all have gone: {now}");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    }
+}
+
+/// So many streams without an end, each of which has begun.
+async fn take(setting: &Setting, source: Source, count: usize) -> Vec<Streaming> {
+    let mut streams = Vec::new();
+    for number in 0..count {
+        let client = if number % 2 == 0 { Client::HTTP1 } else { Client::H2C };
+        let client = client.receive_buffer(32 * 1024);
+        let mut stream = client.stream(&setting.url(source, "endless.ndjson")).await;
+        if stream.status != 200 {
+            panic!("{source:?}: stream {number}: {}", stream.rest().await.text());
+        }
+        stream.at_least(1000).await;
+        streams.push(stream);
+    }
+    streams
+}
+
+/// The places of a source that lists may have: they leave lookups the connections that these share,
+/// one for each core and a quarter of all at most, and one more.
+fn places_of_lists(source: Source) -> usize {
+    let shared = match source {
+        Source::Lite => 0,
+        Source::Direct | Source::Faulty => {
+            thread::available_parallelism().map_or(1, NonZero::get).min(PLACES / 4)
+        }
+    };
+    PLACES - shared - 1
+}
+
+/// Permits and places that leaked would be missed: all that streams may have are taken at once, of
+/// each source and of the server.
+pub(crate) async fn all_can_be_taken_again(setting: &Setting) {
+    // Those that are held take nothing meanwhile.
+    let (total, write_timeout) = (PATIENCE, PATIENCE);
+    reload(setting, &Reloaded { total, write_timeout, ..Reloaded::default() }).await;
+    for (first, second) in
+        [(Source::Direct, Source::Lite), (Source::Faulty, Source::Direct), (Source::Lite, Source::Faulty)]
+    {
+        let deadline = Instant::now() + PATIENCE;
+        let places = places_of_lists(first);
+        let streams = [take(setting, first, places).await, take(setting, second, MAX_STREAMS - places).await];
+        let reply = get(&setting.url(second, "event/1")).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"too_many_streams".into()));
+        drop(streams);
+        while get(&setting.url(second, "event/1")).await.status != 200 {
+            assert!(Instant::now() < deadline, "permits do not come back");
+        }
+        until_free(setting).await;
+    }
+}
+
+/// Waits until no stream runs any more.
+async fn until_free(setting: &Setting) {
+    let client = setting.db.client().await;
+    let sql = "select count(*) from pg_stat_activity
+        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
+    let deadline = Instant::now() + PATIENCE;
+    while client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) > 0 {
+        assert!(Instant::now() < deadline, "statements still run");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

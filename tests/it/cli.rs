@@ -1,0 +1,751 @@
+//! The commands: what they print where, and how they exit.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::{Exit, Launch, Login, Server, TestDb, get, logins, pg_port, rowstream};
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A SQLite file with a table of two rows, and its URL.
+fn sqlite(folder: &Path) -> String {
+    let file = folder.join("test.db");
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection
+        .execute_batch("create table t(n integer, s text); insert into t values (1, 'a'), (2, 'b')")
+        .unwrap();
+    format!("sqlite:{}", file.display())
+}
+
+const FAILS_LATE: &str = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 100000)
+    select i, abs(-9223372036854775807 - i / 50000) as v from c";
+const LONG: &str =
+    "with recursive c(i) as (select 1 union all select i + 1 from c where i < 1000000) select i from c";
+
+#[tokio::test]
+async fn query_writes_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    for (arguments, expected) in [
+        (&["select n, s from t order by n"][..], "{\"n\":1,\"s\":\"a\"}\n{\"n\":2,\"s\":\"b\"}\n"),
+        (&["select n from t order by n", "--format", "json"], "[{\"n\":1},{\"n\":2}]"),
+        (&["select n from t where s = :s", "-p", "s=b"], "{\"n\":2}\n"),
+        (&["select :a || :b as x", "-p", "a=1&b=2", "--param", "b==%20 ä"], "{\"x\":\"1&b=2=%20 ä\"}\n"),
+        (&["select n from t where false"], ""),
+        (
+            &[
+                "select n, null as z, x'6869' as b from t where n = 1",
+                "--numbers",
+                "string",
+                "--bytes",
+                "base64",
+                "--nulls",
+                "omit",
+            ],
+            "{\"n\":\"1\",\"b\":\"aGk=\"}\n",
+        ),
+    ] {
+        let ran = rowstream(&[&["query", &url], arguments].concat()).await;
+        assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), expected.to_owned(), String::new()));
+    }
+}
+
+#[tokio::test]
+async fn query_writes_files_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let file = folder.path().join("out.ndjson");
+    let path = file.to_str().unwrap();
+    let ran = rowstream(&["query", &url, FAILS_LATE, "-o", path]).await;
+    assert_eq!(code(&ran), Some(1));
+    assert!(stderr(&ran).contains("integer overflow"), "{}", stderr(&ran));
+    let names = || {
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["test.db"], "nothing is left of what failed");
+    let ran = rowstream(&["query", &url, "select n from t order by n", "-o", path]).await;
+    assert_eq!((code(&ran), stdout(&ran)), (Some(0), String::new()));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"n\":1}\n{\"n\":2}\n");
+    let ran = rowstream(&["query", &url, FAILS_LATE, "-o", path]).await;
+    assert_eq!(code(&ran), Some(1));
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "{\"n\":1}\n{\"n\":2}\n",
+        "the file of before is as it was"
+    );
+    let ran = rowstream(&["query", &url, "select 1", "-o", "/nowhere/out"]).await;
+    assert_eq!(code(&ran), Some(1));
+    assert!(stderr(&ran).contains("/nowhere/out"), "{}", stderr(&ran));
+}
+
+#[tokio::test]
+async fn query_says_what_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    for (arguments, words) in [
+        (&[url.as_str(), "select n from missing"][..], "missing"),
+        (&[&url, "select :a as a"], "`a`"),
+        (&[&url, "select 1", "-p", "b=1"], "`b`"),
+        (&["sqlite:/nowhere/a.db", "select 1"], "main"),
+        (&["postgres://u@127.0.0.1:1/d", "select 1"], "main"),
+        (&["mysql://h/d", "select 1"], "mysql"),
+    ] {
+        let ran = rowstream(&[&["query"], arguments].concat()).await;
+        assert_eq!((code(&ran), stdout(&ran)), (Some(1), String::new()), "{arguments:?}");
+        assert!(stderr(&ran).contains(words), "{arguments:?}: {}", stderr(&ran));
+    }
+}
+
+/// Parameters were always text, and in SQLite a text is greater than each number: `n * 1 > :m`
+/// found nothing, and said so with status 0.
+#[tokio::test]
+async fn parameters_of_query_have_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    for (sql, params, expected) in [
+        ("select n from t where n * 1 > :m", &["m=1"][..], "{\"n\":2}\n"),
+        ("select n from t where n * 1 > :m", &["m=1.5"], "{\"n\":2}\n"),
+        ("select n from t where n * 1 > :m", &["m:integer=1"], "{\"n\":2}\n"),
+        ("select n from t where n * 1 > :m", &["m:number=1.5e0"], "{\"n\":2}\n"),
+        ("select typeof(:m) as t", &["m=-2"], "{\"t\":\"integer\"}\n"),
+        ("select typeof(:m) as t", &["m=-2.50"], "{\"t\":\"real\"}\n"),
+        ("select typeof(:m) as t", &["m=007"], "{\"t\":\"text\"}\n"),
+        ("select typeof(:m) as t", &["m=1e3"], "{\"t\":\"text\"}\n"),
+        ("select typeof(:m) as t", &["m="], "{\"t\":\"text\"}\n"),
+        ("select typeof(:m) as t", &["m:text=150"], "{\"t\":\"text\"}\n"),
+        ("select typeof(:m) as t", &["m:integer="], "{\"t\":\"null\"}\n"),
+        ("select typeof(:m) as t, :m as v", &["m:duration=90s"], "{\"t\":\"text\",\"v\":\"PT90S\"}\n"),
+        (
+            "select n from t where n in (select value from json_each(:ids))",
+            &["ids:integer[]=2,3"],
+            "{\"n\":2}\n",
+        ),
+        (
+            "select n from t where s in (select value from json_each(:ids)) order by n",
+            &["ids:text[]=a", "ids=b"],
+            "{\"n\":1}\n{\"n\":2}\n",
+        ),
+    ] {
+        let params: Vec<_> = params.iter().flat_map(|param| ["-p", *param]).collect();
+        let ran = rowstream(&[&["query", &url, sql], &params[..]].concat()).await;
+        assert_eq!((stdout(&ran), stderr(&ran)), (expected.to_owned(), String::new()), "{sql} {params:?}");
+    }
+    for (sql, params, words) in [
+        (
+            "select :minutes as m",
+            &["minuts=1", "minutes=1"][..],
+            "-p: the statement has no parameter `minuts`\n    hint: did you mean `minutes`?",
+        ),
+        ("select :a as a", &["_format=json", "a=1"], "-p: the statement has no parameter `_format`"),
+        ("select :a as a", &[], "SQL:1:8: the parameter `a` has no value\n    hint: add `-p a=VALUE`"),
+        ("select :a as a", &["a:integer=x"], "-p: parameter `a`: `x` is not an integer"),
+        ("select :a as a", &["a=1", "a=2"], "-p: parameter `a`: it is given more than once"),
+        ("select :a as a", &["a:text=1", "a:date=2"], "-p: parameter `a`: it has two types"),
+        ("select :a as a", &["a=99999999999999999999"], "`-p a:text=VALUE`"),
+    ] {
+        let params: Vec<_> = params.iter().flat_map(|param| ["-p", *param]).collect();
+        let ran = rowstream(&[&["query", &url, sql], &params[..]].concat()).await;
+        assert_eq!((code(&ran), stdout(&ran)), (Some(1), String::new()), "{params:?}");
+        assert!(stderr(&ran).contains(words), "{params:?}: {}", stderr(&ran));
+    }
+}
+
+/// Commands that print whole lines panicked where nobody read them.
+#[tokio::test]
+async fn a_reader_that_leaves_ends_every_command_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("[source.db]\nurl = \"{}\"\n", sqlite(folder.path()));
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", "select n from t")]).await;
+    let url = server.url("/t");
+    for arguments in [&["check", server.folder().to_str().unwrap()][..], &["token"], &["bench", &url]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+            .args(arguments)
+            .stdout(writer.try_clone().unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(code(&ran), Some(0), "{arguments:?}: {}", stderr(&ran));
+        assert!(!stderr(&ran).contains("panicked"), "{}", stderr(&ran));
+        // Nor does it matter that nobody reads what is said beside.
+        let status = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(writer)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+/// SIGUSR1 ended the server at once: tools send it to have logs reopened.
+#[tokio::test]
+async fn user_signals_do_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("[source.db]\nurl = \"{}\"\n", sqlite(folder.path()));
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", "select n from t")]).await;
+    for name in ["USR1", "USR2"] {
+        server.signal(name);
+        assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":1},{\"n\":2}]", "{name}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_query_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rowstream"))
+        .args(["query", &url, LONG])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ran = child.wait_with_output().unwrap();
+    assert_eq!((code(&ran), stderr(&ran)), (Some(0), String::new()));
+}
+
+#[tokio::test]
+async fn wrong_usage_exits_with_2() {
+    for arguments in [
+        &[][..],
+        &["nothing"],
+        &["query"],
+        &["query", "sqlite:a.db"],
+        &["query", "sqlite:a.db", "select 1", "--format", "xml"],
+        &["query", "sqlite:a.db", "select 1", "-p", "noequals"],
+        &["query", "sqlite:a.db", "select :a", "-p", "a:int=1"],
+        &["serve", "--param", "a:integer"],
+        &["query", "sqlite:a.db", "select 1", "--numbers", "text"],
+        &["serve", "--log-format", "xml"],
+        &["check", "a", "b"],
+    ] {
+        let ran = rowstream(arguments).await;
+        assert_eq!((code(&ran), stdout(&ran)), (Some(2), String::new()), "{arguments:?}: {}", stderr(&ran));
+    }
+}
+
+/// `check` of a folder of these files.
+async fn check(files: &[(&str, &str)]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    sqlite(folder.path());
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    rowstream(&["check", folder.path().join("rowstream.toml").to_str().unwrap()]).await
+}
+
+const SQLITE: &str = "[source.db]\nurl = \"sqlite:test.db\"\n";
+
+#[tokio::test]
+async fn check_shows_what_is_served() {
+    let sql = "/*\nsummary = \"One\"\nresult = \"one\"\n[params]\nn = \"integer\"\nlike = { type = \"text\", default = \"a\" }\n*/
+select n, s from t where n = :n and s like :like";
+    let ran = check(&[
+        ("rowstream.toml", SQLITE),
+        ("endpoints/t/{n}.sql", sql),
+        ("endpoints/t.sql", "select n from t"),
+    ])
+    .await;
+    assert_eq!(code(&ran), Some(0), "{}", stderr(&ran));
+    for words in [
+        "source db: connected",
+        "GET /t/{n}  [json, ndjson, csv, sse, json-seq, arrow]  One",
+        "n integer (path, required)",
+        "like text (query, default a)",
+        "rows :one -> n integer, s text",
+        "GET /t  [json, ndjson, csv, sse, json-seq, arrow]",
+        "rows :many -> n integer",
+    ] {
+        assert!(stdout(&ran).to_lowercase().contains(&words.to_lowercase()), "{words}\n{}", stdout(&ran));
+    }
+}
+
+/// Files that begin with `_` or end in `.SQL` were passed over without a word, and their URLs were
+/// a 404 that nobody could explain.
+#[tokio::test]
+async fn files_that_are_not_served_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("[source.db]\nurl = \"{}\"\n", sqlite(folder.path()));
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/t.sql", "select n from t"),
+        ("endpoints/a/LOUD.SQL", "select n from t"),
+        ("endpoints/Mixed.Toml", "sql = 'select n from t'"),
+        ("endpoints/_draft.sql", "select"),
+        ("endpoints/_drafts/below/x.sql", "select"),
+        ("endpoints/_notes/readme.txt", "notes"),
+        ("endpoints/_notes.txt", "notes"),
+        ("endpoints/readme.txt", "notes"),
+        ("endpoints/.hidden.sql", "select"),
+    ];
+    let checked = check(&files).await;
+    assert_eq!(code(&checked), Some(0), "{}", stderr(&checked));
+    let server = Server::start(&files).await;
+    for told in [stderr(&checked), server.stderr()] {
+        for words in [
+            "a/LOUD.SQL is not served: names of endpoints end in `.sql` or `.toml`, in small letters\n    hint: rename ",
+            "LOUD.SQL to `LOUD.sql`",
+            "Mixed.Toml to `Mixed.toml`",
+            "_draft.sql is not served: its name begins with `_`",
+            "_drafts is not served: its name begins with `_`",
+        ] {
+            assert!(told.contains(words), "{words}\n{told}");
+        }
+        assert_eq!(told.matches("is not served").count(), 4, "{told}");
+    }
+    let only = check(&[("rowstream.toml", SQLITE), ("endpoints/T.SQL", "select n from t")]).await;
+    assert_eq!(code(&only), Some(1));
+    assert!(
+        stderr(&only).contains("there is no endpoint in the folder")
+            && stderr(&only).contains("T.SQL to `T.sql`"),
+        "{}",
+        stderr(&only)
+    );
+}
+
+/// What a user tries first is the file itself. Errors spoke of UTF-8 and of schemes.
+#[tokio::test]
+async fn what_was_meant_is_found_or_said() {
+    let folder = tempfile::tempdir().unwrap();
+    sqlite(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, missing, empty) = (path("test.db"), path("missing.db"), path("empty"));
+    std::fs::create_dir(&empty).unwrap();
+    let ran = rowstream(&["query", &file, "select n from t where n = :n", "-p", "n=2"]).await;
+    assert_eq!((stdout(&ran), stderr(&ran)), ("{\"n\":2}\n".to_owned(), String::new()));
+    let (sqlite_url, postgres) = (format!("sqlite:{file}"), "postgres://me:secret@h/d");
+    for (arguments, words) in [
+        (
+            &["query", &missing, "select 1"][..],
+            "missing.db`, and a URL begins with its scheme\n    hint: write `postgres://user@host/database`, `sqlite:FILE`",
+        ),
+        (&["query", &empty, "select 1"], "empty` is a folder, and no database"),
+        (
+            &["serve", &file],
+            &format!(
+                "test.db` is a database, and no configuration\n    hint: serve one statement of it: `rowstream serve {sqlite_url} --sql 'select …'`"
+            ),
+        ),
+        (
+            &["serve", &sqlite_url],
+            &format!("hint: serve one statement of it: `rowstream serve {sqlite_url} --sql 'select …'`"),
+        ),
+        (&["serve", postgres], "`rowstream serve postgres://… --sql 'select …'`"),
+        (
+            &["serve", "mysql://me:secret@h/d"],
+            "this URL is no configuration\n    hint: name it in a rowstream.toml",
+        ),
+        (&["check", &file], &format!("`rowstream query {sqlite_url} 'select …'`")),
+        (&["serve", &missing], "missing.db`\n    hint: `rowstream demo` writes a configuration"),
+        (&["check", &missing], "missing.db`\n    hint: `rowstream demo` writes a configuration"),
+        (
+            &["check", &empty],
+            &format!(
+                "there is no rowstream.toml in the folder `{empty}`\n    hint: `rowstream demo --dir {empty}`"
+            ),
+        ),
+        (&["serve", &empty], "there is no rowstream.toml in the folder"),
+    ] {
+        let ran = rowstream(arguments).await;
+        assert_eq!((code(&ran), stdout(&ran)), (Some(1), String::new()), "{arguments:?}");
+        let said = stderr(&ran);
+        assert!(said.contains(words) && !said.contains("secret"), "{arguments:?}: {said}\n{words}");
+    }
+    // A folder means its configuration.
+    std::fs::write(folder.path().join("rowstream.toml"), SQLITE).unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(folder.path().join("endpoints/t.sql"), "select n from t").unwrap();
+    let ran = rowstream(&["check", folder.path().to_str().unwrap()]).await;
+    assert_eq!(code(&ran), Some(0), "{}", stderr(&ran));
+    assert!(stdout(&ran).contains("GET /t"), "{}", stdout(&ran));
+}
+
+#[tokio::test]
+async fn check_tells_every_fault_at_its_place() {
+    let db = TestDb::new().await;
+    db.execute("create table t(n integer, s text)").await;
+    let postgres = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let files = [
+        ("endpoints/a_table.sql", "/*\nsummary = \"é\"\n*/\nselect n\nfrom  missing", ":5:7"),
+        ("endpoints/b_column.sql", "select n,\n  nothing from t", ":2:3"),
+        (
+            "endpoints/c_param.sql",
+            "/*\n[params]\nlonger = \"integer\"\n*/\nselect n from t where n = :longer and\n    nothing = 1",
+            ":6:5",
+        ),
+        ("endpoints/d_twice.sql", "select n, s as n from t", "called `n`"),
+        ("endpoints/e_key.sql", "/*\nkey = [\"id\"]\n*/\nselect n from t", "`key` names `id`"),
+        (
+            "endpoints/f_second.sql",
+            "/*\nbody = { a = \"$a\", b = \"$b\" }\n*/\n-- name: a :many\nselect n from t;\n-- name: b :many\nselect zz from t",
+            ":7:8",
+        ),
+    ];
+    for config in [postgres.as_str(), SQLITE] {
+        let mut all: Vec<_> = files.iter().map(|(name, sql, _)| (*name, *sql)).collect();
+        all.push(("rowstream.toml", config));
+        let ran = check(&all).await;
+        assert_eq!(code(&ran), Some(1));
+        for (name, _, words) in files {
+            let told = stderr(&ran);
+            // SQLite tells no place for a table that is missing.
+            let words = if config == SQLITE && name.contains("a_table") { "missing" } else { words };
+            assert!(
+                told.lines().any(|line| line.contains(name) && line.contains(words)),
+                "{name} {words}:\n{told}"
+            );
+        }
+        assert!(stderr(&ran).contains("6 errors"), "{}", stderr(&ran));
+    }
+}
+
+/// One error in `rowstream.toml` used to keep all SQL from being tried, so that errors came one run
+/// after the other.
+#[tokio::test]
+async fn check_shows_errors_of_files_and_of_statements_together() {
+    let files = [
+        (
+            "rowstream.toml",
+            "max_streams = 0\n[source.db]\nurl = \"sqlite:test.db\"\n[source.far]\nurl = \"sqlite:none.db\"\n",
+        ),
+        ("endpoints/a.sql", "/*\nsource = \"db\"\nresult = \"oen\"\n*/\nselect missing from t"),
+        ("endpoints/b.sql", "/*\nsource = \"db\"\n*/\nselect n,\n  missing\nfrom t"),
+        ("endpoints/c.sql", "/*\nsource = \"db\"\n*/\nselect n from t"),
+    ];
+    let ran = check(&files).await;
+    let said = stderr(&ran);
+    assert_eq!(code(&ran), Some(1), "{said}");
+    for words in [
+        "rowstream.toml:1:15: `max_streams`",
+        "a.sql:3:10: ",
+        "b.sql:5:3: statement `rows`: no such column: missing (SQLite code 1)\n    5 |   missing\n      |   ^\n",
+        "source far: error: the file of source `far` does not exist",
+    ] {
+        assert!(said.contains(words), "{words}\n{said}");
+    }
+    assert_eq!(said.lines().last(), Some("4 errors"), "{said}");
+    assert!(stdout(&ran).contains("GET /c ") && !stdout(&ran).contains("OK"), "{}", stdout(&ran));
+
+    let ran = check(&[("rowstream.toml", SQLITE), files[2], ("endpoints/b.sql", "select n from t")]).await;
+    assert_eq!(stdout(&ran).lines().last(), Some("OK, 1 endpoint"), "{}", stderr(&ran));
+}
+
+#[tokio::test]
+async fn check_writes_json() {
+    let folder = tempfile::tempdir().unwrap();
+    sqlite(folder.path());
+    let config = format!("max_streams = 0\n{SQLITE}[source.far]\nurl = \"sqlite:none.db\"\n");
+    let good = "/*\nsource = \"db\"\nsummary = \"One\"\nresult = \"one\"\nformats = [\"json\"]\n[params]
+n = \"integer\"\nlike = { type = \"text\", default = \"a\", header = \"X-Like\" }\nids = { type = \"integer[]\", optional = true }\n*/
+select n, s from t where n = :n and s like :like and :ids is null";
+    let bad = "/*\nsource = \"db\"\n*/\nselect missing\nfrom t";
+    for (name, text) in
+        [("rowstream.toml", config.as_str()), ("endpoints/t/{n}.sql", good), ("endpoints/bad.sql", bad)]
+    {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let config = file("rowstream.toml");
+    let ran = rowstream(&["check", &config, "--format", "json"]).await;
+    assert_eq!((code(&ran), stderr(&ran)), (Some(1), String::new()));
+    let found: serde_json::Value = serde_json::from_str(&stdout(&ran)).unwrap();
+    let errors = serde_json::json!([
+        {
+            "file": config, "line": 1, "column": 15, "code": "configuration", "sqlstate": null,
+            "message": "`max_streams` must be an integer of at least 1", "hint": null, "endpoint": null, "source": null,
+        },
+        {
+            "file": file("endpoints/bad.sql"), "line": 4, "column": 8, "code": "statement_failed", "sqlstate": null,
+            "message": "statement `rows`: no such column: missing (SQLite code 1)", "hint": null, "endpoint": "/bad",
+            "source": "db",
+        },
+        {
+            "file": null, "line": null, "column": null, "code": "source_unavailable", "sqlstate": null,
+            "message": format!("the file of source `far` does not exist: no file {}", file("none.db")),
+            "hint": "`create` names the SQL scripts that make it", "endpoint": null, "source": "far",
+        },
+    ]);
+    assert_eq!(found["errors"], errors);
+    assert_eq!(
+        found["sources"],
+        serde_json::json!([{ "name": "db", "reached": true }, { "name": "far", "reached": false }])
+    );
+    let parameter = |name: &str, kind: &str, place: &str| {
+        serde_json::json!({
+            "name": name, "type": kind, "list": false, "in": place, "header": null, "required": true, "default": null,
+        })
+    };
+    let mut like = parameter("like", "text", "header");
+    (like["header"], like["required"], like["default"]) = ("x-like".into(), false.into(), "a".into());
+    let mut ids = parameter("ids", "integer", "query");
+    (ids["list"], ids["required"]) = (true.into(), false.into());
+    let columns = [("n", "INTEGER"), ("s", "TEXT")];
+    let columns = columns.map(|(name, kind)| serde_json::json!({ "name": name, "type": kind }));
+    assert_eq!(
+        found["endpoints"][1],
+        serde_json::json!({
+            "path": "/t/{n}", "file": file("endpoints/t/{n}.sql"), "source": "db", "summary": "One", "formats": ["json"],
+            "parameters": [parameter("n", "integer", "path"), like, ids],
+            "statements": [{ "name": "rows", "rows": "one", "nested_in": null, "columns": columns }],
+        })
+    );
+    assert_eq!(found["endpoints"][0]["statements"][0]["columns"], serde_json::Value::Null);
+}
+
+#[tokio::test]
+async fn check_tells_of_a_database_that_cannot_be_reached() {
+    let config = "[source.db]\nurl = \"postgres://u:secret@127.0.0.1:1/d\"\n";
+    let ran = check(&[("rowstream.toml", config), ("endpoints/a.sql", "select 1 as n")]).await;
+    assert_eq!(code(&ran), Some(1));
+    assert!(
+        stderr(&ran).contains("source db: error: ") && !stderr(&ran).contains("secret"),
+        "{}",
+        stderr(&ran)
+    );
+}
+
+#[tokio::test]
+async fn faults_of_files_are_told_together() {
+    let files = [
+        (
+            "rowstream.toml",
+            "listen = 5\n[source.db]\nurl = \"sqlite:test.db\"\n[source.pg]\nurl = \"postgres:x\"\n",
+        ),
+        ("endpoints/a.sql", "/*\nsource = \"nothing\"\n*/\nselect 1"),
+    ];
+    let exit = Launch::files(&files).try_start().await.err().unwrap();
+    let checked = check(&files).await;
+    assert_eq!((exit.status.and_then(|status| status.code()), code(&checked)), (Some(1), Some(1)));
+    for told in [exit.stderr, stderr(&checked)] {
+        for place in ["rowstream.toml:1:10", "rowstream.toml:5:7", "a.sql:2:10"] {
+            assert!(told.contains(place), "{place}\n{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_told_with_a_way_out() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let ran = rowstream(&["serve", &url, "--sql", "select 1 as n", "--listen", &address]).await;
+    assert_eq!(code(&ran), Some(1));
+    assert!(stderr(&ran).contains(&address) && stderr(&ran).contains("--listen"), "{}", stderr(&ran));
+}
+
+/// `serve` of one statement, at any free port.
+async fn serve_statement(folder: &Path, url: &str, sql: &str, more: &str) -> Result<Server, Exit> {
+    // The support starts `serve CONFIG`; this is another command line.
+    let program = folder.join("serve.sh");
+    let script = format!(
+        "#!/bin/sh\nexec '{}' serve '{url}' --sql '{sql}' --listen 127.0.0.1:0 {more}\n",
+        env!("CARGO_BIN_EXE_rowstream")
+    );
+    std::fs::write(&program, script).unwrap();
+    let mut permissions = std::fs::metadata(&program).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    std::fs::set_permissions(&program, permissions).unwrap();
+    Launch::files(&[]).program(&program).try_start().await
+}
+
+/// `serve` used to say "listening on" whatever the statement was, and each request then failed.
+#[tokio::test]
+async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
+    let (folder, db) = (tempfile::tempdir().unwrap(), TestDb::new().await);
+    let sql = "select 1 as n,\n  selec";
+    let file = sqlite(folder.path());
+    for (url, refusal) in [
+        (file.clone(), "--sql:2:3: statement `rows`: no such column: selec (SQLite code 1)"),
+        (db.url(), "--sql:2:3: statement `rows`: column \"selec\" does not exist (SQLSTATE 42703)"),
+    ] {
+        let exit = serve_statement(folder.path(), &url, sql, "").await.err().unwrap();
+        assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
+        let refusal = format!("{refusal}\n    2 |   selec\n      |   ^");
+        assert!(exit.stderr.contains(&refusal) && !exit.stderr.contains("listening"), "{}", exit.stderr);
+        // It can be served all the same.
+        let server = serve_statement(folder.path(), &url, sql, "--no-check").await.unwrap();
+        assert_eq!(get(&server.url("/rows")).await.status, 500);
+        assert_eq!(get(&server.url("/_rowstream/ready")).await.status, 200);
+    }
+    let url = db.url();
+    let config = format!("[source.file]\nurl = \"{file}\"\n[source.pg]\nurl = \"{url}\"\n");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/a.sql", "/*\nsource = \"pg\"\n*/\nselect * from nowhere"),
+        ("endpoints/b.sql", "/*\nsource = \"file\"\n*/\nselect n from t"),
+        ("endpoints/c.sql", "/*\nsource = \"file\"\nkey = [\"id\"]\n*/\nselect n from t"),
+        ("endpoints/d.sql", "/*\nsource = \"pg\"\n*/\nselect 1 as n, 2 as n"),
+    ];
+    let exit = Launch::files(&files).try_start().await.err().unwrap();
+    assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
+    let places: Vec<_> = exit.stderr.lines().filter_map(|line| line.split_once("endpoints/")).collect();
+    let places: Vec<_> = places.iter().filter_map(|(_, rest)| rest.split_once(": ")).collect();
+    let places: Vec<_> = places.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, ["a.sql:4:15", "c.sql:3:7", "d.sql:4:1"], "{}", exit.stderr);
+}
+
+/// They said only that the source could not be reached, whatever was wrong. What PostgreSQL says
+/// names what to mend.
+#[tokio::test]
+async fn commands_say_why_a_database_does_not_let_them_in() {
+    let (folder, db) = (tempfile::tempdir().unwrap(), TestDb::new().await);
+    let (port, name) = (pg_port(), db.name());
+    let at = format!("at `localhost:{port}` as user `scram_user`, database `{name}`");
+    let wrong = Login { password: "hunter2x", ..logins::SCRAM };
+    let unknown = Login { user: "no_such_user", password: "hunter2x" };
+    for (url, cause) in [
+        (
+            db.url_of(&wrong, ""),
+            format!("password authentication failed for user \"scram_user\" (SQLSTATE 28P01), {at}"),
+        ),
+        (
+            db.url_of(&unknown, ""),
+            format!(
+                "no pg_hba.conf entry for host \"127.0.0.1\", user \"no_such_user\", database \"{name}\", SSL encryption (SQLSTATE 28000), at `localhost:{port}` as user `no_such_user`, database `{name}`"
+            ),
+        ),
+        (
+            format!("postgres://postgres:hunter2x@127.0.0.1:{port}/no_such_database"),
+            format!(
+                "database \"no_such_database\" does not exist (SQLSTATE 3D000), at `127.0.0.1:{port}` as user `postgres`, database `no_such_database`"
+            ),
+        ),
+        (
+            "postgres://me:hunter2x@127.0.0.1:1/shop".to_owned(),
+            "Connection refused (os error 111), at `127.0.0.1:1` as user `me`, database `shop`".to_owned(),
+        ),
+    ] {
+        let queried = rowstream(&["query", &url, "select 1"]).await;
+        let config = format!("[source.main]\nurl = \"{url}\"\n");
+        let checked =
+            check(&[("rowstream.toml", config.as_str()), ("endpoints/a.sql", "select 1 as n")]).await;
+        assert_eq!((code(&queried), code(&checked)), (Some(1), Some(1)));
+        let server = serve_statement(folder.path(), &url, "select 1 as n", "").await.unwrap();
+        for said in [stderr(&queried), stderr(&checked), server.stderr()] {
+            assert!(said.contains(&cause), "{cause}\n{said}");
+            assert!(!said.contains("hunter2x"), "{said}");
+        }
+        // Those who ask over HTTP are told nothing of it.
+        for path in ["/rows", "/_rowstream/ready"] {
+            let reply = get(&server.url(path)).await;
+            assert_eq!(reply.json()["detail"], "source `main` cannot be reached", "{}", reply.text());
+            assert!(!reply.text().contains("user") && !reply.text().contains("exist"), "{}", reply.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_statement_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let server = serve_statement(
+        folder.path(),
+        &url,
+        "select n from t where s = :s limit :n",
+        "--param s:text --param n:integer=",
+    )
+    .await
+    .unwrap();
+    assert_eq!(get(&server.url("/rows?s=b")).await.text(), "[{\"n\":2}]");
+    assert_eq!(get(&server.url("/rows?s=b&n=0")).await.text(), "[]");
+    assert_eq!(get(&server.url("/rows")).await.status, 400);
+    let sql = "select n from t where s = :s";
+    for (params, words) in [
+        (
+            &[][..],
+            "--sql:1:27: the type of the parameter `s` is not declared\n    hint: add `--param s:integer`",
+        ),
+        (&["--param", "s=a"], "the type of the parameter `s` is not declared"),
+        (&["--param", "s:text", "--param", "x:text"], "--param: the statement has no parameter `x`"),
+        (&["--param", "s:date=b"], "--param: parameter `s`: `b` is not a date"),
+    ] {
+        let ran = rowstream(&[&["serve", &url, "--sql", sql], params].concat()).await;
+        assert_eq!(code(&ran), Some(1), "{params:?}");
+        assert!(stderr(&ran).contains(words), "{params:?}: {}", stderr(&ran));
+    }
+}
+
+async fn logged(format: &str) -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("[source.db]\nurl = \"{}\"\n", sqlite(folder.path()));
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/t.sql", "select n from t"),
+        ("endpoints/late.sql", FAILS_LATE),
+    ];
+    let server = Launch::files(&files).argument("--log-format").argument(format).start().await;
+    for path in ["/t", "/late", "/none"] {
+        get(&server.url(path)).await;
+    }
+    (server, folder)
+}
+
+#[tokio::test]
+async fn requests_are_logged_as_json() {
+    let (server, _folder) = logged("json").await;
+    server.wait_for_stderr("no_endpoint", Duration::from_secs(5)).await;
+    let said = server.stderr();
+    let lines: Vec<serde_json::Value> =
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    for (line, target, status, outcome, rows) in [
+        (0, "/t", 200, "complete", 2),
+        (1, "/late", 200, "failed", 49_999),
+        (2, "/none", 404, "client_error", 0),
+    ] {
+        let line = &lines[line];
+        assert_eq!(
+            (&line["target"], &line["status"], &line["outcome"]),
+            (&target.into(), &status.into(), &outcome.into()),
+            "{line}"
+        );
+        assert_eq!(line["rows"], rows, "{line}");
+        for phase in ["ms", "pool_ms", "database_ms", "encode_ms", "client_ms"] {
+            assert!(line[phase].is_number(), "{phase} {line}");
+        }
+    }
+    assert_eq!(lines[0]["bytes"], 17);
+    assert_eq!(lines[1]["code"], "statement_failed");
+}
+
+/// Characters beyond ASCII may stand in a target, and among these are a control sequence introducer
+/// (U+009B) for terminals and ends of lines (U+0085, U+2028) for tools that read logs.
+#[tokio::test]
+async fn a_target_cannot_forge_log_lines() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (server, _folder) = logged("text").await;
+    let mut socket = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    let request = "GET /t?ab\u{85}c\u{9b}d\u{2028}e HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket.read_to_end(&mut Vec::new()).await.unwrap();
+    server.wait_for_stderr("/t?a", Duration::from_secs(5)).await;
+    let said = server.stderr();
+    let line = said.lines().find(|line| line.contains("/t?a")).unwrap();
+    assert!(!line.contains(|c: char| c.is_control() || c == '\u{2028}'), "{line:?}");
+    for words in [
+        " GET /t HTTP/1.1 200 complete rows=2 bytes=17 ms=",
+        " pool=",
+        " database=",
+        " encode=",
+        " client=",
+        "/none HTTP/1.1 404 client_error",
+    ] {
+        assert!(server.stderr().contains(words), "{words}\n{}", server.stderr());
+    }
+}

@@ -1,0 +1,119 @@
+//! The connection to the database is cut at every byte of its answer: what a client gets is an error with its status, or the whole
+//! result, or visibly broken; never fewer rows that look whole.
+
+use std::time::Duration;
+
+use crate::support::{Client, Cut, Ended, Faults, Reply, Server, TcpProxy, TestDb, pg_port};
+use http::Request;
+use tokio::task::JoinSet;
+
+/// What is asked for.
+const TARGETS: [&str; 3] = ["ndjson?_end=1", "json", "csv"];
+const CLIENTS: [Client; 2] = [Client::HTTP1, Client::H2C];
+/// Before the answer is waited for in vain.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One kind of request, with a source of its own, so that each finds a connection of its own.
+struct Asked {
+    client: Client,
+    target: String,
+    proxy: TcpProxy,
+}
+
+impl Asked {
+    async fn get(&self, server: &Server, cut: Option<(u64, Cut)>) -> Reply {
+        self.proxy.set_to_client(Faults { cut, ..Faults::default() });
+        let request = Request::get(server.url(&self.target)).body(String::new()).expect("a request");
+        let reply = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
+        let reply = reply.unwrap_or_else(|_| panic!("{}: no answer, cut at {cut:?}", self.target));
+        // What was not cut is not to be used again.
+        self.proxy.cut_now(Cut::Close);
+        reply
+    }
+
+    /// The answer of an uncut connection, and how many bytes the database sends for it, its greeting included.
+    async fn whole(&self, server: &Server) -> (Vec<u8>, u64) {
+        let before = self.proxy.bytes_to_client();
+        let reply = self.get(server, None).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+        (without_tag(&reply), self.proxy.bytes_to_client() - before)
+    }
+
+    /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it was an answer, and broke off.
+    async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
+        let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };
+        let reply = self.get(server, Some((at, how))).await;
+        let what = format!("{:?} {} cut at {at} ({how:?}): {:?}", self.client, self.target, reply);
+        match (reply.status.as_u16(), &reply.ended) {
+            (200, Ended::Complete) => assert_eq!(without_tag(&reply), whole, "{what}"),
+            (200, Ended::Broken(_)) => assert!(!reply.text().contains("\"end\":{"), "{what}"),
+            (502 | 503, Ended::Complete) => {
+                let code = reply.json()["code"].as_str().expect("a code").to_owned();
+                assert!(["source_unavailable", "source_protocol"].contains(&&*code), "{what}");
+            }
+            _ => panic!("{what}"),
+        }
+        reply.status == 200 && reply.ended != Ended::Complete
+    }
+}
+
+/// The body, in which each answer has a tag of its own.
+fn without_tag(reply: &Reply) -> Vec<u8> {
+    let tag = reply.header("rowstream-tag").unwrap_or("none");
+    reply.text().replace(tag, "TAG").into_bytes()
+}
+
+/// A server with a source, behind a proxy, for each kind of request.
+async fn setting(db: &TestDb, sql: &str) -> (Server, Vec<Asked>) {
+    let (mut config, mut files, mut asked) = (String::new(), Vec::new(), Vec::new());
+    for (client, name) in CLIENTS.into_iter().zip(["one", "two"]) {
+        for target in TARGETS {
+            let proxy = TcpProxy::transparent(([127, 0, 0, 1], pg_port()).into()).await;
+            let source = format!("{name}_{}", &target[..3]);
+            let url = format!("postgres://postgres@{}/{}?sslmode=disable", proxy.address(), db.name());
+            config += &format!("[source.{source}]\nurl = \"{url}\"\npool = {{ max = 3 }}\n");
+            files.push((format!("endpoints/{source}.sql"), format!("/*\nsource = \"{source}\"\n*/\n{sql}")));
+            asked.push(Asked { client, target: format!("/{source}.{target}"), proxy });
+        }
+    }
+    files.push(("rowstream.toml".to_owned(), config));
+    let files: Vec<_> = files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
+    (Server::start(&files).await, asked)
+}
+
+/// Cuts at each `step`th byte. How many answers broke off.
+async fn cut_everywhere(sql: &str, step: usize) -> usize {
+    let db = TestDb::new().await;
+    let (server, asked) = setting(&db, sql).await;
+    let server = std::sync::Arc::new(server);
+    let mut tasks = JoinSet::new();
+    for asked in asked {
+        let server = std::sync::Arc::clone(&server);
+        tasks.spawn(async move {
+            let (whole, bytes) = asked.whole(&server).await;
+            assert!(bytes > 400, "{bytes} bytes are not a greeting and an answer");
+            let mut broken = 0;
+            for at in (0..bytes).step_by(step) {
+                broken += usize::from(asked.is_broken(&server, &whole, at).await);
+            }
+            assert_eq!(asked.whole(&server).await.0, whole);
+            broken
+        });
+    }
+    tasks.join_all().await.into_iter().sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_result_is_whole_or_an_error() {
+    let broken = cut_everywhere("select n, 'x' || n as t from generate_series(1, 3) as n", 1).await;
+    // It is sent once all of it is there, unless the machine pauses between a row and the end.
+    assert!(broken < 50, "{broken}");
+}
+
+/// More than a chunk: the head has gone when the cut comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_longer_result_is_whole_or_an_error_or_broken() {
+    let sql = "select n, repeat('x', 100) as t from generate_series(1, 300) as n";
+    let broken = cut_everywhere(sql, 211).await;
+    assert!(broken > 100, "{broken}");
+}

@@ -1,0 +1,324 @@
+//! The worked examples do what their READMEs say, and say the same on SQLite as on PostgreSQL: every answer is compared
+//! byte by byte. Each example runs from a copy of its folder, as after cloning. `delegate` has an upstream in the place of databases.
+
+use std::path::Path;
+
+use crate::delegate;
+use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get};
+use crate::worked;
+use http::{Request, StatusCode};
+use tempfile::TempDir;
+
+/// The token of the events' README.
+const TOKEN: &str = "Bearer example-reader-token";
+
+/// One example on both databases.
+struct Both {
+    sqlite: Server,
+    postgres: Server,
+    authorization: Option<&'static str>,
+    folder: TempDir,
+    db: TestDb,
+    variable: &'static str,
+}
+
+impl Both {
+    /// `variable` names the database in the example's configuration.
+    async fn start(example: &str, variable: &'static str) -> Self {
+        let (folder, db) = tokio::join!(worked::filled(example, worked::program()), postgres(example));
+        let sqlite = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+        let postgres = Launch::folder(folder.path()).argument("--log-format=off");
+        let postgres = postgres.variable(variable, &db.url()).start().await;
+        Self { sqlite, postgres, authorization: None, folder, db, variable }
+    }
+
+    /// The answer that both give.
+    async fn get(&self, path: &str) -> Reply {
+        let (sqlite, postgres) = tokio::join!(self.ask(&self.sqlite, path), self.ask(&self.postgres, path));
+        assert_eq!(sqlite.status, postgres.status, "{path}");
+        for name in ["content-type", "content-length", "cache-control", "vary", "www-authenticate"] {
+            assert_eq!(sqlite.header(name), postgres.header(name), "{name} of {path}");
+        }
+        assert_same(path, &sqlite.body, &postgres.body);
+        assert_eq!((&sqlite.ended, &postgres.ended), (&Ended::Complete, &Ended::Complete), "{path}");
+        sqlite
+    }
+
+    async fn ask(&self, server: &Server, path: &str) -> Reply {
+        let mut request = Request::get(server.url(path));
+        if let Some(authorization) = self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        Client::HTTP1.send(request.body(String::new()).expect("the path is one")).await
+    }
+
+    async fn ok(&self, path: &str) -> Reply {
+        let reply = self.get(path).await;
+        assert_eq!(reply.status, StatusCode::OK, "{path}: {}", reply.text());
+        reply
+    }
+
+    /// An error that names what is wrong.
+    async fn refuses(&self, path: &str, status: u16, names: &str) {
+        let reply = self.get(path).await;
+        assert_eq!(reply.status, status, "{path}");
+        assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{path}");
+        assert_eq!(reply.json()["status"], status, "{path}");
+        assert!(reply.text().contains(names), "{path}: {}", reply.text());
+    }
+
+    /// A list in all formats: so many rows, and the JSON document is `before`, these rows and `after`.
+    async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
+        let (name, query) =
+            path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
+        let lines = self.ok(&format!("{name}.ndjson{query}")).await;
+        assert_eq!(lines.header("content-type"), Some("application/x-ndjson"), "{path}");
+        assert_eq!(worked::rows(&lines.body), count, "{path}");
+        let json = self.ok(path).await;
+        assert_eq!(json.header("content-type"), Some("application/json"), "{path}");
+        assert_same(path, &json.body, &document(before, &lines.body, after));
+        let csv = self.ok(&format!("{name}.csv{query}")).await;
+        assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8; header=present"), "{path}");
+        let records = ::csv::Reader::from_reader(&csv.body[..]).into_byte_records();
+        assert_eq!(records.filter_map(Result::ok).count(), count, "{path}");
+        lines
+    }
+
+    /// `rowstream check` finds nothing wrong, on either database.
+    async fn check(&self) {
+        for url in [None, Some(self.db.url())] {
+            self.check_with("rowstream.toml", url).await;
+        }
+    }
+
+    /// `rowstream check` finds nothing wrong with a configuration.
+    async fn check_with(&self, config: &str, url: Option<String>) {
+        let mut command = std::process::Command::new(worked::program());
+        command.arg("check").arg(self.folder.path().join(config));
+        command.envs(url.iter().map(|url| (self.variable, url)));
+        let ran = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = ran.expect("no panic").expect("the program can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{config}, {url:?}: {said}");
+    }
+}
+
+/// A database with the example's own data.
+async fn postgres(example: &str) -> TestDb {
+    let script = worked::example(example).join("data/postgres.sql");
+    let db = TestDb::new().await;
+    db.execute(&read(&script)).await;
+    db
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+}
+
+/// Bodies are megabytes: what differs is shown, and not the rest.
+fn assert_same(what: &str, one: &[u8], other: &[u8]) {
+    if one != other {
+        let at = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let near = |bytes: &[u8]| {
+            let (from, to) = (at.saturating_sub(80), (at + 80).min(bytes.len()));
+            String::from_utf8_lossy(&bytes[from..to]).into_owned()
+        };
+        panic!("{what} differs at byte {at}:\n{}\n{}", near(one), near(other));
+    }
+}
+
+/// The JSON document of NDJSON's rows. Line ends within values are escaped, so each is the end of a row.
+fn document(before: &str, lines: &[u8], after: &str) -> Vec<u8> {
+    let rows = lines.strip_suffix(b"\n").unwrap_or(lines);
+    let mut document = Vec::with_capacity(before.len() + rows.len() + after.len());
+    document.extend_from_slice(before.as_bytes());
+    for (i, row) in rows.split(|byte| *byte == b'\n').enumerate() {
+        if i > 0 {
+            document.push(b',');
+        }
+        document.extend_from_slice(row);
+    }
+    document.extend_from_slice(after.as_bytes());
+    document
+}
+
+fn lines(reply: &Reply) -> impl Iterator<Item = serde_json::Value> {
+    reply.text().lines().map(|line| serde_json::from_str(line).expect("each line is JSON"))
+}
+
+#[tokio::test]
+async fn authors() {
+    let both = Both::start("authors", "AUTHORS_URL").await;
+    let list = both.list("/authors", 100_000, "[", "]").await;
+    for (i, author) in lines(&list).enumerate() {
+        assert_eq!(author["id"], i + 1);
+    }
+    let all = list.text().lines().collect::<Vec<_>>();
+    for id in [1, 2, 7, 4711, 99_999, 100_000] {
+        let one = both.ok(&format!("/authors/{id}")).await;
+        assert_eq!(one.text(), all[id - 1]);
+        assert_eq!(one.header("content-length"), Some(one.body.len().to_string().as_str()));
+    }
+    for missing in ["0", "100001", "-1", "9223372036854775807"] {
+        both.refuses(&format!("/authors/{missing}"), 404, "").await;
+    }
+    for wrong in ["first", "9223372036854775808", "1.5", "%20"] {
+        both.refuses(&format!("/authors/{wrong}"), 400, "id").await;
+    }
+    both.refuses("/authors?country=DE", 400, "country").await;
+    both.refuses("/authors?_format=xml", 406, "xml").await;
+    both.refuses("/writers", 404, "").await;
+    both.check().await;
+}
+
+#[tokio::test]
+async fn events() {
+    let mut both = Both::start("events", "EVENTS_URL").await;
+    events_need_the_token(&mut both).await;
+    let list = both.list("/events", 1_000_000, r#"{"events":["#, "]}").await;
+    let all = list.text().lines().collect::<Vec<_>>();
+    for at in (0..1_000_000).step_by(997).chain([999_999]) {
+        assert!(all[at].starts_with(&format!(r#"{{"eventNo":{},"#, at + 1)), "{}", all[at]);
+    }
+    let part = |from: usize, to: usize| document(r#"{"events":["#, all[from..to].join("\n").as_bytes(), "]}");
+    for (query, from, to) in [
+        ("maxEvents=1", 0, 1),
+        ("maxEvents=1000", 0, 1000),
+        ("lastEventNo=0&maxEvents=2", 0, 2),
+        ("lastEventNo=499999&maxEvents=3", 499_999, 500_002),
+        ("lastEventNo=999990", 999_990, 1_000_000),
+        ("lastEventNo=999998&maxEvents=9223372036854775807", 999_998, 1_000_000),
+        ("lastEventNo=-9223372036854775808&maxEvents=1", 0, 1),
+        ("lastEventNo=1000000", 1_000_000, 1_000_000),
+        ("lastEventNo=9223372036854775807", 1_000_000, 1_000_000),
+    ] {
+        let reply = both.ok(&format!("/events?{query}")).await;
+        assert_same(query, &reply.body, &part(from, to));
+    }
+    for (query, names) in [
+        ("lastEventNo=x", "lastEventNo"),
+        ("lastEventNo=%20", "lastEventNo"),
+        ("lastEventNo=1&lastEventNo=2", "lastEventNo"),
+        ("lastEventNo=9223372036854775808", "lastEventNo"),
+        ("maxEvents=0", "maxEvents"),
+        ("maxEvents=-1", "maxEvents"),
+        ("maxEvents=1e3", "maxEvents"),
+        ("lasteventno=1", "lasteventno"),
+    ] {
+        both.refuses(&format!("/events?{query}"), 400, names).await;
+    }
+    both.check().await;
+    both.check_with("procedure.toml", Some(both.db.url())).await;
+    events_of_the_procedure(both, &list).await;
+}
+
+/// The stored procedure's rows are the same, byte by byte.
+async fn events_of_the_procedure(both: Both, all: &Reply) {
+    let folder = worked::copy("events");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::rename(path("procedure.toml"), path("rowstream.toml")).expect("a file");
+    let server = Launch::folder(folder.path()).argument("--log-format=off");
+    let server = server.variable("EVENTS_URL", &both.db.url()).start().await;
+    let lines = both.ask(&server, "/bulk/events.ndjson").await;
+    assert_eq!((lines.status, &lines.ended), (StatusCode::OK, &Ended::Complete));
+    assert_same("/bulk/events.ndjson", &lines.body, &all.body);
+    for query in
+        ["", "?maxEvents=1", "?maxEvents=1000", "?lastEventNo=999990", "?lastEventNo=1000000", "?maxEvents=0"]
+    {
+        let expected = both.get(&format!("/events{query}")).await;
+        let reply = both.ask(&server, &format!("/bulk/events{query}")).await;
+        assert_eq!((reply.status, &reply.ended), (expected.status, &Ended::Complete), "{query}");
+        assert_same(query, &reply.body, &expected.body);
+    }
+    let reply = get(&server.url("/bulk/events")).await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+}
+
+/// A wrong answer here would be data given to anybody.
+async fn events_need_the_token(both: &mut Both) {
+    let wrong = [
+        "Bearer example-reader-toke",
+        "Bearer ",
+        "Basic ZXhhbXBsZS1yZWFkZXItdG9rZW4=",
+        "example-reader-token",
+    ];
+    for authorization in [None].into_iter().chain(wrong.map(Some)) {
+        both.authorization = authorization;
+        for path in ["/events", "/events.ndjson", "/events?lastEventNo=x"] {
+            let reply = both.get(path).await;
+            assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "{path} with {authorization:?}");
+            let challenge = reply.header("www-authenticate").unwrap_or_default();
+            assert!(challenge.starts_with("Bearer"), "{challenge:?}");
+            assert!(!reply.text().contains("eventNo\":"), "{}", reply.text());
+        }
+    }
+    both.authorization = Some(TOKEN);
+    both.ok("/events?maxEvents=1").await;
+}
+
+#[tokio::test]
+async fn films() {
+    let both = Both::start("films", "FILMS_URL").await;
+    let list = both.list("/films", 1000, "[", "]").await;
+    for film in lines(&list).step_by(13) {
+        let one = both.ok(&format!("/films/{}", film["fid"])).await;
+        assert_eq!(one.json(), serde_json::json!({ "title": film["title"] }));
+    }
+    for missing in ["0", "1001"] {
+        both.refuses(&format!("/films/{missing}"), 404, "").await;
+    }
+    both.refuses("/films/x", 400, "id").await;
+    both.check().await;
+}
+
+#[tokio::test]
+async fn articles() {
+    let both = Both::start("articles", "ARTICLES_URL").await;
+    let list =
+        both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
+    for (i, article) in lines(&list).enumerate() {
+        assert_eq!(article["id"], i + 1);
+    }
+    both.refuses("/articles/1", 404, "").await;
+    both.refuses("/articles?id=1", 400, "id").await;
+    both.check().await;
+}
+
+#[tokio::test]
+async fn delegate() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    tokio::spawn(delegate::serve(listener));
+    let folder = worked::copy("delegate");
+    for config in ["rowstream.toml", "pool25.toml", "pool50.toml"] {
+        let mut command = std::process::Command::new(worked::program());
+        command.arg("check").arg(folder.path().join(config)).env("DELEGATE_URL", &url);
+        let ran = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = ran.expect("no panic").expect("the program can be started");
+        assert!(output.status.success(), "{config}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let server = Launch::folder(folder.path()).variable("DELEGATE_URL", &url).start().await;
+    for prefix in ["", "/h1", "/h2"] {
+        let at = |path: &str| server.url(&format!("{prefix}/delegate/{path}"));
+        let demo = get(&at("demo?processDuration=PT0.01S")).await;
+        assert_eq!((demo.text(), &demo.ended), (r#"{"id":null,"processed_ms":10}"#, &Ended::Complete));
+        let wrong = get(&at("demo?processDuration=10")).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+        let calls = get(&at("subcalldemo?subCalls=50&subCallDuration=PT0.01S")).await;
+        let rows = calls.json();
+        let mut ids: Vec<_> =
+            rows.as_array().expect("a list").iter().map(|row| row["body"]["id"].as_i64()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..50).map(Some).collect::<Vec<_>>());
+        for (path, expected) in [("subcallincrdemo", [10, 20, 40]), ("subcalldecrdemo", [10, 5, 2])] {
+            let events = get(&at(&format!("{path}.sse?subCalls=3&subCallDuration=PT0.01S"))).await;
+            assert_eq!(events.ended, Ended::Complete);
+            let data = events.text().lines().filter_map(|line| line.strip_prefix("data:"));
+            let mut rows: Vec<serde_json::Value> =
+                data.map(|data| serde_json::from_str(data).expect("JSON")).collect();
+            rows.sort_by_key(|row| row["n"].as_i64());
+            let took: Vec<_> = rows.iter().map(|row| row["body"]["processed_ms"].as_i64()).collect();
+            assert_eq!(took, expected.map(Some), "{path}");
+        }
+    }
+}

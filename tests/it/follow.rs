@@ -1,0 +1,705 @@
+//! Streams that stay open for new rows: none is missed and none comes twice, whatever is committed in which order.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::support::{
+    Browser, CODINGS, Client, Cut, Ended, Launch, Server, Streaming, TcpProxy, TestDb, decoder, get, pg_port,
+};
+use http::{Request, StatusCode};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+/// An endpoint that follows the transactions of `t`, asked often enough for a test.
+const SETTLED: &str = r#"/* key = ["tx", "id"]
+    follow = { transaction = "tx", poll = "50ms" }
+    heartbeat = "100ms" */
+    select tx, id, note from t order by tx, id"#;
+
+/// What `SETTLED` reads.
+const TABLE: &str =
+    "create table t (id bigserial primary key, tx xid8 not null default pg_current_xact_id(), note text);
+    create index on t (tx, id)";
+
+/// An endpoint of SQLite, whose commits are in order.
+const ORDERED: &str = r#"/* key = ["id"]
+    follow = { poll = "20ms" }
+    heartbeat = "100ms" */
+    select id, note from t order by id"#;
+
+fn launch(url: &str, rows: &str) -> Launch {
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 4 }}\n");
+    Launch::files(&[("rowstream.toml", &config[..]), ("endpoints/rows.sql", rows)])
+}
+
+async fn server(url: &str, rows: &str) -> Server {
+    launch(url, rows).start().await
+}
+
+/// A SQLite file with a table `t`, its URL, and a connection that writes.
+fn sqlite() -> (tempfile::TempDir, String, rusqlite::Connection) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("test.db");
+    let writer = rusqlite::Connection::open(&file).unwrap();
+    writer.busy_timeout(Duration::from_secs(30)).unwrap();
+    writer.pragma_update(None, "journal_mode", "wal").unwrap();
+    writer.execute_batch("create table t (id integer primary key autoincrement, note text)").unwrap();
+    (folder, format!("sqlite:{}", file.display()), writer)
+}
+
+/// A stream of lines that does not end by itself.
+struct Lines {
+    stream: Streaming,
+    read: Vec<u8>,
+    heartbeats: usize,
+}
+
+impl Lines {
+    async fn open(url: &str) -> Self {
+        let stream = Client::HTTP1.stream(url).await;
+        assert_eq!(stream.status, StatusCode::OK, "{url}");
+        Self { stream, read: Vec::new(), heartbeats: 0 }
+    }
+
+    /// The next line; an empty one is a heartbeat.
+    async fn line(&mut self) -> Result<String, Ended> {
+        loop {
+            if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
+                let line = self.read.drain(..=end).collect::<Vec<_>>();
+                return Ok(String::from_utf8(line).unwrap().trim_end().to_owned());
+            }
+            let chunk = self.stream.chunk().await?;
+            self.read.extend_from_slice(&chunk);
+        }
+    }
+
+    /// The next row.
+    async fn row(&mut self) -> Result<Value, Ended> {
+        loop {
+            match self.line().await? {
+                line if line.is_empty() => self.heartbeats += 1,
+                line => return Ok(serde_json::from_str(&line).unwrap()),
+            }
+        }
+    }
+
+    /// The ids of the next rows.
+    async fn ids(&mut self, rows: usize) -> Vec<u64> {
+        let mut ids = Vec::new();
+        while ids.len() < rows {
+            ids.push(self.row().await.expect("the stream stays open")["id"].as_u64().unwrap());
+        }
+        ids
+    }
+
+    /// Waits for so many heartbeats, between which no row may come.
+    async fn quiet(&mut self, heartbeats: usize) {
+        for _ in 0..heartbeats {
+            assert_eq!(self.line().await.expect("the stream stays open"), "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_come_as_they_are_committed() {
+    let (_folder, url, writer) = sqlite();
+    writer.execute_batch("insert into t (note) values ('a'), ('b')").unwrap();
+    let server = server(&url, ORDERED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(2).await, [1, 2]);
+    lines.quiet(2).await;
+    writer
+        .execute_batch("begin; insert into t (note) values ('c'); insert into t (note) values ('d'); commit")
+        .unwrap();
+    assert_eq!(lines.ids(2).await, [3, 4]);
+    writer.execute_batch("begin; insert into t (note) values ('e'); rollback").unwrap();
+    lines.quiet(2).await;
+    writer.execute_batch("insert into t (id, note) values (9, 'f')").unwrap();
+    assert_eq!(lines.row().await.unwrap(), serde_json::json!({"id": 9, "note": "f"}));
+}
+
+/// Without a row there was no chunk, and without a chunk no head: an `EventSource` was not open before the first event.
+#[tokio::test]
+async fn a_head_waits_for_no_row() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, ORDERED).await;
+    for (suffix, type_, beat) in [
+        ("ndjson", "application/x-ndjson", "\n"),
+        ("sse", "text/event-stream", ":\n\n"),
+        ("json-seq", "application/json-seq", "\u{1e}"),
+    ] {
+        let mut stream =
+            Client::HTTP1.stream(&server.url(&format!("/rows?_format={suffix}&_follow=1"))).await;
+        assert_eq!(
+            (stream.status, stream.headers["content-type"].to_str().unwrap()),
+            (StatusCode::OK, type_)
+        );
+        for _ in 0..2 {
+            assert_eq!(stream.chunk().await.unwrap(), beat);
+        }
+    }
+    let mut stream = Client::H2C.stream(&server.url("/rows.sse?_follow=1")).await;
+    assert_eq!(stream.chunk().await.unwrap(), ":\n\n");
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    let event = loop {
+        match stream.chunk().await.unwrap() {
+            beat if beat == ":\n\n" => {}
+            event => break String::from_utf8(event.to_vec()).unwrap(),
+        }
+    };
+    assert!(event.starts_with("data: {\"id\":1,\"note\":\"a\"}\nid: "), "{event}");
+}
+
+#[tokio::test]
+async fn compressed_rows_and_heartbeats_come_at_once() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, &ORDERED.replace("follow", "compression = \"on\"\n    follow")).await;
+    for coding in CODINGS {
+        let request = Request::get(server.url("/rows.ndjson?_follow=1")).header("accept-encoding", coding);
+        let mut stream = Client::HTTP1.open(request.body(String::new()).unwrap()).await.unwrap();
+        assert_eq!(stream.headers["content-encoding"], coding);
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+        let (mut came, mut text) = (Vec::new(), Vec::new());
+        while !text.ends_with(b"\n\n\n") {
+            came.extend_from_slice(&stream.chunk().await.unwrap());
+            text.clear();
+            let mut decoder = decoder(coding, &mut text);
+            decoder.write_all(&came).unwrap();
+            decoder.flush().unwrap();
+        }
+        assert!(text.windows(10).any(|part| part == b"\"note\":\"a\""), "{coding}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_waits_for_older_transactions() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url(), SETTLED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    let (older, younger) = (db.client().await, db.client().await);
+    older.batch_execute("begin; insert into t (note) values ('older')").await.unwrap();
+    younger.batch_execute("insert into t (note) values ('younger')").await.unwrap();
+    lines.quiet(3).await;
+    // What cannot be followed yet is not there for others either, or a cursor of theirs would lead past it.
+    assert_eq!(get(&server.url("/rows.json")).await.text(), "[]");
+    older.batch_execute("commit").await.unwrap();
+    assert_eq!(lines.ids(2).await, [1, 2]);
+    older.batch_execute("begin; insert into t (note) values ('never')").await.unwrap();
+    younger.batch_execute("insert into t (note) values ('younger')").await.unwrap();
+    lines.quiet(2).await;
+    older.batch_execute("rollback").await.unwrap();
+    assert_eq!(lines.ids(1).await, [4]);
+}
+
+/// One writer: transactions of a few rows, some rolled back, with pauses in which others commit. Gives the ids that it committed.
+async fn write(db: &TestDb, seed: u64, transactions: u32) -> Vec<u64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut client = db.client().await;
+    let mut committed = Vec::new();
+    for _ in 0..transactions {
+        let transaction = client.transaction().await.unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..random.u32(1..4) {
+            let row =
+                transaction.query_one("insert into t (note) values ('x') returning id", &[]).await.unwrap();
+            ids.push(u64::try_from(row.get::<_, i64>(0)).unwrap());
+            tokio::time::sleep(Duration::from_millis(random.u64(0..40))).await;
+        }
+        match random.u32(0..5) {
+            0 => transaction.rollback().await.unwrap(),
+            _ => {
+                transaction.commit().await.unwrap();
+                committed.extend(ids);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(random.u64(0..40))).await;
+    }
+    committed
+}
+
+/// Reads the ids of a followed stream until `last` is there.
+async fn follow_until(url: String, last: u64) -> Vec<u64> {
+    let mut lines = Lines::open(&url).await;
+    let mut ids = Vec::new();
+    while ids.last() != Some(&last) {
+        ids.extend(lines.ids(1).await);
+    }
+    ids
+}
+
+/// The same, by a client that leaves after each few rows and goes on behind the last one.
+async fn follow_in_parts(url: String, last: u64, seed: u64) -> Vec<u64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut ids, mut after) = (Vec::new(), None);
+    while ids.last() != Some(&last) {
+        let mut request = Request::get(&url);
+        if let Some(after) = &after {
+            request = request.header("last-event-id", after);
+        }
+        let stream = Client::HTTP1.open(request.body(String::new()).unwrap()).await.unwrap();
+        let mut lines = Lines { stream, read: Vec::new(), heartbeats: 0 };
+        for _ in 0..random.u32(1..60) {
+            let event = loop {
+                let line = lines.line().await.unwrap();
+                if let Some(data) = line.strip_prefix("data: ") {
+                    break serde_json::from_str::<Value>(data).unwrap();
+                }
+            };
+            ids.push(event["id"].as_u64().unwrap());
+            let id = lines.line().await.unwrap();
+            after = Some(id.strip_prefix("id: ").expect("each event has its cursor").to_owned());
+            if ids.last() == Some(&last) {
+                break;
+            }
+        }
+    }
+    ids
+}
+
+/// Which row comes last is not known while others write: it is written when they are done.
+const LAST: u64 = 1_000_000;
+
+#[tokio::test]
+async fn hundreds_of_writers_lose_no_row_and_double_none() {
+    const WRITERS: u64 = 200;
+    let db = std::sync::Arc::new(TestDb::new().await);
+    db.execute(TABLE).await;
+    let server = server(&db.url(), SETTLED).await;
+    let mut followers = JoinSet::new();
+    for path in ["/rows.ndjson?_follow=1", "/rows?feed=continuous", "/rows.ndjson?_follow=1&_numbers=number"]
+    {
+        followers.spawn(follow_until(server.url(path), LAST));
+    }
+    for seed in 0..3 {
+        followers.spawn(follow_in_parts(server.url("/rows?feed=eventsource"), LAST, seed));
+    }
+    let mut writers = JoinSet::new();
+    // The instance is shared with other tests.
+    let room = std::sync::Arc::new(tokio::sync::Semaphore::new(40));
+    for seed in 0..WRITERS {
+        let (db, room) = (std::sync::Arc::clone(&db), std::sync::Arc::clone(&room));
+        writers.spawn(async move {
+            let _connection = room.acquire().await.unwrap();
+            write(&db, seed, 4).await
+        });
+    }
+    let committed: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
+    db.execute(&format!("insert into t (id, note) values ({LAST}, 'last')")).await;
+    let expected: BTreeSet<_> = committed.iter().copied().chain([LAST]).collect();
+    let order = db.client().await.query("select id from t order by tx, id", &[]).await.unwrap();
+    let order: Vec<_> = order.iter().map(|row| u64::try_from(row.get::<_, i64>(0)).unwrap()).collect();
+    assert!(order.windows(2).any(|pair| pair[0] > pair[1]), "transactions were out of order");
+    for ids in followers.join_all().await {
+        assert_eq!(ids.iter().copied().collect::<BTreeSet<_>>(), expected);
+        assert_eq!(ids, order);
+    }
+}
+
+#[tokio::test]
+async fn a_notification_wakes_followers_at_once() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let rows = r#"/* key = ["tx", "id"]
+        follow = { transaction = "tx", channel = "new \"rows\"", poll = "1h" }
+        heartbeat = "100ms" */
+        select tx, id from t order by tx, id"#;
+    let server = server(&db.url(), rows).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    lines.quiet(1).await;
+    let (older, younger) = (db.client().await, db.client().await);
+    younger.batch_execute(r#"insert into t default values; notify "new ""rows""""#).await.unwrap();
+    assert_eq!(lines.ids(1).await, [1]);
+    // The older one notifies nobody: what was notified is looked for until it can be read.
+    older.batch_execute("begin; insert into t default values").await.unwrap();
+    younger.batch_execute(r#"insert into t default values; notify "new ""rows""""#).await.unwrap();
+    lines.quiet(3).await;
+    older.batch_execute("rollback").await.unwrap();
+    assert_eq!(lines.ids(1).await, [3]);
+}
+
+/// The backends of a database that run, or ran last, a statement like this.
+async fn backends(db: &TestDb, like: &str) -> i64 {
+    let sql = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like $1";
+    db.client().await.query_one(sql, &[&like]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn followers_share_a_poller_and_hold_no_connection() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url(), SETTLED).await;
+    // They come at once, as after a restart, and an `EventSource` that is refused does not come again: the pool's queue is too short.
+    let opening = (0..200).map(|_| {
+        let url = server.url("/rows.ndjson?_follow=1");
+        tokio::spawn(async move { Lines::open(&url).await })
+    });
+    let opening: Vec<_> = opening.collect();
+    let mut followers = Vec::new();
+    for lines in opening {
+        followers.push(lines.await.unwrap());
+    }
+    for last in 1..=3 {
+        db.execute("insert into t default values").await;
+        for lines in &mut followers {
+            assert_eq!(lines.ids(1).await, [last]);
+        }
+    }
+    assert_eq!(backends(&db, "%pg_current_snapshot() as s").await, 1, "one poller");
+    // The pool has four connections: with all these followers, a list still gets one at once.
+    assert_eq!(get(&server.url("/rows.json")).await.json().as_array().unwrap().len(), 3);
+    drop(followers);
+    for _ in 0..200 {
+        if backends(&db, "%pg_current_snapshot() as s").await == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the poller outlived its followers");
+}
+
+/// The poller's backend was terminated, and all followers of the endpoint ended with it.
+#[tokio::test]
+async fn followers_stay_when_their_poller_loses_its_connection() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url(), SETTLED).await;
+    let url = server.url("/rows.ndjson?_follow=1");
+    let mut followers = [Lines::open(&url).await, Lines::open(&url).await];
+    let kill = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like '%pg_current_snapshot() as s'";
+    for last in 1..=3 {
+        while db.client().await.query(kill, &[]).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // While nobody looks for it.
+        db.execute("insert into t default values").await;
+        for lines in &mut followers {
+            assert_eq!(lines.ids(1).await, [last]);
+        }
+    }
+}
+
+/// The same where all connections are lost at once, as behind a firewall that forgets them, and
+/// come back later.
+#[tokio::test]
+async fn followers_stay_when_all_connections_are_lost() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let proxy = TcpProxy::transparent((Ipv4Addr::LOCALHOST, pg_port()).into()).await;
+    let url = db.url().replace(&format!(":{}/", pg_port()), &format!(":{}/", proxy.port()));
+    let server = server(&url, SETTLED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    for (last, how) in (1..).zip([Cut::Reset, Cut::Close]) {
+        db.execute("insert into t default values").await;
+        assert_eq!(lines.ids(1).await, [2 * last - 1]);
+        proxy.cut_now(how);
+        db.execute("insert into t default values").await;
+        assert_eq!(lines.ids(1).await, [2 * last]);
+    }
+}
+
+#[tokio::test]
+async fn followers_of_a_source_that_went_away_for_good_are_broken_off_and_go_on() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let proxy = TcpProxy::transparent((Ipv4Addr::LOCALHOST, pg_port()).into()).await;
+    let away = db.url().replace(&format!(":{}/", pg_port()), &format!(":{}/", proxy.port()));
+    let config = |url: &str| {
+        format!(
+            "[source.db]\nurl = \"{url}\"\npool = {{ max = 4, waiting = 10, acquire_timeout = \"300ms\" }}\n"
+        )
+    };
+    let launch = |url: &str| {
+        Launch::files(&[("rowstream.toml", config(url).as_str()), ("endpoints/rows.sql", SETTLED)])
+    };
+    let server = launch(&away).start().await;
+    db.execute("insert into t default values").await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    assert_eq!(lines.ids(1).await, [1]);
+    let mark = lines.row().await.unwrap();
+    let after = mark["mark"]["next"].as_str().expect("a mark is the heartbeat of the framed profile");
+    drop(proxy);
+    let mut failed = false;
+    let ended = loop {
+        match lines.row().await {
+            Ok(record) => failed |= record["error"]["code"] == "source_unavailable",
+            Err(ended) => break ended,
+        }
+    };
+    assert!(matches!(ended, Ended::Broken(_)) && failed, "{ended:?}");
+    db.execute("insert into t default values").await;
+    let server = launch(&db.url()).start().await;
+    let mut lines = Lines::open(&server.url(&format!("/rows.ndjson?_follow=1&_after={after}"))).await;
+    assert_eq!(lines.ids(1).await, [2]);
+}
+
+#[tokio::test]
+async fn a_long_poll_waits_for_the_first_row() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, ORDERED).await;
+    let (reply, ()) = tokio::join!(get_owned(server.url("/rows.json?_follow=longpoll")), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    });
+    assert_eq!(
+        (reply.status, reply.ended, reply.body),
+        (StatusCode::OK, Ended::Complete, r#"[{"id":1,"note":"a"}]"#.into())
+    );
+    // What is there is waited for no longer.
+    let reply = get(&server.url("/rows?feed=longpoll&_end=1&_format=ndjson")).await;
+    let lines: Vec<Value> = reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let after = lines[1]["end"]["next"].as_str().unwrap();
+    let (reply, ()) =
+        tokio::join!(get_owned(server.url(&format!("/rows.csv?_follow=longpoll&_after={after}"))), async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            writer.execute_batch("insert into t (note) values ('b')").unwrap();
+        });
+    assert_eq!(reply.text(), "id,note\r\n2,b\r\n");
+}
+
+/// A total beside the list was taken for a row, and every long poll was answered at once.
+#[tokio::test]
+async fn a_long_poll_waits_for_a_row_of_the_list() {
+    let (_folder, url, writer) = sqlite();
+    let rows = "/* key = [\"id\"]
+        follow = { poll = \"20ms\" }
+        timeout = { first_row = \"20s\", total = \"20s\" }
+        body = { rows = \"$rows\", total = \"$total\" } */
+        -- name: rows :many
+        select id from t order by id;
+        -- name: total :value
+        select count(*) as n from t";
+    let server = server(&url, rows).await;
+    let (reply, ()) = tokio::join!(get_owned(server.url("/rows?_follow=longpoll")), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    });
+    assert_eq!(reply.text(), r#"{"rows":[{"id":1}],"total":1}"#);
+}
+
+/// Marks were written while rows were read alone, and the reading of a follower is over when its row is sent.
+#[tokio::test]
+async fn framed_followers_have_marks() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, &ORDERED.replace("100ms", "1h")).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    let mut marks = 0;
+    for id in 1..=3 {
+        writer.execute_batch("insert into t (note) values ('a')").unwrap();
+        while lines.row().await.unwrap()["id"] != id {
+            marks += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+    }
+    assert!(marks > 0, "a row a second has marks");
+}
+
+/// While there was always another row, a follower with a limit never looked whether the server was about to end.
+#[tokio::test]
+async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
+    let (_folder, url, writer) = sqlite();
+    let rows = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) insert into t (note) select i from n";
+    writer.execute_batch(rows).unwrap();
+    let rows = "/* key = [\"id\"]
+        follow = true */
+        select id from t order by id limit 10";
+    let mut server = server(&url, rows).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    lines.row().await.unwrap();
+    server.terminate();
+    let (mut last, mut end) = (Value::Null, Value::Null);
+    let ended = loop {
+        match lines.row().await {
+            Ok(record) if record["end"].is_object() => end = record,
+            Ok(record) if record["id"].is_u64() => last = record["id"].clone(),
+            Ok(_) => {}
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!((ended, &end["end"]["rows"]), (Ended::Complete, &last));
+    assert!(last.as_u64() < Some(200_000), "it ended before the last row");
+    assert!(server.wait_exit(Duration::from_secs(20)).await.expect("it ends").success());
+}
+
+/// New settings are for new requests; who follows goes on by the old ones.
+#[tokio::test]
+async fn followers_go_on_over_a_reload() {
+    let (_folder, url, writer) = sqlite();
+    let server = server(&url, ORDERED).await;
+    let mut old = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    let renamed = ORDERED.replace("id, note", "id, note as text");
+    std::fs::write(server.folder().join("endpoints/rows.sql"), renamed).unwrap();
+    server.hang_up();
+    server.wait_for_stderr("reloaded", Duration::from_secs(20)).await;
+    let mut new = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    assert_eq!(old.row().await.unwrap(), serde_json::json!({"id": 1, "note": "a"}));
+    assert_eq!(new.row().await.unwrap(), serde_json::json!({"id": 1, "text": "a"}));
+}
+
+#[tokio::test]
+async fn followers_of_a_file_that_is_replaced_are_broken_off() {
+    let (folder, url, writer) = sqlite();
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    let server = server(&url, ORDERED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(1).await, [1]);
+    let file = folder.path().join("test.db");
+    std::fs::copy(&file, folder.path().join("new.db")).unwrap();
+    std::fs::rename(folder.path().join("new.db"), &file).unwrap();
+    while let Ok(line) = lines.line().await {
+        assert_eq!(line, "");
+    }
+}
+
+async fn get_owned(url: String) -> crate::support::Reply {
+    get(&url).await
+}
+
+#[tokio::test]
+async fn a_limit_is_that_of_one_reading() {
+    let (_folder, url, writer) = sqlite();
+    let insert = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 10) insert into t (note) select i from n";
+    writer.execute_batch(insert).unwrap();
+    let rows = r#"/* key = ["id"]
+        follow = { poll = "20ms" }
+        [params]
+        most = { type = "integer", optional = true } */
+        select id from t order by id limit :most"#;
+    let server = server(&url, rows).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&most=3")).await;
+    assert_eq!(lines.ids(10).await, (1..=10).collect::<Vec<_>>());
+    writer.execute_batch(insert).unwrap();
+    assert_eq!(lines.ids(10).await, (11..=20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_ends_followers_with_their_cursor() {
+    let (_folder, url, writer) = sqlite();
+    writer.execute_batch("insert into t (note) values ('a')").unwrap();
+    let mut server = server(&url, ORDERED).await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1&_end=1")).await;
+    assert_eq!(lines.ids(1).await, [1]);
+    writer.execute_batch("insert into t (note) values ('b')").unwrap();
+    let mut ids = Vec::new();
+    while ids.is_empty() {
+        ids.extend(lines.row().await.unwrap()["id"].as_u64());
+    }
+    server.terminate();
+    let end = loop {
+        let record = lines.row().await.expect("an end record");
+        if record["end"].is_object() {
+            break record;
+        }
+    };
+    assert_eq!(end["end"]["rows"], 2);
+    assert!(end["end"]["next"].is_string(), "{end}");
+    assert_eq!(lines.row().await, Err(Ended::Complete));
+    assert!(server.wait_exit(Duration::from_secs(20)).await.expect("it ends").success());
+}
+
+#[tokio::test]
+async fn what_cannot_be_followed_says_why() {
+    let (_folder, url, _writer) = sqlite();
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let plain = "/* key = [\"id\"] */ select id from t order by id";
+    let own = "/* [params]\nfeed = \"text\" */ select :feed as feed";
+    let files = [
+        ("rowstream.toml", &config[..]),
+        ("endpoints/rows.sql", ORDERED),
+        ("endpoints/plain.sql", plain),
+        ("endpoints/own.sql", own),
+    ];
+    let server = Server::start(&files).await;
+    for (path, name, words) in [
+        ("/rows.json?_follow=1", "_follow", "`json` cannot stay open"),
+        ("/rows?_format=csv&feed=continuous", "_follow", "`csv` cannot stay open"),
+        ("/rows?_follow=2", "_follow", "is not one of"),
+        ("/rows?feed=eventsource&_follow=1", "feed", "`_follow` says it already"),
+        ("/rows.ndjson?_follow=1&_wait=end", "_wait", "no end to wait for"),
+        ("/plain?_follow=1", "_follow", "cannot be followed"),
+        ("/plain?feed=normal", "feed", "cannot be followed"),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{path}");
+        let problem = reply.json();
+        assert_eq!(problem["parameters"][0]["name"], name, "{path}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{path}: {problem}");
+    }
+    // An endpoint's own parameter comes first, and what says nothing of a format gets one that can stay open.
+    assert_eq!(get(&server.url("/own?feed=normal")).await.json()[0]["feed"], "normal");
+    assert_eq!(get(&server.url("/rows?feed=normal")).await.text(), "[]");
+    let stream = Client::HTTP1.stream(&server.url("/rows?_follow=1")).await;
+    assert_eq!(stream.headers["content-type"], "application/x-ndjson");
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_null_is_refused() {
+    let db = TestDb::new().await;
+    db.execute("create table t (id bigserial, tx xid8, note text); insert into t (note) values ('a')").await;
+    let server = server(&db.url(), SETTLED).await;
+    let reply = get(&server.url("/rows.json")).await;
+    assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in its key"), "{}", reply.text());
+}
+
+/// Rows of a restored dump have the transactions of another server. They were left out until this one had come so far, and an answer
+/// without them looked whole.
+#[tokio::test]
+async fn rows_of_another_server_are_refused() {
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "{TABLE}; insert into t (note) values ('a'); insert into t (tx) values ('9000000000')"
+    ))
+    .await;
+    let server = server(&db.url(), SETTLED).await;
+    for path in ["/rows.json", "/rows.ndjson?_follow=1", "/rows?_follow=longpoll"] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+        assert!(reply.json()["detail"].as_str().unwrap().contains("yet to begin"), "{}", reply.text());
+    }
+    db.execute("update t set tx = pg_current_xact_id() where tx = '9000000000'").await;
+    let mut lines = Lines::open(&server.url("/rows.ndjson?_follow=1")).await;
+    assert_eq!(lines.ids(2).await, [1, 2]);
+}
+
+/// What a page needs to follow a list: nothing of it knows of cursors.
+const EVENT_SOURCE: &str = "
+    window.seen = { ids: [], opened: 0 };
+    const source = new EventSource('/rows.sse?_follow=1');
+    source.onopen = () => { seen.opened += 1; };
+    source.onmessage = (event) => { seen.ids.push(JSON.parse(event.data).id); };";
+
+#[tokio::test]
+async fn an_event_source_follows_over_a_restart() {
+    let (_folder, url, writer) = sqlite();
+    let (mut server, browser) = tokio::join!(server(&url, ORDERED), Browser::start());
+    let address = server.address().to_owned();
+    browser.open(&format!("http://{address}/_rowstream/live")).await;
+    browser.run(EVENT_SOURCE).await;
+    let insert = "insert into t (note) values ('a')";
+    writer.execute_batch(insert).unwrap();
+    assert_eq!(seen(&browser, 1).await, [1]);
+    server.terminate();
+    server.wait_exit(Duration::from_secs(20)).await.expect("it ends");
+    writer.execute_batch(insert).unwrap();
+    let _server = launch(&url, ORDERED).listen(&address).start().await;
+    writer.execute_batch(insert).unwrap();
+    assert_eq!(seen(&browser, 3).await, [1, 2, 3]);
+    assert!(browser.run("return seen.opened;").await.as_u64() >= Some(2));
+}
+
+/// The ids that the page has seen, once there are so many.
+async fn seen(browser: &Browser, rows: usize) -> Vec<u64> {
+    for _ in 0..1200 {
+        let seen = browser.run("return seen.ids;").await;
+        let ids: Vec<_> = seen.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        if ids.len() >= rows {
+            return ids;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the page has not seen {rows} rows");
+}

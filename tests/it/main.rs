@@ -1,0 +1,55 @@
+//! The tests of what users see, in one program, which is linked once: the server as a process, the
+//! command line and the library's interface, against real databases, clients and proxies.
+//!
+//! A module is a subject. What needs the machine for itself stands in `tests/alone`.
+
+#[path = "../../examples/delegate/upstream.rs"]
+mod delegate;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../worked/mod.rs"]
+mod worked;
+
+mod answers;
+mod arrow;
+mod bench;
+mod bounds;
+mod browser;
+mod capacity;
+mod cli;
+mod compression;
+mod config;
+mod contract;
+mod cuts;
+mod demo;
+mod docs;
+mod enrich;
+mod error_detail;
+mod examples;
+mod follow;
+mod hosts;
+mod http;
+mod injection;
+mod metrics;
+mod monitoring;
+mod nested;
+mod pages;
+mod parameters;
+mod postgres_connect;
+mod postgres_lookups;
+mod postgres_session;
+mod postgres_values;
+mod procedures;
+mod proof;
+mod python;
+mod ready;
+mod reload;
+mod resume;
+mod rolling;
+mod slow;
+mod sqlite;
+mod streams;
+mod strings;
+mod support_works;
+mod turns;
+mod upstream;

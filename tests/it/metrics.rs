@@ -1,0 +1,619 @@
+//! `/_rowstream/metrics` and `Server-Timing`: counts that are exact, series that are bounded, and what Prometheus makes of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Ended, Launch, Prometheus, Server, Streaming, TestDb, get, get_h2c, promtool};
+use crate::worked;
+use http::{Method, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const SOON: Duration = Duration::from_secs(20);
+/// More than one chunk, so that it is streamed.
+const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
+/// Rows without end, as they are made.
+const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
+/// Fails behind more than a chunk.
+const FAILS: &str = "select n, 1 / (5000 - n) as x, repeat('x', 100) as t from generate_series(1, 9999) n";
+const LOOK_UP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
+
+/// The samples of a scrape, each by its name with its labels.
+struct Scrape {
+    text: String,
+    samples: BTreeMap<String, f64>,
+}
+
+impl Scrape {
+    async fn of(server: &Server) -> Self {
+        let reply = get(&server.url("/_rowstream/metrics")).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+        let text = reply.text().to_owned();
+        let sample = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+            (name.to_owned(), value.parse().expect("a number"))
+        };
+        let samples = text.lines().filter(|line| !line.starts_with('#')).map(sample).collect();
+        Self { text, samples }
+    }
+
+    fn value(&self, sample: &str) -> f64 {
+        *self.samples.get(sample).unwrap_or_else(|| panic!("there is no {sample} in\n{}", self.text))
+    }
+
+    /// The sum of all samples of this name whose labels hold `part`.
+    fn sum(&self, name: &str, part: &str) -> f64 {
+        let of = |sample: &str| sample.split('{').next() == Some(name) && sample.contains(part);
+        self.samples.iter().filter(|(sample, _)| of(sample)).map(|(_, value)| value).sum()
+    }
+}
+
+/// Waits until each of these samples has its value, which must not go beyond it.
+async fn until(server: &Server, expected: &[(String, f64)]) -> Scrape {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let scrape = Scrape::of(server).await;
+        let value = |sample: &String| scrape.samples.get(sample).copied();
+        let missing: Vec<_> =
+            expected.iter().filter(|(sample, wanted)| value(sample) != Some(*wanted)).collect();
+        if missing.is_empty() {
+            return scrape;
+        }
+        assert!(Instant::now() < deadline, "{missing:#?}\nare not in\n{}", scrape.text);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The name of the count of requests that ended so.
+fn requests(endpoint: &str, format: &str, protocol: &str, outcome: &str) -> String {
+    format!(
+        "rowstream_requests_total{{endpoint=\"{endpoint}\",format=\"{format}\",protocol=\"{protocol}\",outcome=\"{outcome}\"}}"
+    )
+}
+
+fn streams(endpoint: &str, format: &str, protocol: &str, outcome: &str) -> String {
+    requests(endpoint, format, protocol, outcome).replace("requests_total", "streams_total")
+}
+
+fn of(name: &str, endpoint: &str) -> String {
+    format!("{name}{{endpoint=\"{endpoint}\"}}")
+}
+
+fn of_format(name: &str, endpoint: &str, format: &str) -> String {
+    format!("{name}{{endpoint=\"{endpoint}\",format=\"{format}\"}}")
+}
+
+/// A server of one PostgreSQL database, with these settings before its source and of its pool.
+async fn server(db: &TestDb, settings: &str, pool: &str, endpoints: &[(&str, &str)]) -> Server {
+    let config = format!(
+        "{settings}\n[source.db]\nurl = \"{}\"\npool = {{ {pool} }}\nmax_row_bytes = \"64KiB\"\n",
+        db.url()
+    );
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let sql = names.iter().zip(endpoints).map(|(name, (_, sql))| (name.as_str(), *sql));
+    Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(sql).collect::<Vec<_>>()).await
+}
+
+/// A stream of which the beginning has come, and that is not read on.
+async fn begun(server: &Server, target: &str) -> Streaming {
+    let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url(target)).await;
+    assert_eq!(stream.status, 200);
+    stream.at_least(1000).await;
+    stream
+}
+
+async fn send(server: &Server, method: Method, target: &str) -> u16 {
+    let request = Request::builder().method(method).uri(server.url(target)).body(String::new());
+    Client::HTTP1.send(request.expect("a request")).await.status.as_u16()
+}
+
+#[tokio::test]
+async fn every_request_is_counted_by_what_became_of_it() {
+    let db = TestDb::new().await;
+    let endpoints = [
+        ("few", FEW),
+        ("fails", FAILS),
+        ("long", LONG),
+        ("look/{id}", LOOK_UP),
+        ("bad", "select 1 / 0 as n"),
+    ];
+    let server = server(&db, "", "max = 8", &endpoints).await;
+    let (mut bytes, mut bytes_of_csv) = (0, 0);
+    for _ in 0..3 {
+        bytes += get(&server.url("/few")).await.body.len();
+    }
+    for _ in 0..2 {
+        bytes_of_csv += get_h2c(&server.url("/few.csv")).await.body.len();
+        assert!(matches!(get(&server.url("/fails.ndjson")).await.ended, Ended::Broken(_)));
+        drop(begun(&server, "/long.ndjson").await);
+    }
+    for (target, status) in
+        [("/look/1", 200), ("/look/9", 200), ("/look/10", 404), ("/look/x", 400), ("/bad", 400)]
+    {
+        assert_eq!(get(&server.url(target)).await.status, status, "{target}");
+    }
+    for target in ["/none", "/none.csv?a=b", "/_rowstream/none"] {
+        assert_eq!(get(&server.url(target)).await.status, 404, "{target}");
+    }
+    assert_eq!(send(&server, Method::HEAD, "/few").await, 200);
+    assert_eq!(send(&server, Method::OPTIONS, "/few").await, 204);
+    assert_eq!(send(&server, Method::POST, "/few").await, 405);
+    let scrape = until(
+        &server,
+        &[
+            // HEAD is a request too.
+            (requests("/few", "json", "HTTP/1.1", "complete"), 4.0),
+            (streams("/few", "json", "HTTP/1.1", "complete"), 3.0),
+            (requests("/few", "csv", "HTTP/2", "complete"), 2.0),
+            (streams("/few", "csv", "HTTP/2", "complete"), 2.0),
+            (requests("/few", "none", "HTTP/1.1", "complete"), 1.0),
+            (requests("/few", "none", "HTTP/1.1", "client_error"), 1.0),
+            (of_format("rowstream_rows_total", "/few", "json"), 3000.0),
+            (of_format("rowstream_rows_total", "/few", "csv"), 2000.0),
+            (of_format("rowstream_sent_bytes_total", "/few", "json"), bytes as f64),
+            (of_format("rowstream_sent_bytes_total", "/few", "csv"), bytes_of_csv as f64),
+            (of("rowstream_first_row_seconds_count", "/few"), 5.0),
+            (of("rowstream_request_duration_seconds_count", "/few"), 5.0),
+            (requests("/fails", "ndjson", "HTTP/1.1", "failed"), 2.0),
+            (streams("/fails", "ndjson", "HTTP/1.1", "failed"), 2.0),
+            (requests("/fails", "ndjson", "HTTP/1.1", "complete"), 0.0),
+            (of_format("rowstream_rows_total", "/fails", "ndjson"), 2.0 * 4999.0),
+            (requests("/long", "ndjson", "HTTP/1.1", "aborted"), 2.0),
+            (streams("/long", "ndjson", "HTTP/1.1", "aborted"), 2.0),
+            (of("rowstream_streams_running", "/long"), 0.0),
+            (requests("/look/{id}", "json", "HTTP/1.1", "complete"), 2.0),
+            (requests("/look/{id}", "json", "HTTP/1.1", "client_error"), 1.0),
+            // It was refused before its format was known.
+            (requests("/look/{id}", "none", "HTTP/1.1", "client_error"), 1.0),
+            (of_format("rowstream_rows_total", "/look/{id}", "json"), 2.0),
+            (requests("/bad", "json", "HTTP/1.1", "client_error"), 1.0),
+            (requests("none", "none", "HTTP/1.1", "client_error"), 2.0),
+            (requests("/_rowstream/", "none", "HTTP/1.1", "client_error"), 1.0),
+            ("rowstream_permits".to_owned(), 0.0),
+        ],
+    )
+    .await;
+    assert_eq!(scrape.sum("rowstream_streams_total", "endpoint=\"/look/{id}\""), 0.0);
+    assert_eq!(scrape.sum("rowstream_requests_total", "outcome=\"refused\""), 0.0);
+    assert!(scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/few\"") > 0.0);
+    assert_eq!(promtool(&scrape.text), "");
+}
+
+#[tokio::test]
+async fn sqlite_is_counted_as_well() {
+    let config = "[source.db]\nurl = \"sqlite:data.db\"\npool = { max = 2 }\ncreate = [\"data.sql\"]\n";
+    let rows = "create table t as with recursive n(n) as (select 1 union all select n + 1 from n where n < 3000) \
+        select n, 'some text that is rather long' as t from n;";
+    let files = [
+        ("rowstream.toml", config),
+        ("data.sql", rows),
+        ("endpoints/t.sql", "select n, t from t order by n"),
+        (
+            "endpoints/t/{id}.sql",
+            "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from t where n = :id",
+        ),
+    ];
+    let server = Server::start(&files).await;
+    for _ in 0..4 {
+        assert_eq!(get(&server.url("/t.ndjson")).await.ended, Ended::Complete);
+        assert_eq!(get_h2c(&server.url("/t/7")).await.text(), "{\"n\":7}");
+    }
+    until(
+        &server,
+        &[
+            (streams("/t", "ndjson", "HTTP/1.1", "complete"), 4.0),
+            (of_format("rowstream_rows_total", "/t", "ndjson"), 12_000.0),
+            (requests("/t/{id}", "json", "HTTP/2", "complete"), 4.0),
+            ("rowstream_pool_max{source=\"db\"}".to_owned(), 2.0),
+            ("rowstream_pool_used{source=\"db\"}".to_owned(), 0.0),
+            ("rowstream_pool_idle{source=\"db\"}".to_owned(), 1.0),
+            ("rowstream_pool_opened_total{source=\"db\"}".to_owned(), 1.0),
+            ("rowstream_pool_acquire_seconds_count{source=\"db\"}".to_owned(), 8.0),
+        ],
+    )
+    .await;
+}
+
+/// A stream that lasts is seen while it does, and so is the connection that its client holds.
+#[tokio::test]
+async fn a_stream_is_counted_while_it_runs() {
+    let db = TestDb::new().await;
+    let drops = "select n, repeat('x', 100) as t, pg_sleep(0.2)::text as s from generate_series(1, 1000) n";
+    let config = format!("[source.db]\nurl = \"{}\"\nfetch_rows = 1\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/drops.sql", drops)]).await;
+    let mut stream = Client::HTTP1.stream(&server.url("/drops.ndjson")).await;
+    let deadline = Instant::now() + SOON;
+    loop {
+        stream.chunk().await.expect("it goes on");
+        let scrape = Scrape::of(&server).await;
+        assert_eq!(scrape.value(&of("rowstream_streams_running", "/drops")), 1.0);
+        assert_eq!(scrape.value("rowstream_permits"), 1.0);
+        if scrape.sum("rowstream_rows_total", "\"/drops\"") >= 3.0 {
+            assert!(
+                scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/drops\",phase=\"database\"") > 0.0
+            );
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", scrape.text);
+    }
+    drop(stream);
+    until(&server, &[(streams("/drops", "ndjson", "HTTP/1.1", "aborted"), 1.0)]).await;
+}
+
+#[tokio::test]
+async fn what_slow_clients_hold_is_told() {
+    let db = TestDb::new().await;
+    let server = server(&db, "write_timeout = \"300ms\"", "max = 4", &[("long", LONG)]).await;
+    let stream = begun(&server, "/long.ndjson").await;
+    let stalled = [(streams("/long", "ndjson", "HTTP/1.1", "client_stalled"), 1.0)];
+    let scrape = until(&server, &stalled).await;
+    drop(stream);
+    // The client took nothing for that time, in which nothing else happened.
+    let held = scrape.value(&of("rowstream_connection_held_seconds_total", "/long"));
+    assert!(held >= 0.3, "{held}");
+    assert!(scrape.sum("rowstream_phase_seconds_total", "endpoint=\"/long\",phase=\"client\"") >= held);
+}
+
+#[tokio::test]
+async fn random_paths_make_no_series() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "max = 8", &[("few", FEW), ("look/{id}", LOOK_UP)]).await;
+    for target in ["/look/1", "/look/0", "/none"] {
+        get(&server.url(target)).await;
+    }
+    let before = until(&server, &[(requests("none", "none", "HTTP/1.1", "client_error"), 1.0)]).await;
+    let random = scattered(10_000).map(|number| format!("/{number:x}/{}.csv?x={number}", number % 7));
+    ask_all(&server, random, 404).await;
+    ask_all(&server, scattered(500).map(|number| format!("/look/{}", 10 + number % 1_000_000)), 404).await;
+    let after = until(
+        &server,
+        &[
+            (requests("none", "none", "HTTP/1.1", "client_error"), 10_001.0),
+            (requests("/look/{id}", "json", "HTTP/1.1", "client_error"), 501.0),
+        ],
+    )
+    .await;
+    // The first scrape is not in itself.
+    let is_own = |sample: &String| sample.contains("/_rowstream/");
+    let names =
+        |scrape: &Scrape| scrape.samples.keys().filter(|name| !is_own(name)).cloned().collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
+}
+
+/// Numbers that look random, the same in each run.
+fn scattered(count: u64) -> impl Iterator<Item = u64> {
+    (1..=count).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (n << 7))
+}
+
+/// Asks for all targets on one connection, without waiting for an answer before the next question.
+async fn ask_all(server: &Server, targets: impl Iterator<Item = String>, status: u16) {
+    let mut questions: Vec<String> =
+        targets.map(|target| format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
+    let count = questions.len();
+    questions.push("GET /_rowstream/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_owned());
+    let (mut read, mut write) = TcpStream::connect(server.address()).await.expect("it listens").into_split();
+    let asking =
+        tokio::spawn(async move { write.write_all(questions.concat().as_bytes()).await.map(|()| write) });
+    let mut answers = String::new();
+    read.read_to_string(&mut answers).await.expect("text");
+    asking.await.expect("no panic").expect("it reads");
+    assert_eq!(answers.matches(&format!("HTTP/1.1 {status} ")).count(), count);
+}
+
+#[tokio::test]
+async fn a_pool_tells_how_it_is() {
+    let db = TestDb::new().await;
+    let pool = "max = 2, waiting = 3, acquire_timeout = \"1s\"";
+    let server = server(&db, "", pool, &[("long", LONG), ("few", FEW)]).await;
+    let held = [begun(&server, "/long").await, begun(&server, "/long").await];
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let url = server.url("/few");
+            tokio::spawn(async move { get(&url).await.status.as_u16() })
+        })
+        .collect();
+    let of = |name: &str| format!("rowstream_pool_{name}{{source=\"db\"}}");
+    let full = [
+        (of("max"), 2.0),
+        (of("waiting_max"), 3.0),
+        (of("used"), 2.0),
+        (of("idle"), 0.0),
+        (of("waiting"), 3.0),
+    ];
+    until(&server, &full).await;
+    for _ in 0..4 {
+        assert_eq!(get(&server.url("/few")).await.status, 503);
+    }
+    for waits in waiting {
+        assert_eq!(waits.await.expect("no panic"), 504);
+    }
+    let tried = [
+        (of("refused_total"), 4.0),
+        (of("timeouts_total"), 3.0),
+        (of("acquire_seconds_count"), 5.0),
+        (of("waiting"), 0.0),
+    ];
+    let scrape = until(&server, &tried).await;
+    assert!(scrape.value(&of("acquire_seconds_sum")) >= 3.0, "each of them waited for a second");
+    // What nobody had room for was refused, whether it waited or not.
+    until(&server, &[(requests("/few", "json", "HTTP/1.1", "refused"), 7.0)]).await;
+    drop(held);
+    until(&server, &[(of("used"), 0.0), (of("opened_total"), 2.0)]).await;
+    assert_eq!(get(&server.url("/few")).await.status, 200);
+    until(&server, &[(requests("/few", "json", "HTTP/1.1", "complete"), 1.0), (of("opened_total"), 2.0)])
+        .await;
+}
+
+#[tokio::test]
+async fn permits_and_their_memory_are_told() {
+    let db = TestDb::new().await;
+    let settings = "max_streams = 2\nmax_streams_per_client = 1\nmemory = \"80MB\"\nmax_connections = 100";
+    let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
+    let stream = begun(&server, "/long").await;
+    assert_eq!(get(&server.url("/long")).await.status, 429);
+    let scrape = until(
+        &server,
+        &[
+            ("rowstream_permits".to_owned(), 1.0),
+            ("rowstream_permits_max".to_owned(), 2.0),
+            ("rowstream_refused_total{reason=\"too_many_streams_of_client\"}".to_owned(), 1.0),
+            ("rowstream_refused_total{reason=\"too_many_streams\"}".to_owned(), 0.0),
+            (requests("/long", "json", "HTTP/1.1", "refused"), 1.0),
+        ],
+    )
+    .await;
+    let (used, most) =
+        (scrape.value("rowstream_stream_memory_bytes"), scrape.value("rowstream_stream_memory_max_bytes"));
+    assert!(used > 0.0 && used < most, "{used} of {most}");
+    drop(stream);
+    until(
+        &server,
+        &[("rowstream_permits".to_owned(), 0.0), ("rowstream_stream_memory_bytes".to_owned(), 0.0)],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn connections_workers_and_the_process_are_told() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "max = 4", &[("long", LONG)]).await;
+    let silent = TcpStream::connect(server.address()).await.expect("it listens");
+    let stream = begun(&server, "/long").await;
+    let scrape = until(
+        &server,
+        &[
+            ("rowstream_connections{protocol=\"none\"}".to_owned(), 1.0),
+            // The scrape's own is one of them.
+            ("rowstream_connections{protocol=\"HTTP/1.1\"}".to_owned(), 2.0),
+            ("rowstream_connections{protocol=\"HTTP/2\"}".to_owned(), 0.0),
+        ],
+    )
+    .await;
+    drop((silent, stream));
+    assert_eq!(scrape.sum("rowstream_worker_connections", ""), 3.0);
+    assert!(scrape.value("rowstream_connections_accepted_total") >= 3.0);
+    let workers = std::thread::available_parallelism().expect("there are cores").get();
+    let busy =
+        (0..workers).map(|n| scrape.value(&format!("rowstream_worker_busy_seconds_total{{worker=\"{n}\"}}")));
+    assert!(busy.sum::<f64>() > 0.0);
+    assert!(scrape.value("process_resident_memory_bytes") > 1e6);
+    assert!(scrape.value("process_open_fds") > 5.0);
+    assert!(scrape.value("process_threads") >= workers as f64);
+    assert!(scrape.value("process_start_time_seconds") > 1.7e9);
+    // Each worker looks twice a second, and the kernel counts hundredths of one.
+    let deadline = Instant::now() + SOON;
+    let has_both = |scrape: &Scrape| {
+        let looks = scrape.value("rowstream_worker_delay_seconds_count{worker=\"0\"}");
+        looks >= 2.0 && scrape.value("process_cpu_seconds_total") > 0.0
+    };
+    while !has_both(&Scrape::of(&server).await) {
+        assert!(Instant::now() < deadline, "no worker looks, or the process does nothing");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn counts_outlive_a_configuration() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "max = 4", &[("few", FEW), ("gone", FEW)]).await;
+    for target in ["/few", "/gone"] {
+        assert_eq!(get(&server.url(target)).await.status, 200);
+    }
+    let counted = |endpoint: &str, count: f64| (requests(endpoint, "json", "HTTP/1.1", "complete"), count);
+    until(&server, &[counted("/few", 1.0), counted("/gone", 1.0)]).await;
+    std::fs::remove_file(server.folder().join("endpoints/gone.sql")).expect("it is there");
+    let hang_up = ["-c", "kill -s HUP \"$0\"", &server.pid().to_string()];
+    assert!(std::process::Command::new("sh").args(hang_up).status().is_ok_and(|status| status.success()));
+    server.wait_for_stderr("reloaded: 1 endpoints", SOON).await;
+    assert_eq!(get(&server.url("/few")).await.status, 200);
+    assert_eq!(get(&server.url("/gone")).await.status, 404);
+    let opened = ("rowstream_pool_opened_total{source=\"db\"}".to_owned(), 1.0);
+    let none = (requests("none", "none", "HTTP/1.1", "client_error"), 1.0);
+    until(&server, &[counted("/few", 2.0), counted("/gone", 1.0), opened, none]).await;
+}
+
+#[tokio::test]
+async fn scrapers_get_what_they_ask_for() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "max = 4", &[("few", FEW)]).await;
+    let plain = get(&server.url("/_rowstream/metrics")).await;
+    assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(plain.header("cache-control"), Some("no-store"));
+    let request = Request::get(server.url("/_rowstream/metrics"))
+        .header("accept", "application/openmetrics-text; version=1.0.0");
+    let open = Client::HTTP1.send(request.body(String::new()).expect("a request")).await;
+    assert_eq!(
+        open.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(
+        open.text().ends_with("\n# EOF\n") && open.text().contains("# UNIT rowstream_sent_bytes bytes\n")
+    );
+    assert!(!plain.text().contains("# EOF") && !plain.text().contains("# UNIT"));
+}
+
+/// With `admin_listen` the public port tells nothing of the server, but how a stream went to whoever knows its id.
+#[tokio::test]
+async fn the_servers_own_paths_can_have_a_port_of_their_own() {
+    let db = TestDb::new().await;
+    let settings = "admin_listen = \"127.0.0.1:0\"\nmax_connections = 1";
+    let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
+    let admin = |path: &str| {
+        let said = server.stderr();
+        let (_, rest) = said.split_once("own paths at ").expect("it says where");
+        let base = rest.lines().next().expect("a line").trim_end_matches("/_rowstream/");
+        format!("{base}{path}")
+    };
+    for path in ["/_rowstream/metrics", "/_rowstream/live", "/_rowstream/ready", "/_rowstream/none"] {
+        assert_eq!(get(&server.url(path)).await.status, 404, "{path}");
+    }
+    // This client has the only connection there is.
+    let mut stream = begun(&server, "/long.ndjson").await;
+    for (path, status) in [
+        ("/_rowstream/metrics", 200),
+        ("/_rowstream/live", 200),
+        ("/_rowstream/ready", 200),
+        ("/_rowstream/none", 404),
+        ("/long", 404),
+        ("/", 404),
+    ] {
+        assert_eq!(get(&admin(path)).await.status, status, "{path}");
+    }
+    let id = stream.headers.remove("rowstream-stream").expect("it has an id");
+    let told = format!("/_rowstream/streams/{}", id.to_str().expect("text"));
+    assert_eq!(get(&admin(&told)).await.json()["state"], "running");
+    drop(stream);
+    // Until then its connection is busy, and there is no other.
+    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    assert_eq!(get(&server.url(&told)).await.status, 200);
+}
+
+#[tokio::test]
+async fn heads_tell_where_the_time_went() {
+    let db = TestDb::new().await;
+    let slow = "select 1 as n, pg_sleep(0.05)::text as s";
+    let endpoints = [("few", FEW), ("look/{id}", LOOK_UP), ("slow", slow)];
+    let server = server(&db, "[cors]\norigins = [\"https://a.example\"]", "max = 4", &endpoints).await;
+    for target in ["/few", "/few?_wait=end", "/look/1", "/look/99", "/slow"] {
+        let reply = get(&server.url(target)).await;
+        let told = reply.header("server-timing").unwrap_or_else(|| panic!("{target} tells nothing"));
+        let times: Vec<(&str, f64)> = told
+            .split(", ")
+            .map(|time| {
+                time.split_once(";dur=")
+                    .map(|(name, ms)| (name, ms.parse().expect("a number")))
+                    .expect("a time")
+            })
+            .collect();
+        let [("pool", pool), ("database", database), ("first_row", first_row)] = times[..] else {
+            panic!("{told}")
+        };
+        // What waits for its end tells all of the database's time.
+        assert!(first_row >= pool + database - 0.002 || target.ends_with("_wait=end"), "{told}");
+        if target == "/slow" {
+            assert!(database >= 50.0, "{told}");
+        }
+    }
+    // Where nothing was waited for, nothing is told.
+    for target in ["/none", "/look/x", "/_rowstream/live"] {
+        assert_eq!(get(&server.url(target)).await.header("server-timing"), None, "{target}");
+    }
+    for (origin, allowed) in [("https://a.example", Some("https://a.example")), ("https://b.example", None)] {
+        let request = Request::get(server.url("/few")).header("origin", origin).body(String::new());
+        let reply = Client::HTTP1.send(request.expect("a request")).await;
+        assert_eq!(reply.header("timing-allow-origin"), allowed, "{origin}");
+    }
+}
+
+/// The table of the documentation is that of the code, and a server tells what it promises.
+#[tokio::test]
+async fn the_table_is_what_there_is() {
+    const BEGIN: &str = "<!-- written by tests/it/metrics.rs -->\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let old = std::fs::read_to_string(&path).expect("the page is there");
+    let (words, old) = old.split_once(BEGIN).expect("it has a place for the table");
+    let table = rowstream::metrics::table();
+    if std::env::var_os("ROWSTREAM_WRITE_DOCS").is_some() {
+        std::fs::write(path, format!("{words}{BEGIN}{table}")).expect("it can be written");
+    } else {
+        assert!(table == old, "run it with ROWSTREAM_WRITE_DOCS=1:\n{table}");
+    }
+    let db = TestDb::new().await;
+    let settings = "memory = \"80MB\"\nmax_connections = 100\n[source.up]\nurl = \"http://127.0.0.1:9\"";
+    let server = server(&db, settings, "max = 4", &[("few", FEW)]).await;
+    get(&server.url("/few")).await;
+    let scrape = until(&server, &[(streams("/few", "json", "HTTP/1.1", "complete"), 1.0)]).await;
+    let told = scrape.text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next());
+    let promised = table.lines().skip(2).filter_map(|line| line.split('`').nth(1));
+    assert_eq!(told.collect::<Vec<_>>(), promised.collect::<Vec<_>>());
+}
+
+/// An example under more load than its pool can take, as its operator sees it: the pool is used up, more and more wait, they wait
+/// for longer and longer, and the rest is refused.
+#[tokio::test]
+async fn prometheus_tells_the_story_of_a_pool() {
+    let folder = worked::filled("events", worked::program()).await;
+    let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+    let prometheus = Prometheus::start(&server).await;
+    prometheus.wait_for("up == 1").await;
+    let (max, waiting_max) = (
+        prometheus.wait_for("rowstream_pool_max").await,
+        prometheus.wait_for("rowstream_pool_waiting_max").await,
+    );
+    let held = many(&server, max as usize).await;
+    prometheus.wait_for("rowstream_pool_used == rowstream_pool_max").await;
+    let half = waiting_max as usize / 2;
+    let first = wait_for_a_place(&server, half);
+    prometheus.wait_for(&format!("rowstream_pool_waiting == {half}")).await;
+    let others = wait_for_a_place(&server, waiting_max as usize - half);
+    prometheus.wait_for("rowstream_pool_waiting == rowstream_pool_waiting_max").await;
+    assert_eq!(ask(&server).await, 503);
+    prometheus.wait_for("rowstream_pool_refused_total == 1").await;
+    for waits in first.into_iter().chain(others) {
+        assert_eq!(waits.await.expect("no panic"), 504);
+    }
+    prometheus.wait_for(&format!("rowstream_pool_timeouts_total == {waiting_max}")).await;
+    prometheus
+        .wait_for("max_over_time(rowstream_pool_waiting[1m]) > min_over_time(rowstream_pool_waiting[1m])")
+        .await;
+    let acquire = "histogram_quantile(0.5, increase(rowstream_pool_acquire_seconds_bucket[1m]))";
+    let median = prometheus.wait_for(&format!("{acquire} > 2.5")).await;
+    assert!(median <= 10.0, "{median}: nobody waits for more than five seconds");
+    let refused = "sum(rowstream_requests_total{endpoint=\"/events\", outcome=\"refused\"})";
+    prometheus.wait_for(&format!("{refused} == {}", waiting_max + 1.0)).await;
+    prometheus.wait_for(&format!("sum(rowstream_streams_running) == {max}")).await;
+    drop(held);
+    prometheus.wait_for("rowstream_pool_used == 0").await;
+    assert_eq!(prometheus.query("min_over_time(up[1m])").await, [1.0], "it could always be scraped");
+}
+
+const TOKEN: &str = "Bearer example-reader-token";
+
+fn events(server: &Server) -> Request<String> {
+    let request = Request::get(server.url("/events.ndjson")).header("authorization", TOKEN);
+    request.body(String::new()).expect("a request")
+}
+
+/// So many clients that do not read on.
+async fn many(server: &Server, count: usize) -> Vec<Streaming> {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        let stream = Client::HTTP1.receive_buffer(64 * 1024).open(events(server)).await.expect("a head");
+        assert_eq!(stream.status, 200);
+        held.push(stream);
+    }
+    held
+}
+
+async fn ask(server: &Server) -> u16 {
+    Client::HTTP1.open(events(server)).await.expect("a head").status.as_u16()
+}
+
+fn wait_for_a_place(server: &Server, count: usize) -> Vec<tokio::task::JoinHandle<u16>> {
+    let ask = |_| {
+        let request = events(server);
+        tokio::spawn(async move { Client::HTTP1.open(request).await.expect("a head").status.as_u16() })
+    };
+    (0..count).map(ask).collect()
+}

@@ -1,0 +1,245 @@
+//! Parameters as databases get them: absent, empty, and of a type that a statement does not tell.
+//! SQLite and PostgreSQL answer alike.
+
+use std::path::Path;
+
+use crate::support::{Ended, Reply, Server, TestDb, get, rowstream};
+
+/// A server of the same files on SQLite and on PostgreSQL.
+struct Both {
+    servers: [Server; 2],
+    _folder: tempfile::TempDir,
+    _db: TestDb,
+}
+
+impl Both {
+    /// `setup` is run in each database.
+    async fn start(setup: &str, endpoints: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("test.db");
+        rusqlite::Connection::open(&file).unwrap().execute_batch(setup).unwrap();
+        let db = TestDb::new().await;
+        db.execute(setup).await;
+        let sqlite = serve(&format!("sqlite:{}", file.display()), endpoints).await;
+        let postgres = serve(&db.url(), endpoints).await;
+        Self { servers: [sqlite, postgres], _folder: folder, _db: db }
+    }
+
+    /// What both answer.
+    async fn get(&self, path: &str) -> Reply {
+        let [sqlite, postgres] = &self.servers;
+        let (sqlite, postgres) = (get(&sqlite.url(path)).await, get(&postgres.url(path)).await);
+        assert_eq!((sqlite.status, sqlite.text()), (postgres.status, postgres.text()), "{path}");
+        sqlite
+    }
+
+    async fn answers(&self, path: &str, expected: &str) {
+        let reply = self.get(path).await;
+        assert_eq!((reply.text(), reply.status.as_u16()), (expected, 200), "{path}");
+        assert_eq!(reply.ended, Ended::Complete, "{path}");
+    }
+}
+
+async fn serve(url: &str, endpoints: &[(&str, &str)]) -> Server {
+    let config = format!("[source.shop]\nurl = \"{url}\"\n");
+    let files: Vec<_> = endpoints.iter().map(|(name, sql)| (format!("endpoints/{name}.sql"), *sql)).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, sql)| (name.as_str(), *sql)).collect();
+    files.push(("rowstream.toml", &config));
+    Server::start(&files).await
+}
+
+/// The README opened with an example that failed on SQLite: `limit :maxEvents` of an absent
+/// parameter was "datatype mismatch".
+#[tokio::test]
+async fn the_first_example_of_the_readme_works_on_both_databases() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let (_, example) = readme.split_once("```sql\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let setup = "create table payment_event (event_no integer, paymt_status text, status_chg_date text);
+                 insert into payment_event values (1, 'OPEN', 'a'), (2, 'PAID', 'b'), (3, 'OPEN', 'c')";
+    let both = Both::start(setup, &[("events", example)]).await;
+    let event = |no, status, date| {
+        format!(r#"{{"eventNo":{no},"paymentStatus":"{status}","statusChanged":"{date}"}}"#)
+    };
+    let [one, two, three] = [event(1, "OPEN", "a"), event(2, "PAID", "b"), event(3, "OPEN", "c")];
+    for (query, events) in [
+        ("", format!("{one},{two},{three}")),
+        ("?lastEventNo=1", format!("{two},{three}")),
+        ("?maxEvents=2", format!("{one},{two}")),
+        ("?maxEvents=&lastEventNo=", format!("{one},{two},{three}")),
+    ] {
+        both.answers(&format!("/events{query}"), &format!(r#"{{"events":[{events}]}}"#)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_absent_limit_is_none_wherever_it_stands() {
+    const PARAMS: &str = "[params]\nn = { type = \"integer\", optional = true }\no = { type = \"integer\", optional = true }\n";
+    let file = |head: &str, sql: &str| format!("/*\n{head}\n{PARAMS}*/\n{sql}");
+    let files = [
+        ("offset", file("", "select a from t order by a limit :n offset :o")),
+        (
+            "inner",
+            file("", "select a from (select a from t order by a limit :n) as x where :o is null order by a"),
+        ),
+        (
+            "used",
+            file("", "select a from t where :n is null or a > :n - :n and :o is null order by a limit :n"),
+        ),
+        (
+            "keyed",
+            file(
+                "key = [\"a\"]\nbody = { rows = \"$rows\", next = \"$next\" }",
+                "select a from t where :o is null order by a limit :n",
+            ),
+        ),
+        (
+            "nested",
+            file(
+                "",
+                "-- name: ts :many\nselect a from t order by a limit :n offset :o;\n-- name: us :many nested in ts on b = a\nselect b, c from u order by b, c limit :n",
+            ),
+        ),
+    ];
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let setup = "create table t (a integer); insert into t values (1), (2), (3);
+                 create table u (b integer, c integer); insert into u values (1, 1), (1, 2), (2, 3)";
+    let both = Both::start(setup, &files).await;
+    let all = r#"[{"a":1},{"a":2},{"a":3}]"#;
+    for (path, expected) in [
+        ("/offset", all),
+        ("/offset?n=2", r#"[{"a":1},{"a":2}]"#),
+        ("/offset?o=1", r#"[{"a":2},{"a":3}]"#),
+        ("/offset?n=1&o=1", r#"[{"a":2}]"#),
+        ("/inner", all),
+        ("/inner?n=1", r#"[{"a":1}]"#),
+        ("/used", all),
+        ("/used?n=2", r#"[{"a":1},{"a":2}]"#),
+        (
+            "/nested",
+            r#"[{"a":1,"us":[{"b":1,"c":1},{"b":1,"c":2}]},{"a":2,"us":[{"b":2,"c":3}]},{"a":3,"us":[]}]"#,
+        ),
+        ("/nested?n=1", r#"[{"a":1,"us":[{"b":1,"c":1}]}]"#),
+    ] {
+        both.answers(path, expected).await;
+    }
+    for (query, rows) in [("", 3), ("?n=2", 2), ("?n=", 3)] {
+        let page = both.servers[0].url(&format!("/keyed{query}"));
+        let page = get(&page).await.json();
+        assert_eq!(page["rows"].as_array().map(Vec::len), Some(rows), "{query}");
+        let rest = both.servers[0].url(&format!("/keyed?_after={}", page["next"].as_str().unwrap()));
+        assert_eq!(get(&rest).await.json()["rows"].as_array().map(Vec::len), Some(3 - rows), "{query}");
+    }
+}
+
+/// A form sends its empty fields, too.
+#[tokio::test]
+async fn an_empty_optional_parameter_is_an_absent_one() {
+    let file = "/*\n[params]\nn = { type = \"integer\", default = 2 }\nd = { type = \"date\", optional = true }\ns = { type = \"text\", optional = true }\n*/
+select a from t where a >= :n and (:d is null or day > :d) and (:s is null or s = :s) order by a";
+    let setup = "create table t (a integer, day date, s text);
+                 insert into t values (1, '2024-01-01', ''), (2, '2024-02-01', ''), (3, '2024-03-01', 'x')";
+    let both = Both::start(setup, &[("t", file)]).await;
+    for (query, expected) in [
+        ("", r#"[{"a":2},{"a":3}]"#),
+        ("?n=&d=", r#"[{"a":2},{"a":3}]"#),
+        ("?n&d=2024-02-15", r#"[{"a":3}]"#),
+        ("?n=1&s=", r#"[{"a":1},{"a":2}]"#),
+    ] {
+        both.answers(&format!("/t{query}"), expected).await;
+    }
+}
+
+#[tokio::test]
+async fn durations_are_taken_in_both_spellings() {
+    let file = "/*\ntimeout = { total = \"PT30S\" }\n[params]\nd = { type = \"duration\", default = \"10s\" }\n*/\nselect cast(:d as text) as d";
+    let both = Both::start("create table t (a integer)", &[("d", file)]).await;
+    for (query, expected) in [
+        ("", "PT10S"),
+        ("?d=500ms", "PT0.5S"),
+        ("?d=1h30m", "PT1H30M"),
+        ("?d=PT90S", "PT90S"),
+        ("?d=", "PT10S"),
+    ] {
+        let [sqlite, postgres] = &both.servers;
+        let reply = get(&sqlite.url(&format!("/d{query}"))).await;
+        assert_eq!(reply.text(), format!(r#"[{{"d":"{expected}"}}]"#), "{query}");
+        assert_eq!(get(&postgres.url(&format!("/d{query}"))).await.status, 200, "{query}");
+    }
+    let sql = "/*\n[params]\nd = \"duration\"\n*/\nselect interval '1 hour' > :d as less";
+    let db = TestDb::new().await;
+    let server = serve(&db.url(), &[("d", sql)]).await;
+    for (d, less) in [("59m", true), ("1h30m", false), ("PT59M", true)] {
+        let reply = get(&server.url(&format!("/d?d={d}"))).await;
+        assert_eq!(reply.text(), format!(r#"[{{"less":{less}}}]"#), "{d}");
+    }
+}
+
+/// PostgreSQL says of `:a > :b` that both are texts, and 9 was more than 10.
+#[tokio::test]
+async fn postgres_has_the_declared_types_where_it_would_guess_texts() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table t (code text, n integer, day char(12)); insert into t values ('7', 7, '2024-01-01')",
+    )
+    .await;
+    let params = "/*\n[params]\na = \"integer\"\nb = \"integer\"\n*/\n";
+    let list = "/*\n[params]\na = \"integer[]\"\n*/\n";
+    let endpoints = [
+        ("greater", format!("{params}select :a > :b as v")),
+        ("greatest", format!("{params}select greatest(:a, :b) as v")),
+        ("sum", format!("{params}select :a + :b as v")),
+        // What meets a text stays one.
+        ("code", format!("{params}select code as v from t where code = :a and n < :b")),
+        ("list", format!("{list}select sum(x) as v from unnest(:a) x")),
+        ("any", format!("{list}select n as v from t where n = any(:a)")),
+        ("codes", format!("{list}select n as v from t where code = any(:a)")),
+    ];
+    let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (*name, sql.as_str())).collect();
+    let server = serve(&db.url(), &endpoints).await;
+    for (path, expected) in [
+        ("/greater?a=9&b=10", "[{\"v\":false}]"),
+        ("/greatest?a=9&b=10", "[{\"v\":10}]"),
+        ("/sum?a=9&b=10", "[{\"v\":19}]"),
+        ("/code?a=7&b=10", "[{\"v\":\"7\"}]"),
+        ("/list?a=9,10", "[{\"v\":19}]"),
+        ("/any?a=9,7", "[{\"v\":7}]"),
+        ("/codes?a=9,7", "[{\"v\":7}]"),
+    ] {
+        // The second time the statement is known.
+        for _ in 0..2 {
+            let reply = get(&server.url(path)).await;
+            assert_eq!((reply.text(), reply.status.as_u16()), (expected, 200), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn parameters_of_query_in_postgres() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table t (code text, n integer); insert into t values ('150', 150), ('9', 9), ('007', 7)",
+    )
+    .await;
+    for (sql, params, expected) in [
+        ("select n from t where n * 1 > :m", &["m=9"][..], "{\"n\":150}\n"),
+        ("select n from t where code = :c", &["c=150"], "{\"n\":150}\n"),
+        ("select n from t where code = :c", &["c=007"], "{\"n\":7}\n"),
+        ("select n from t where n = any(:ids) order by n", &["ids:integer[]=7,9"], "{\"n\":7}\n{\"n\":9}\n"),
+        ("select n from t where n = any(:ids) order by n", &["ids={7,9}"], "{\"n\":7}\n{\"n\":9}\n"),
+        ("select :a > :b as v", &["a=9", "b=10"], "{\"v\":false}\n"),
+        ("select jsonb_build_object('a', :n) as v", &["n=5"], "{\"v\":{\"a\": 5}}\n"),
+        ("select jsonb_build_object('a', :n) as v", &["n:text=5"], "{\"v\":{\"a\": \"5\"}}\n"),
+        ("select n from t where code = '9' limit :n", &["n:integer="], "{\"n\":9}\n"),
+    ] {
+        let params: Vec<_> = params.iter().flat_map(|param| ["-p", *param]).collect();
+        let url = db.url();
+        let ran = rowstream(&[&["query", url.as_str(), sql], &params[..]].concat()).await;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(
+            (String::from_utf8_lossy(&ran.stdout).as_ref(), said.as_ref()),
+            (expected, ""),
+            "{sql} {params:?}"
+        );
+    }
+}

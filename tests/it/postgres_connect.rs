@@ -1,0 +1,470 @@
+//! How connections are opened, refused and lost: logins, TLS, addresses that do not answer, and a server that restarts.
+//!
+//! What a user is told of it names no host, user or password; what the log is told names the cause.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::future::poll_fn;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Faults, Login, TcpProxy, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream::Error;
+use rowstream::body::RowStream;
+use rowstream::config::Config;
+use rowstream::source::Source;
+use rowstream_encode::Format;
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn source(url: &str) -> Result<Source, Error> {
+    let mut config =
+        Config::single(url, "select 1").unwrap_or_else(|faults| panic!("{faults:?}")).sources.remove(0);
+    config.pool.max = 2;
+    Source::open(&config)
+}
+
+async fn run(source: &Source, sql: &str) -> Result<String, Error> {
+    let endpoint = Config::single("postgres://unused", sql).unwrap().endpoints.remove(0);
+    let mut stream = RowStream::open(&endpoint, source, Format::Ndjson, Vec::new()).await?;
+    let mut out = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        out.extend_from_slice(&chunk?);
+    }
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// Who logs in, and whether over TLS.
+async fn who(url: &str) -> Result<String, Error> {
+    let sql = "select session_user as u, coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as s";
+    timeout(LONG, run(&source(url)?, sql)).await.expect("no hang")
+}
+
+async fn lets_in(url: &str, user: &str, tls: bool) {
+    let told = who(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    assert_eq!(told, format!("{{\"u\":\"{user}\",\"s\":{tls}}}\n"), "{url}");
+}
+
+/// What the user is told has none of `secrets`, and what the log is told has `cause`.
+async fn refuses(url: &str, sqlstate: Option<&str>, cause: &str, secrets: &[&str]) {
+    let error = match who(url).await {
+        Ok(told) => panic!("{url} lets {told} in"),
+        Err(error) => error,
+    };
+    assert_eq!((error.code(), error.status().as_u16()), ("source_unavailable", 503), "{url}: {error:?}");
+    assert_eq!(error.sqlstate_text(), sqlstate, "{url}: {error:?}");
+    assert!(error.retry_delay().is_some(), "{url}");
+    for told in [error.message(), &error.to_string(), &error.problem(), error.hint_text().unwrap_or_default()]
+    {
+        for secret in secrets.iter().chain(&["127.0.0.1", "localhost"]) {
+            assert!(!told.contains(secret), "{secret} is in {told}");
+        }
+        assert!(!told.contains(&pg_port().to_string()), "{told}");
+    }
+    let log = format!("{error:?}");
+    assert!(log.contains(cause), "{url}: {log}");
+}
+
+/// A URL of a login with parts of it changed.
+fn url(db: &TestDb, login: &Login, query: &str, change: impl FnOnce(String) -> String) -> String {
+    change(db.url_of(login, query))
+}
+
+fn ca(path: &Path) -> String {
+    utf8_percent_encode(path.to_str().unwrap(), NON_ALPHANUMERIC).to_string()
+}
+
+// --- Logins ----------------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn every_way_to_log_in() {
+    let db = TestDb::new().await;
+    for login in [logins::SCRAM, logins::MD5, logins::CLEARTEXT] {
+        lets_in(&db.url_of(&login, "sslmode=disable"), login.user, false).await;
+        lets_in(&db.url_of(&login, "sslmode=require"), login.user, true).await;
+        let password = utf8_percent_encode(login.password, NON_ALPHANUMERIC);
+        let named = format!(
+            "postgres://?host=localhost&port={}&user={}&password={password}&dbname={}",
+            pg_port(),
+            login.user,
+            db.name()
+        );
+        lets_in(&named, login.user, true).await;
+    }
+    lets_in(&db.url(), "postgres", false).await;
+}
+
+#[tokio::test]
+async fn a_unix_socket() {
+    let db = TestDb::new().await;
+    let folder = ca(&pg_socket());
+    let told = who(&format!("postgres://postgres@{folder}:{}/{}", pg_port(), db.name())).await.unwrap();
+    assert_eq!(told, "{\"u\":\"postgres\",\"s\":false}\n");
+    // libpq never has TLS on a Unix socket, whatever the mode.
+    let url =
+        format!("postgres:///{}?host={folder}&port={}&user=postgres&sslmode=require", db.name(), pg_port());
+    lets_in(&url, "postgres", false).await;
+    let password = utf8_percent_encode(logins::SCRAM.password, NON_ALPHANUMERIC);
+    lets_in(
+        &format!("postgres://scram_user:{password}@{folder}:{}/{}", pg_port(), db.name()),
+        "scram_user",
+        false,
+    )
+    .await;
+    refuses(&format!("postgres://u@{folder}x:{}/d", pg_port()), None, "No such file", &[]).await;
+    // A cancel request takes the same way.
+    let source = source(&format!("postgres://postgres@{folder}:{}/{}", pg_port(), db.name())).unwrap();
+    for _ in 0..5 {
+        assert!(timeout(Duration::from_millis(50), run(&source, "select pg_sleep(60)")).await.is_err());
+    }
+    assert_eq!(timeout(LONG, run(&source, "select 1 as v")).await.unwrap().unwrap(), "{\"v\":1}\n");
+}
+
+#[tokio::test]
+async fn logins_that_are_refused() {
+    let db = TestDb::new().await;
+    for login in [logins::SCRAM, logins::MD5, logins::CLEARTEXT] {
+        let wrong = Login { user: login.user, password: "wr0ng-pass" };
+        let cause = "password authentication failed";
+        refuses(&db.url_of(&wrong, "sslmode=disable"), Some("28P01"), cause, &["wr0ng-pass", login.user])
+            .await;
+        let none = url(&db, &login, "sslmode=disable", |url| {
+            url.replace(&format!(":{}@", utf8_percent_encode(login.password, NON_ALPHANUMERIC)), "@")
+        });
+        refuses(&none, None, "asks for a password, and the URL has none", &[login.user]).await;
+    }
+    let empty = Login { user: "scram_user", password: "" };
+    let error = who(&db.url_of(&empty, "")).await.unwrap_err();
+    assert_eq!(error.code(), "source_unavailable", "{error:?}");
+    refuses(&db.url_of(&logins::REFUSED, ""), Some("28000"), "pg_hba.conf rejects", &["nobody"]).await;
+    let unknown = Login { user: "no_such_user", password: "s3cret" };
+    refuses(&db.url_of(&unknown, ""), Some("28000"), "no_such_user", &["no_such_user", "s3cret"]).await;
+    let elsewhere = db.url().replace(db.name(), "no_such_database");
+    refuses(&elsewhere, Some("3D000"), "no_such_database", &["no_such_database", "postgres"]).await;
+}
+
+/// The log is read by more people than the configuration.
+#[tokio::test]
+async fn the_log_has_no_password() {
+    let db = TestDb::new().await;
+    for (url, secret) in [
+        (db.url_of(&Login { user: "scram_user", password: "hunter2x" }, ""), "hunter2x"),
+        (db.url_of(&Login { user: "no_such", password: "hunter2x" }, "sslmode=verify-full"), "hunter2x"),
+        ("postgres://u:hunter2x@localhost:1/d".to_owned(), "hunter2x"),
+    ] {
+        let error = who(&url).await.unwrap_err();
+        assert!(!format!("{error:?}{error}").contains(secret), "{error:?}");
+    }
+}
+
+/// A password with a `/` or a `?` that was not escaped ends the host early, and what followed was quoted as a bad port or a bad
+/// parameter.
+#[test]
+fn a_url_that_is_not_understood_tells_nothing_of_its_password() {
+    for url in [
+        "postgres://u:hunter/twelve@h/d",
+        "postgres://u:hunter?twelve@h/d",
+        "postgres://u:x?hunter=twelve@h/d",
+        "postgres://u:12?hunter=twelve@h/d",
+        "postgres://u:12?sslmode=twelve@h/d",
+        "postgres://u:hunter/tw?elve@h/d",
+        "postgres://u:[hunter/twelve@h/d",
+        "postgres://u:hunter,twelve/x@h/d",
+        "postgres://u:hunter@h:twelve/d",
+        "postgres://u:hunter%fftwelve@h/d",
+        "postgres://u:hunter@h/d?sslmod=twelve",
+    ] {
+        let Err(error) = source(url).map(|_| ()) else { panic!("{url} is understood") };
+        for secret in ["hunter", "twelve", "elve"] {
+            assert!(!format!("{error:?}{error}{}", error.problem()).contains(secret), "{error:?}");
+        }
+    }
+}
+
+// --- TLS --------------------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn every_mode_of_tls() {
+    let db = TestDb::new().await;
+    let login = logins::SCRAM;
+    let right = ca(&pg_ca());
+    for (query, tls) in [
+        ("sslmode=disable".to_owned(), false),
+        ("sslmode=prefer".to_owned(), true),
+        (String::new(), true),
+        ("sslmode=require".to_owned(), true),
+        (format!("sslmode=require&sslrootcert={right}"), true),
+        (format!("sslmode=verify-full&sslrootcert={right}"), true),
+    ] {
+        lets_in(&db.url_of(&login, &query), login.user, tls).await;
+    }
+    lets_in(&db.url_of(&logins::TLS_ONLY, "sslmode=require"), logins::TLS_ONLY.user, true).await;
+    refuses(&db.url_of(&logins::TLS_ONLY, "sslmode=disable"), Some("28000"), "no encryption", &["tls_user"])
+        .await;
+}
+
+#[tokio::test]
+async fn certificates_that_do_not_verify() {
+    let db = TestDb::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong.crt");
+    make_ca(folder.path(), "wrong.crt");
+    let (right, wrong) = (ca(&pg_ca()), ca(&wrong));
+    let at_address =
+        |query: String| url(&db, &logins::SCRAM, &query, |url| url.replace("localhost", "127.0.0.1"));
+    let secrets = ["scram_user"];
+    refuses(&at_address(format!("sslmode=verify-full&sslrootcert={right}")), None, "certificate", &secrets)
+        .await;
+    for mode in ["verify-full", "require"] {
+        let url = db.url_of(&logins::SCRAM, &format!("sslmode={mode}&sslrootcert={wrong}"));
+        refuses(&url, None, "certificate", &secrets).await;
+    }
+    // These do not look at who the server is.
+    lets_in(&at_address("sslmode=require".to_owned()), "scram_user", true).await;
+    lets_in(&db.url_of(&logins::SCRAM, &format!("sslmode=prefer&sslrootcert={wrong}")), "scram_user", true)
+        .await;
+
+    for (path, cause) in [("/no/such/file", "No such file"), ("/dev/null", "holds no certificate")] {
+        let error = source(&format!("postgres://u:p@h/d?sslmode=verify-full&sslrootcert={path}"))
+            .map(|_| ())
+            .unwrap_err();
+        assert!(error.message().contains(cause), "{error:?}");
+    }
+}
+
+/// A certificate of an authority that has signed nothing here.
+fn make_ca(folder: &Path, name: &str) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]);
+    command.args(["-days", "2", "-subj", "/CN=Somebody else", "-keyout", "wrong.key", "-out", name]);
+    let output = command.output().expect("openssl is installed: run `cargo xtask test`");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+// --- Addresses --------------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn addresses_that_do_not_answer() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    refuses(&format!("postgres://secret_user:secret_pass@{closed}/d"), None, "refused", &["secret"]).await;
+    refuses(
+        "postgres://secret_user:secret_pass@no-such-host.invalid/d",
+        None,
+        "no-such-host.invalid",
+        &["secret", "no-such"],
+    )
+    .await;
+
+    // One that accepts and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    for mode in ["disable", "require"] {
+        let began = Instant::now();
+        let url = format!("postgres://secret_user:secret_pass@{address}/d?connect_timeout=1&sslmode={mode}");
+        refuses(&url, None, "no answer within 1s", &["secret"]).await;
+        assert!(began.elapsed() >= Duration::from_millis(900) && began.elapsed() < Duration::from_secs(5));
+    }
+}
+
+/// A server without TLS answers the request for it with `N`.
+#[tokio::test]
+async fn a_server_without_tls() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    for (answer, cause) in
+        [(&b"N"[..], "the server has no TLS"), (b"E", "unknown way"), (b"S\0garbage", ""), (b"", "")]
+    {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut request = [0; 8];
+                if socket.read_exact(&mut request).await.is_ok() {
+                    assert_eq!(request[4..], 80_877_103_u32.to_be_bytes());
+                    drop(socket.write_all(answer).await);
+                }
+            }
+        });
+        refuses(&format!("postgres://u@{address}/d?sslmode=require&connect_timeout=2"), None, cause, &[])
+            .await;
+    }
+}
+
+// --- Servers that go away and come back -----------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn an_address_that_answers_again_is_used_again() {
+    let db = TestDb::new().await;
+    let target = SocketAddr::from(([127, 0, 0, 1], pg_port()));
+    let proxy = TcpProxy::start(target, Faults::default(), Faults::default()).await;
+    let url =
+        format!("postgres://postgres@{}/{}?sslmode=disable&connect_timeout=1", proxy.address(), db.name());
+    let source = source(&url).unwrap();
+    run(&source, "select 1 as v").await.unwrap();
+    proxy.stall();
+    // The idle connection looks alive; it is the request that has to notice.
+    let first = timeout(Duration::from_millis(500), run(&source, "select 2 as v")).await;
+    assert!(first.is_err(), "{first:?}");
+    proxy.resume();
+    assert_eq!(timeout(LONG, run(&source, "select 3 as v")).await.unwrap().unwrap(), "{\"v\":3}\n");
+}
+
+/// A cluster of this test's own, which it can stop. It ends with the test: the kernel interrupts it when its parent's thread does.
+struct Cluster {
+    folder: tempfile::TempDir,
+    port: u16,
+    server: Option<Child>,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("rowstream-").tempdir_in("/tmp").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if is_root() {
+            assert!(Command::new("chown").arg("postgres").arg(folder.path()).status().unwrap().success());
+        }
+        let cluster = Self { folder, port, server: None };
+        let mut initdb = cluster.command("initdb");
+        let output = initdb
+            .args(["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync", "--locale=C"])
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        cluster
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        if is_root() {
+            command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
+        }
+        command
+            .args(["--pdeathsig", "INT", "--"])
+            .arg(pg_bin().join(program))
+            .current_dir(self.folder.path());
+        command
+    }
+
+    fn start(&mut self) {
+        let mut postgres = self.command("postgres");
+        postgres.args([
+            "-D",
+            "data",
+            "-k",
+            ".",
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "fsync=off",
+            "-p",
+            &self.port.to_string(),
+        ]);
+        self.server =
+            Some(postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    /// An immediate stop, as of a crash.
+    fn crash(&mut self) {
+        let mut server = self.server.take().unwrap();
+        assert!(
+            Command::new("sh")
+                .args(["-c", &format!("kill -s QUIT {}", server.id())])
+                .status()
+                .unwrap()
+                .success()
+        );
+        server.wait().unwrap();
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?connect_timeout=2", self.port)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.server.is_some() {
+            self.crash();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
+/// Asks until there is an answer; every answer before it is a 503 that says when to ask again.
+async fn until_it_answers(source: &Source, sql: &str) -> String {
+    let deadline = Instant::now() + LONG;
+    loop {
+        match timeout(LONG, run(source, sql)).await.expect("no hang") {
+            Ok(line) => return line,
+            Err(error) => unavailable(&error),
+        }
+        assert!(Instant::now() < deadline, "the server does not come back");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn unavailable(error: &Error) {
+    assert_eq!((error.code(), error.status().as_u16()), ("source_unavailable", 503), "{error:?}");
+    assert!(error.retry_delay().is_some(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_used_again() {
+    let mut cluster = Cluster::new();
+    cluster.start();
+    let source = source(&cluster.url()).unwrap();
+    assert_eq!(until_it_answers(&source, "select 1 as v").await, "{\"v\":1}\n");
+    for round in 0..2 {
+        let endless = Config::single(
+            "postgres://unused",
+            "select generate_series(1, 100000000) as n, repeat('x', 100) as x",
+        );
+        let endpoint = endless.unwrap().endpoints.remove(0);
+        let mut stream = RowStream::open(&endpoint, &source, Format::Ndjson, Vec::new()).await.unwrap();
+        poll_fn(|cx| stream.poll_chunk(cx)).await.unwrap().unwrap();
+        cluster.crash();
+        let error = loop {
+            match timeout(LONG, poll_fn(|cx| stream.poll_chunk(cx))).await.unwrap() {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => break error,
+                None => panic!("a cut result ended as a whole one"),
+            }
+        };
+        unavailable(&error);
+        drop(stream);
+        for _ in 0..5 {
+            unavailable(&run(&source, "select 1 as v").await.unwrap_err());
+        }
+        cluster.start();
+        assert_eq!(
+            until_it_answers(&source, &format!("select {round} as v")).await,
+            format!("{{\"v\":{round}}}\n")
+        );
+    }
+}
+
+/// Every notice of a statement was sent and read, however many there were, and nobody has ever
+/// looked at one.
+#[tokio::test]
+async fn notices_are_asked_for_by_the_url_alone() {
+    let db = TestDb::new().await;
+    let sql = "select current_setting('client_min_messages') as told";
+    for (query, expected) in [("", "error"), ("&options=-c%20client_min_messages%3Dwarning", "warning")] {
+        let told = run(&source(&format!("{}{query}", db.url())).unwrap(), sql).await.unwrap();
+        assert_eq!(told, format!("{{\"told\":\"{expected}\"}}\n"));
+    }
+}

@@ -1,0 +1,207 @@
+//! What data people read our Arrow streams with reads them: pyarrow, polars and duckdb, each by itself.
+//!
+//! `cargo xtask test` installs them and tells of their Python; where they cannot be had, it skips this test and says so.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
+use crate::support::{Ended, Launch, Server, TestDb, get};
+use crate::worked;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+const LIBRARIES: [&str; 3] = ["pyarrow", "polars", "duckdb"];
+
+/// What a script of `tests/readers` sees in a file.
+fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
+    let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
+    let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let ran = Command::new(python).arg(script).args(words).arg(file.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{words:?}: {said}");
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|fault| panic!("{words:?}: {fault}: {said}"))
+}
+
+/// A whole stream in a file.
+async fn saved(server: &Server, path: &str) -> NamedTempFile {
+    let reply = get(&server.url(path)).await;
+    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}: {}", reply.text());
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &reply.body).unwrap();
+    file
+}
+
+/// What each library sees in a stream.
+async fn read(server: &Server, path: &str) -> [Value; 3] {
+    let file = saved(server, path).await;
+    LIBRARIES.map(|library| seen("read.py", &[library], &file))
+}
+
+/// Each column: its SQL, then for each library its type and its value as Python writes them.
+const TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
+    ("true", ["bool", "Boolean", "BOOLEAN"], ["True", "True", "true"]),
+    ("(-2)::int2", ["int16", "Int16", "SMALLINT"], ["-2", "-2", "-2"]),
+    ("3::int4", ["int32", "Int32", "INTEGER"], ["3", "3", "3"]),
+    (
+        "9223372036854775807::int8",
+        ["int64", "Int64", "BIGINT"],
+        ["9223372036854775807", "9223372036854775807", "9223372036854775807"],
+    ),
+    ("0.5::float4", ["float", "Float32", "FLOAT"], ["0.5", "0.5", "0.5"]),
+    ("0.1::float8", ["double", "Float64", "DOUBLE"], ["0.1", "0.1", "0.1"]),
+    (
+        "(-12.5)::numeric(10,2)",
+        ["decimal128(10, 2)", "Decimal(precision=10, scale=2)", "DECIMAL(10,2)"],
+        ["-12.50", "-12.50", "-12.50"],
+    ),
+    ("12.50::numeric", ["string", "String", "VARCHAR"], ["12.50", "12.50", "12.50"]),
+    ("'é'::text", ["string", "String", "VARCHAR"], ["é", "é", "é"]),
+    (
+        "'{\"a\": 1}'::jsonb",
+        ["extension<arrow.json>", "Extension('arrow.json', String, '')", "JSON"],
+        ["{\"a\": 1}", "{\"a\": 1}", "{\"a\": 1}"],
+    ),
+    ("'\\x6869'::bytea", ["binary", "Binary", "BLOB"], ["b'hi'", "b'hi'", "hi"]),
+    ("date '2024-02-29'", ["date32[day]", "Date", "DATE"], ["2024-02-29", "2024-02-29", "2024-02-29"]),
+    (
+        "time '12:00:00.25'",
+        ["time64[us]", "Time", "TIME"],
+        ["12:00:00.250000", "12:00:00.250000", "12:00:00.25"],
+    ),
+    (
+        "timestamp '2024-02-29 12:00'",
+        ["timestamp[us]", "Datetime(time_unit='us', time_zone=None)", "TIMESTAMP"],
+        ["2024-02-29 12:00:00", "2024-02-29 12:00:00", "2024-02-29 12:00:00"],
+    ),
+    (
+        "timestamptz '2024-02-29 13:00+01'",
+        ["timestamp[us, tz=UTC]", "Datetime(time_unit='us', time_zone='UTC')", "TIMESTAMP WITH TIME ZONE"],
+        ["2024-02-29 12:00:00+00:00", "2024-02-29 12:00:00+00:00", "2024-02-29 12:00:00+00"],
+    ),
+    (
+        "'abababab-abab-abab-abab-abababababab'::uuid",
+        ["extension<arrow.uuid>", "Binary", "UUID"],
+        [
+            "abababab-abab-abab-abab-abababababab",
+            "b'\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab\\xab'",
+            "abababab-abab-abab-abab-abababababab",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn python_reads_every_type() {
+    let db = TestDb::new().await;
+    let values = TYPES.iter().enumerate().map(|(i, (sql, ..))| format!("({sql}) as c{i}"));
+    let values = values.collect::<Vec<_>>().join(", ");
+    // NULLs come first, and their types are the same.
+    let sql =
+        format!("select c.* from (select {values}) c right join generate_series(1, 2) n on n = 2 order by n");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/types.sql", &sql)]).await;
+    for (index, seen) in read(&server, "/types.arrow").await.iter().enumerate() {
+        assert_eq!(seen["rows"], 2, "{seen}");
+        for (column, (sql, types, values)) in TYPES.iter().enumerate() {
+            let expected = json!({"type": types[index], "nulls": 1, "last": values[index]});
+            assert_eq!(seen["columns"][format!("c{column}")], expected, "{} of {sql}", LIBRARIES[index]);
+        }
+    }
+}
+
+/// What pyarrow sees in the only row of a query: the type and the value of each column, as the corpus has them.
+async fn corpus_of(url: &str, query: &str) -> Value {
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/values.sql", query)]).await;
+    seen("values.py", &[], &saved(&server, "/values.arrow").await)
+}
+
+/// Compares what was seen of each line; floats by value.
+fn agree(lines: &[&Line], seen: &Value) {
+    assert_eq!(seen.as_array().unwrap().len(), lines.len());
+    for (line, seen) in lines.iter().zip(seen.as_array().unwrap()) {
+        let Arrow::Value(type_name, value) = &line.arrow else { unreachable!("these have values") };
+        assert_eq!(seen["type"], *type_name, "{}", line.name());
+        let same = match (type_name.as_str(), value, seen["value"].as_str()) {
+            ("float", Some(expected), Some(seen)) => {
+                let (expected, seen): (f32, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+                f64::from(expected).to_bits() == seen.to_bits()
+            }
+            ("double", Some(expected), Some(seen)) => {
+                let (expected, seen): (f64, f64) = (expected.parse().unwrap(), seen.parse().unwrap());
+                expected.to_bits() == seen.to_bits()
+            }
+            (_, expected, seen) => expected.as_deref() == seen,
+        };
+        assert!(same, "{}: {seen} and not {value:?}", line.name());
+    }
+}
+
+fn with_values(lines: impl Iterator<Item = &'static Line>) -> Vec<&'static Line> {
+    lines.filter(|line| matches!(line.arrow, Arrow::Value(..))).collect()
+}
+
+#[tokio::test]
+async fn python_reads_the_corpus_from_postgres() {
+    let db = TestDb::new().await;
+    db.execute(POSTGRES_SETUP).await;
+    let lines = with_values(corpus::postgres(db.version().await));
+    let values: Vec<_> =
+        (0..).zip(&lines).map(|(n, line)| format!("{} as c{n}", line.expression())).collect();
+    agree(&lines, &corpus_of(&db.url(), &format!("select {}", values.join(", "))).await);
+}
+
+#[tokio::test]
+async fn python_reads_the_corpus_from_sqlite() {
+    let lines = with_values(corpus::sqlite());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("values.db");
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.execute_batch(&corpus::sqlite_table(&lines)).unwrap();
+    agree(&lines, &corpus_of(&format!("sqlite:{}", file.display()), "select * from t").await);
+}
+
+/// The columns of the authors as each library has their types.
+const AUTHORS: &[(&str, [&str; 3])] = &[
+    ("id", ["int64", "Int64", "BIGINT"]),
+    ("firstName", ["string", "String", "VARCHAR"]),
+    ("lastName", ["string", "String", "VARCHAR"]),
+    ("email", ["string", "String", "VARCHAR"]),
+    ("born", ["date32[day]", "Date", "DATE"]),
+    ("country", ["string", "String", "VARCHAR"]),
+    ("active", ["bool", "Boolean", "BOOLEAN"]),
+    ("books", ["int64", "Int64", "BIGINT"]),
+    ("royalties", ["decimal128(10, 2)", "Decimal(precision=10, scale=2)", "DECIMAL(10,2)"]),
+    ("motto", ["string", "String", "VARCHAR"]),
+    (
+        "joined",
+        ["timestamp[us, tz=UTC]", "Datetime(time_unit='us', time_zone='UTC')", "TIMESTAMP WITH TIME ZONE"],
+    ),
+];
+
+#[tokio::test]
+async fn python_reads_a_hundred_thousand_authors() {
+    let folder = worked::filled("authors", worked::program()).await;
+    let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
+    let lines = get(&server.url("/authors.ndjson")).await;
+    let lines: Vec<Value> = lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    for (index, seen) in read(&server, "/authors.arrow").await.iter().enumerate() {
+        assert_eq!(seen["rows"], 100_000, "{}", LIBRARIES[index]);
+        assert_eq!(seen["columns"].as_object().unwrap().len(), AUTHORS.len());
+        for (name, types) in AUTHORS {
+            let (column, of) = (&seen["columns"][name], format!("{name}, {}", LIBRARIES[index]));
+            let nulls = lines.iter().filter(|line| line[name].is_null()).count();
+            assert_eq!((&column["type"], &column["nulls"]), (&json!(types[index]), &json!(nulls)), "{of}");
+            if let Value::String(text) = &last[name]
+                && *name != "joined"
+            {
+                assert_eq!(column["last"], text.as_str(), "{of}");
+            }
+        }
+        assert_eq!(seen["columns"]["id"]["last"], last["id"].to_string());
+    }
+}

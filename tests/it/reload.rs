@@ -1,0 +1,235 @@
+//! Reloading: SIGHUP, or a file that changes, and what then becomes of requests, streams and connections.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Ended, Launch, Server, TestDb, get};
+
+const SOON: Duration = Duration::from_secs(10);
+/// Which connection answers: a list, because look-ups may share one.
+const PID: &str = "select pg_backend_pid() as pid";
+
+fn source(db: &TestDb, settings: &str) -> String {
+    format!("[source.db]\nurl = \"{}\"\npool = {{ max = 1 }}\n{settings}\n", db.url())
+}
+
+fn write(server: &Server, name: &str, text: &str) {
+    std::fs::write(server.folder().join(name), text).expect("a file");
+}
+
+/// Has it reload, and waits until it says once more that it has, or has not.
+async fn reload(server: &Server, said: &str) {
+    let count = || server.stderr().matches(said).count();
+    let (before, deadline) = (count(), Instant::now() + SOON);
+    server.hang_up();
+    while count() == before {
+        assert!(Instant::now() < deadline, "the server did not say {said:?}, but:\n{}", server.stderr());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn text(server: &Server, target: &str) -> String {
+    get(&server.url(target)).await.text().to_owned()
+}
+
+/// How many connections the database has, but the one that asks.
+async fn connections(db: &tokio_postgres::Client) -> i64 {
+    let sql = "select count(*) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()";
+    db.query_one(sql, &[]).await.expect("it can be asked").get(0)
+}
+
+async fn until_connections(db: &tokio_postgres::Client, wanted: i64) {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let open = connections(db).await;
+        if open == wanted {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{open} connections, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn endpoints_and_settings_change_and_streams_go_on() {
+    let db = TestDb::new().await;
+    let long = "select generate_series(1, 200000) as n, repeat('x', 100) as t";
+    let config = source(&db, "");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/long.sql", long),
+        ("endpoints/a.sql", "select 1 as n"),
+        ("endpoints/gone.sql", "select 1 as n"),
+    ];
+    let server = Server::start(&files).await;
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+    let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/long.ndjson")).await;
+    let read = stream.at_least(1000).await.len();
+
+    write(
+        &server,
+        "rowstream.toml",
+        &format!("[cors]\norigins = [\"*\"]\n{}", source(&db, "fetch_rows = 10")),
+    );
+    write(&server, "endpoints/a.sql", "select 2 as n");
+    write(&server, "endpoints/b.sql", "select 3 as n");
+    std::fs::remove_file(server.folder().join("endpoints/gone.sql")).expect("it was there");
+    std::fs::remove_file(server.folder().join("endpoints/long.sql")).expect("it was there");
+    reload(&server, "reloaded: 2 endpoints, 1 sources").await;
+
+    let reply = get(&server.url("/a")).await;
+    assert_eq!((reply.text(), reply.header("access-control-allow-origin")), ("[{\"n\":2}]", Some("*")));
+    assert_eq!(text(&server, "/b").await, "[{\"n\":3}]");
+    for gone in ["/gone", "/long"] {
+        assert_eq!(get(&server.url(gone)).await.status, 404, "{gone}");
+    }
+    // The pool of before had one place, which this stream holds to its last row.
+    let client = db.client().await;
+    assert_eq!(connections(&client).await, 2);
+    let rest = stream.rest().await;
+    assert_eq!(rest.ended, Ended::Complete);
+    assert!(read + rest.body.len() > 20_000_000 && rest.text().ends_with("}\n"));
+    assert!(rest.text().lines().last().expect("there are").starts_with("{\"n\":200000,"));
+    // With its last stream the source of before has gone, and its connection.
+    until_connections(&client, 1).await;
+}
+
+#[tokio::test]
+async fn a_fault_changes_nothing() {
+    let db = TestDb::new().await;
+    let config = source(&db, "");
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/a.sql", "select 1 as n"),
+        ("endpoints/b.sql", PID),
+    ])
+    .await;
+    let pid = text(&server, "/b").await;
+    write(&server, "endpoints/a.sql", "/*\nresult = \"oen\"\n*/\nselect 2 as n");
+    write(&server, "rowstream.toml", &format!("max_streams = 0\n{config}"));
+    reload(&server, "not reloaded").await;
+    let said = server.stderr();
+    assert!(said.contains("endpoints/a.sql:2:10: "), "{said}");
+    assert!(said.contains("rowstream.toml:1:15: `max_streams` must be an integer of at least 1"), "{said}");
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+    assert_eq!(text(&server, "/b").await, pid);
+    // And it can be mended.
+    write(&server, "rowstream.toml", &config);
+    write(&server, "endpoints/a.sql", "select 3 as n");
+    reload(&server, "reloaded: 2 endpoints").await;
+    assert_eq!(text(&server, "/a").await, "[{\"n\":3}]");
+}
+
+#[tokio::test]
+async fn sources_that_did_not_change_keep_their_connections() {
+    let db = TestDb::new().await;
+    let config = source(&db, "");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/a.sql", PID)]).await;
+    let pid = text(&server, "/a").await;
+    write(&server, "rowstream.toml", &format!("max_streams = 7\n{config}"));
+    reload(&server, "reloaded: 1 endpoints").await;
+    assert_eq!(text(&server, "/a").await, pid);
+
+    write(&server, "rowstream.toml", &source(&db, "statement_cache = 10"));
+    reload(&server, "reloaded: 1 endpoints").await;
+    assert_ne!(text(&server, "/a").await, pid);
+    until_connections(&db.client().await, 1).await;
+}
+
+/// Permits of the configuration before count in the next one, or a reload would double what runs.
+#[tokio::test]
+async fn streams_that_run_count_after_a_reload() {
+    let db = TestDb::new().await;
+    let config = format!("max_streams = 1\n{}", source(&db, ""));
+    let long = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/long.sql", long),
+        ("endpoints/a.sql", "select 1 as n"),
+    ];
+    let server = Server::start(&files).await;
+    let mut stream = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/long")).await;
+    stream.at_least(1000).await;
+    let settings = "max_connections = 9\nlisten = \"127.0.0.1:1\"\n";
+    write(&server, "rowstream.toml", &format!("{settings}{}", config.replace("max = 1", "max = 2")));
+    reload(&server, "reloaded: 2 endpoints").await;
+    assert!(server.stderr().contains("`max_connections` changes at the next start"));
+    // The address of the command line stands above that of the file.
+    assert!(!server.stderr().contains("`listen` changes"));
+    assert_eq!(get(&server.url("/a")).await.status, 503);
+    drop(stream);
+    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+}
+
+#[tokio::test]
+async fn a_watched_file_that_changes_is_reloaded() {
+    let db = TestDb::new().await;
+    let config = source(&db, "");
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/a.sql", "select 1 as n")];
+    let server = Launch::files(&files).argument("--watch").start().await;
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+    write(&server, "endpoints/a.sql", "select 11 as n");
+    server.wait_for_stderr("reloaded: 1 endpoints", SOON).await;
+    assert_eq!(text(&server, "/a").await, "[{\"n\":11}]");
+    write(&server, "endpoints/b.sql", "select 2 as n");
+    server.wait_for_stderr("reloaded: 2 endpoints", SOON).await;
+    assert_eq!(text(&server, "/b").await, "[{\"n\":2}]");
+    // A fault is told once, not each second.
+    write(&server, "endpoints/b.sql", "select :x");
+    server.wait_for_stderr("not reloaded", SOON).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(server.stderr().matches("not reloaded").count(), 1, "{}", server.stderr());
+    assert_eq!(text(&server, "/b").await, "[{\"n\":2}]");
+}
+
+/// A reload used to take statements that the database refuses, whose endpoints then answered with
+/// 500.
+#[tokio::test]
+async fn a_statement_that_the_database_refuses_changes_nothing() {
+    let db = TestDb::new().await;
+    let config = source(&db, "");
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/a.sql", "select 1 as n")];
+    let server = Server::start(&files).await;
+    write(&server, "endpoints/a.sql", "select 2 as n,\n  missing");
+    write(&server, "endpoints/b.sql", "select 3 as n");
+    reload(&server, "not reloaded").await;
+    let refusal = "endpoints/a.sql:2:3: statement `rows`: column \"missing\" does not exist (SQLSTATE 42703)
+    2 |   missing
+      |   ^";
+    assert!(server.stderr().contains(refusal), "{}", server.stderr());
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+    assert_eq!(get(&server.url("/b")).await.status, 404);
+    write(&server, "endpoints/a.sql", "select 2 as n");
+    reload(&server, "reloaded: 2 endpoints").await;
+    assert_eq!(
+        (text(&server, "/a").await, text(&server, "/b").await),
+        ("[{\"n\":2}]".into(), "[{\"n\":3}]".into())
+    );
+}
+
+/// Requests are answered while a database takes its time to prepare what is reloaded.
+#[tokio::test]
+async fn connections_are_accepted_during_a_reload() {
+    let db = TestDb::new().await;
+    db.execute("create table t(n integer)").await;
+    let config = source(&db, "");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/a.sql", "select 1 as n")]).await;
+    let client = db.client().await;
+    client.batch_execute("begin; lock table t in access exclusive mode").await.expect("a lock");
+    // A transaction sees others as they were when it looked first.
+    let looks = db.client().await;
+    write(&server, "endpoints/t.sql", "select n from t");
+    server.hang_up();
+    let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let deadline = Instant::now() + SOON;
+    while looks.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) == 0 {
+        assert!(Instant::now() < deadline, "nothing waits for the lock:\n{}", server.stderr());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
+    assert!(!server.stderr().contains("reloaded"), "{}", server.stderr());
+    client.batch_execute("rollback").await.expect("it is unlocked");
+    server.wait_for_stderr("reloaded: 2 endpoints", SOON).await;
+    assert_eq!(text(&server, "/t").await, "[]");
+}
