@@ -551,18 +551,10 @@ async fn a_taken_port_is_told_with_a_way_out() {
 }
 
 /// `serve` of one statement, at any free port.
-async fn serve_statement(folder: &Path, url: &str, sql: &str, more: &str) -> Result<Server, Exit> {
+async fn serve_statement(url: &str, sql: &str, more: &str) -> Result<Server, Exit> {
     // The support starts `serve CONFIG`; this is another command line.
-    let program = folder.join("serve.sh");
-    let script = format!(
-        "#!/bin/sh\nexec '{}' serve '{url}' --sql '{sql}' --listen 127.0.0.1:0 {more}\n",
-        env!("CARGO_BIN_EXE_rowstream")
-    );
-    std::fs::write(&program, script).unwrap();
-    let mut permissions = std::fs::metadata(&program).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    std::fs::set_permissions(&program, permissions).unwrap();
-    Launch::files(&[]).program(&program).try_start().await
+    let script = format!("exec \"$0\" serve '{url}' --sql '{sql}' --listen 127.0.0.1:0 {more}");
+    Launch::files(&[]).shell(&script).try_start().await
 }
 
 /// `serve` used to say "listening on" whatever the statement was, and each request then failed.
@@ -575,12 +567,12 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
         (file.clone(), "--sql:2:3: statement `rows`: no such column: selec (SQLite code 1)"),
         (db.url(), "--sql:2:3: statement `rows`: column \"selec\" does not exist (SQLSTATE 42703)"),
     ] {
-        let exit = serve_statement(folder.path(), &url, sql, "").await.err().unwrap();
+        let exit = serve_statement(&url, sql, "").await.err().unwrap();
         assert_eq!(exit.status.and_then(|status| status.code()), Some(1), "{}", exit.stderr);
         let refusal = format!("{refusal}\n    2 |   selec\n      |   ^");
         assert!(exit.stderr.contains(&refusal) && !exit.stderr.contains("listening"), "{}", exit.stderr);
         // It can be served all the same.
-        let server = serve_statement(folder.path(), &url, sql, "--no-check").await.unwrap();
+        let server = serve_statement(&url, sql, "--no-check").await.unwrap();
         assert_eq!(get(&server.url("/rows")).await.status, 500);
         assert_eq!(get(&server.url("/_rowstream/ready")).await.status, 200);
     }
@@ -637,7 +629,7 @@ async fn commands_say_why_a_database_does_not_let_them_in() {
         let checked =
             check(&[("rowstream.toml", config.as_str()), ("endpoints/a.sql", "select 1 as n")]).await;
         assert_eq!((code(&queried), code(&checked)), (Some(1), Some(1)));
-        let server = serve_statement(folder.path(), &url, "select 1 as n", "").await.unwrap();
+        let server = serve_statement(&url, "select 1 as n", "").await.unwrap();
         for said in [stderr(&queried), stderr(&checked), server.stderr()] {
             assert!(said.contains(&cause), "{cause}\n{said}");
             assert!(!said.contains("hunter2x"), "{said}");

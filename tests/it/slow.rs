@@ -377,14 +377,8 @@ async fn files_that_cannot_be_made_hold_the_database() {
 async fn a_write_that_fails_half_way_loses_nothing() {
     let db = TestDb::new().await;
     let files = files(&db, "", &[("rows", &spilling(SQL))]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = folder.path().join("limited");
     // In blocks of 512 bytes; without the trap, the first such write would end the process.
-    let text =
-        format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 5000\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_rowstream"));
-    fs::write(&script, text).expect("a file");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let server = launch(&files).program(&script).start().await;
+    let server = launch(&files).shell("trap '' XFSZ; ulimit -f 5000; exec \"$0\" \"$@\"").start().await;
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
     }

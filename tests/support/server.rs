@@ -18,6 +18,7 @@ const LISTENING: &str = "listening on http://";
 pub struct Launch {
     folder: Folder,
     program: PathBuf,
+    script: Option<String>,
     address: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -56,7 +57,7 @@ impl Launch {
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
         let address = "127.0.0.1:0".to_owned();
-        Self { folder, program, address, arguments: Vec::new(), environment: Vec::new() }
+        Self { folder, program, script: None, address, arguments: Vec::new(), environment: Vec::new() }
     }
 
     /// The release build, for claims about memory and speed.
@@ -67,6 +68,15 @@ impl Launch {
     /// Another program in its place.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = program.into();
+        self
+    }
+
+    /// By a shell, whose script finds the program in `$0` and its arguments in `$@`.
+    ///
+    /// A script of a test is no file: the system refuses to execute one that is still open for
+    /// writing (`ETXTBSY`), and a process that another test starts meanwhile holds it open.
+    pub fn shell(mut self, script: &str) -> Self {
+        self.script = Some(script.into());
         self
     }
 
@@ -104,7 +114,14 @@ impl Launch {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.script {
+            Some(script) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", script]).arg(&self.program);
+                shell
+            }
+            None => Command::new(&self.program),
+        };
         command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.address]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
