@@ -11,7 +11,7 @@ use http::{Method, StatusCode, Version};
 use serde_json::json;
 
 pub(crate) use self::lines::flush;
-use crate::body::Times;
+use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
 /// How log lines look.

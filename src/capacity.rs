@@ -4,19 +4,19 @@
 //! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It reckons as if all requests were for the
 //! endpoint in question; those for others at the same source take from the same places.
 
+pub mod memory;
 mod rows;
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::database::postgres::pipeline;
 use crate::endpoint::{Endpoint, SlowClients, Upstream};
-use crate::memory;
 use crate::params::ParamValue;
-use crate::source::http::Protocol;
-use crate::source::http::calls::{Calls, Repeat};
-use crate::source::postgres::pipeline;
 use crate::source::{Kind, SourceConfig};
+use crate::upstream::Protocol;
+use crate::upstream::calls::{Calls, Repeat};
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]

@@ -20,11 +20,11 @@ use rowstream_encode::Column;
 use tokio::time::timeout;
 
 use crate::Error;
+use crate::diagnostic::{Fault, excerpt, place};
 use crate::endpoint::{Endpoint, Key, Statement};
-use crate::fault::{Fault, excerpt, place};
 use crate::pool::{Errand, PoolConfig};
-use crate::source::http::per_row;
 use crate::source::{self, Kind, Session, Snapshot, Source, SourceConfig};
+use crate::upstream::per_row;
 
 /// How long a database may take for one statement. One that a migration has locked the tables of
 /// takes longer.

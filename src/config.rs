@@ -17,11 +17,11 @@ pub(crate) use self::files::Files;
 pub use self::single::{Argument, Purpose};
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
+use crate::diagnostic::Faults;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorDetail;
-use crate::fault::Faults;
-use crate::proof::spool::Spooling;
 use crate::source::{ChosenBy, SourceConfig};
+use crate::spool::Spooling;
 
 /// Everything a server needs to know, read and checked.
 #[derive(Debug, Clone)]

@@ -32,8 +32,8 @@ pub use self::upstream::{Pass, Upstream};
 use crate::Error;
 use crate::params::{Param, ParamValue};
 use crate::source;
-use crate::source::http::per_row::PerRow;
 pub use crate::sql::Cardinality;
+use crate::upstream::per_row::PerRow;
 
 /// A path template with its parameters and the statements behind it, read and checked.
 #[derive(Debug, Clone)]
@@ -197,7 +197,7 @@ impl Origin {
 
     /// Line and column in the file, from 1, of a place in the statement's text.
     pub fn place(&self, position: usize) -> (usize, usize) {
-        crate::fault::place(&self.text, self.file_offset(position))
+        crate::diagnostic::place(&self.text, self.file_offset(position))
     }
 }
 

@@ -5,16 +5,16 @@ use std::path::Path;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 pub use crate::bench::fuzzing::{Counted, count, unchunk};
+pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
+use crate::diagnostic::{Collector, Fault, File, Variables};
 use crate::endpoint::read::{self, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
-use crate::fault::{Collector, Fault, File, Variables};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
-use crate::source::http::url::Base;
-use crate::source::http::{Balance, Protocol, Settings, Timeouts};
-pub use crate::source::postgres::fuzzing::{Message, Rows, messages};
 pub use crate::split::fuzzing::{Split, split};
 use crate::sql::Dialect;
+use crate::upstream::url::Base;
+use crate::upstream::{Balance, Protocol, Settings, Timeouts};
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP service and one token; gives its
 /// faults, too.

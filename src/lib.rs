@@ -6,7 +6,7 @@
 //! request ─► route ─► params ─► admission ─► pool ─► source (rows) ─► encoder ─► body ─► client
 //! ```
 //!
-//! The HTTP library polls [`body`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
+//! The HTTP library polls [`stream`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
 
 // Tests may unwrap; what runs in production may not.
 #![warn(clippy::unwrap_used)]
@@ -15,40 +15,40 @@ pub mod access_log;
 pub mod admission;
 pub mod auth;
 mod bench;
-pub mod body;
-mod capacity;
+pub mod capacity;
 mod check;
 pub mod cli;
 pub mod client;
+pub mod completeness;
 pub mod compress;
 pub mod config;
 pub mod cursor;
-mod encoder;
+pub mod database;
+pub mod diagnostic;
 pub mod endpoint;
 pub mod error;
-pub mod fault;
-mod feed;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod memory;
+mod histogram;
 pub mod metrics;
 pub mod negotiate;
 pub mod outcome;
 pub mod params;
-mod pass;
 pub mod pointer;
 pub mod pool;
 mod procfs;
-pub mod proof;
 mod readiness;
 pub mod respond;
 pub mod route;
 pub mod server;
 pub mod source;
-mod spill;
 pub mod split;
+mod spool;
 pub mod sql;
+pub mod stream;
+mod tls;
+pub mod upstream;
 mod watchdog;
 
 pub use error::Error;

@@ -14,7 +14,6 @@
 
 mod exposition;
 mod families;
-mod histogram;
 mod meter;
 mod requests;
 mod runtime;
@@ -27,7 +26,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
-pub(crate) use self::histogram::{Histogram, WAITS};
 pub(crate) use self::meter::{Meter, Subject};
 use self::requests::Counts;
 pub(crate) use self::requests::Series;

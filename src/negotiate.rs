@@ -8,8 +8,8 @@ use rowstream_encode::Format;
 
 pub use self::encoding::Encoding;
 use crate::Error;
-use crate::fault::{did_you_mean, list, shown};
-use crate::proof::framing::{Framing, PROFILE};
+use crate::completeness::framing::{Framing, PROFILE};
+use crate::diagnostic::{did_you_mean, list, shown};
 use crate::route::Suffix;
 
 /// The format of a response, and whether caches must know that `Accept` chose it.

@@ -1,10 +1,27 @@
 //! How requests end: one set of words for the access log, the metrics and what is told of a stream.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 use crate::Error;
 use crate::admission::Refusal;
 use crate::error::{POOL_FULL, POOL_TIMEOUT};
+
+/// Where the time of a stream went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Waiting for a connection.
+    pub pool: Duration,
+    /// Waiting for the database.
+    pub database: Duration,
+    /// Reading and encoding rows.
+    pub encode: Duration,
+    /// Waiting for the client to take what there is.
+    pub client: Duration,
+    /// How much of `client` a connection was held for.
+    pub held: Duration,
+}
 
 /// How a request ended.
 #[derive(Debug)]

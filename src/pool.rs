@@ -35,7 +35,7 @@ use self::queue::{Queue, Standing};
 pub use self::waiter::{Patience, Waiter};
 use crate::Error;
 use crate::client::Client;
-use crate::metrics::{Histogram, WAITS};
+use crate::histogram::{Histogram, WAITS};
 
 /// The limits of a pool (`pool = { … }` of a source).
 #[derive(Debug, Clone, PartialEq, Eq)]

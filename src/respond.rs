@@ -7,6 +7,7 @@ mod follow;
 mod hold;
 mod last;
 mod opening;
+mod proxy;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,39 +28,39 @@ use rowstream_encode::Format;
 use tokio::sync::watch;
 
 pub(crate) use self::last::Last;
+use self::proxy::Passed;
 use crate::Error;
 use crate::access_log::{Entry, LogFormat};
 use crate::admission::{Admission, Claim, Holder, Permit};
 use crate::auth;
-use crate::body::{Reading, RowStream};
+use crate::capacity::memory;
 use crate::client::Client;
+use crate::completeness::Asked;
+use crate::completeness::delivery::{Delivery, Wait};
+use crate::completeness::digest::{CONTENT_DIGEST, Digest};
+use crate::completeness::framing::{Frames, TAG};
+use crate::completeness::streams::{STREAM, Stream, Streams};
+use crate::completeness::trailers::{self, PAGE};
 use crate::compress::{self, Coding, Compressor};
 use crate::config::{Config, Cors};
+use crate::diagnostic::shown;
 use crate::endpoint::{Authorization, Compression, Endpoint, Followed, Pass, SlowClients, Timeout, Upstream};
 use crate::error::ErrorDetail;
-use crate::fault::shown;
-use crate::feed::Feeds;
-use crate::memory;
 use crate::metrics::{self, Exposition, Meter, Metrics, SERVER_TIMING, Series, Subject};
 use crate::negotiate::{self, Encoding};
 use crate::outcome::Outcome;
 use crate::params::{self, ParamValue};
-use crate::pass::{self, Passed};
 use crate::pool::Waiter;
-use crate::proof::Asked;
-use crate::proof::delivery::{Delivery, Wait};
-use crate::proof::digest::{CONTENT_DIGEST, Digest};
-use crate::proof::framing::{Frames, TAG};
-use crate::proof::spool::{self, Spooled};
-use crate::proof::streams::{STREAM, Stream, Streams};
-use crate::proof::trailers::{self, PAGE};
 use crate::readiness::Readiness;
 use crate::route::near::near;
 use crate::route::{Match, Router, Suffix};
-use crate::source::http::{self as upstream, Call, fields, per_row};
 use crate::source::{Source, SourceConfig};
-use crate::spill::file::Used;
-use crate::spill::{GivesWay, Spill, Spills};
+use crate::spool::file::Used;
+use crate::spool::spill::{GivesWay, Spill, Spills};
+use crate::spool::whole::{self, Spooled};
+use crate::stream::notifier::Feeds;
+use crate::stream::{Reading, RowStream};
+use crate::upstream::{self as upstream, Call, fields, per_row};
 use crate::watchdog::{Over, Watchdog};
 
 /// What every path can be asked with.
@@ -482,7 +483,7 @@ impl App {
         // What looks like a format is a part of the path: the upstream's answers have a type of their own.
         let path = request.uri().path();
         let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
-        let values = pass::values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
+        let values = proxy::values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
         let mut call = pass.call(&values)?;
         let own = std::mem::take(&mut call.headers);
         let is_public = endpoint.authorization == Authorization::Public;
@@ -506,19 +507,19 @@ impl App {
         self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
         record.meter.admit();
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
-        let asked = pin!(pass::ask(source, &call, record.waiter.begin()));
+        let asked = pin!(proxy::ask(source, &call, record.waiter.begin()));
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         record.entry.times.pool = waited.pool;
         record.entry.times.database = waited.begun.elapsed();
         // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
-        let late = source.total().map(|total| total + pass::LATE);
+        let late = source.total().map(|total| total + proxy::LATE);
         if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
             record.watchdog.limit(begun.into(), total);
         }
         if let SlowClients::Shed(rate) = endpoint.slow_clients {
             record.watchdog.shed_below(rate);
         }
-        Ok(pass::response(reply).map(|passed| Answer::Passed(Box::new(passed))))
+        Ok(proxy::response(reply).map(|passed| Answer::Passed(Box::new(passed))))
     }
 
     /// What an upstream is told of a request.
@@ -543,7 +544,7 @@ impl App {
         }
         let source = self.settings(query.endpoint)?;
         let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
-        Ok(window + if query.waits().is_some() { spool::IN_MEMORY } else { 0 })
+        Ok(window + if query.waits().is_some() { whole::IN_MEMORY } else { 0 })
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.

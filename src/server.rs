@@ -57,8 +57,8 @@ use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
 use crate::Error;
 use crate::client::network_of;
+use crate::completeness::delivery::Delivery;
 use crate::metrics::{self, Connected, Metrics};
-use crate::proof::delivery::Delivery;
 use crate::respond::{Admin, App, NoHost, Peer, Remote, is_check};
 use crate::watchdog::Watchdog;
 

@@ -11,7 +11,7 @@
 //! 3. when the client has taken less than the endpoint's least rate, seen in the same two places (`slow_clients = { shed = … }`).
 //!
 //! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
-//! they cannot be and [others wait for the connection](crate::spill::GivesWay), and keeps what is
+//! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps what is
 //! left of a response's permit until its last byte has left this process.
 //!
 //! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use rowstream::diagnostic::Fault;
 use rowstream::endpoint::{Endpoint, Piece, Upstream};
-use rowstream::fault::Fault;
 use rowstream::fuzzing::{read_endpoint, read_statement};
 use rowstream::params::ParamValue;
 use rowstream::route::Router;

@@ -4,7 +4,7 @@ use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::source::SourceConfig;
-use crate::source::http::per_row::RowCall;
+use crate::upstream::per_row::RowCall;
 
 /// The calls of an endpoint, for each row, of one source.
 pub(super) struct OfRows<'a> {

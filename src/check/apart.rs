@@ -2,7 +2,7 @@
 //! them.
 //!
 //! The merge of nested statements knows the row that is open and none before it (see
-//! [`crate::body`]). Of two rows with the same key, it refuses the second where they follow each
+//! [`crate::stream`]). Of two rows with the same key, it refuses the second where they follow each
 //! other; where others stand between them, the second may have an empty list.
 
 use std::future::poll_fn;

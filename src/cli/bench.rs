@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use super::output::Results;
 use super::{Failure, block_on};
 use crate::bench::{Extent, Fault, Plan, Protocol, Report, Run, Subject, Target, measure};
-use crate::fault::reader::{parse_duration, parse_size};
+use crate::diagnostic::reader::{parse_duration, parse_size};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and memory.
 #[derive(Debug, clap::Args)]

@@ -14,14 +14,14 @@ use rowstream_encode::{Column, Format};
 use super::Failure;
 use super::locate::{Reader, configuration};
 use crate::Error;
+use crate::capacity::{self, memory};
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
+use crate::diagnostic::{Fault, Faults};
 use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement, Upstream};
-use crate::fault::{Fault, Faults};
 use crate::params::{Param, ParamPlace};
-use crate::source::http::per_row::{PerRow, RowCall};
 use crate::source::{Kind, SourceConfig};
-use crate::{capacity, memory};
+use crate::upstream::per_row::{PerRow, RowCall};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]

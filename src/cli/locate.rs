@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::config::Config;
-use crate::fault::shown;
+use crate::diagnostic::shown;
 
 /// The name of a configuration in its folder.
 const NAME: &str = "rowstream.toml";

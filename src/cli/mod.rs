@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::Error;
-use crate::fault::Faults;
+use crate::diagnostic::Faults;
 
 /// Turns SQL into streaming HTTP endpoints.
 #[derive(Debug, Parser)]

@@ -1,7 +1,7 @@
 //! Parameters on the command line: `NAME=VALUE`, `NAME:TYPE=VALUE`, and for a server `NAME:TYPE`.
 
 use crate::config::Argument;
-use crate::fault::{shown, suggest};
+use crate::diagnostic::{shown, suggest};
 use crate::params::ParamType;
 use crate::sql::is_name;
 

@@ -13,9 +13,9 @@ use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, Val
 
 use super::output::Results;
 use super::{Failure, block_on, param};
-use crate::body::RowStream;
 use crate::config::{Argument, Config, Purpose};
 use crate::source::Source;
+use crate::stream::RowStream;
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::locate::{Reader, configuration};
 use super::{Failure, block_on, param};
 use crate::access_log::{self, LogFormat};
+use crate::capacity::{self, memory};
 use crate::config::{Argument, Config, Purpose};
 use crate::respond::App;
 use crate::server::{Preparing, Reload};
-use crate::{capacity, memory, server, source};
+use crate::{server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
 #[derive(Debug, clap::Args)]
@@ -83,7 +84,7 @@ pub(super) fn serve(
             None => None,
         };
         for source in &config.sources {
-            source::sqlite::create_missing(source)?;
+            crate::database::sqlite::create_missing(source)?;
         }
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));

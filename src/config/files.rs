@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved};
-use crate::fault::{Collector, Fault, place};
+use crate::diagnostic::{Collector, Fault, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;

@@ -8,16 +8,16 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::{Config, Cors, Limits, Unserved, files, source};
+use crate::capacity::memory;
 use crate::client::ClientHeader;
+use crate::diagnostic::reader::{Table, Value, set};
+use crate::diagnostic::{Collector, Environment, Faults, File, Variables, shown};
 use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
-use crate::fault::reader::{Table, Value, set};
-use crate::fault::{Collector, Environment, Faults, File, Variables, shown};
-use crate::memory;
-use crate::proof::spool::Spooling;
 use crate::route::conflicts;
 use crate::source::{ChosenBy, SourceConfig};
+use crate::spool::Spooling;
 
 /// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short
 /// enough that a change is seen.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::source::{self, Scheme, UrlFault};
 use super::{Config, Limits};
+use crate::diagnostic::{Collector, Faults, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
-use crate::fault::{Collector, Faults, File, Variables, shown, suggest};
 use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
 use crate::sql::Dialect;
@@ -231,7 +231,7 @@ impl Declaring<'_> {
         let hint = format!(
             "add {}, or another type ({}; a list is `integer[]`), and behind it `=DEFAULT` if it is optional",
             self.purpose.example(name, "integer", None),
-            crate::fault::list(others.map(ParamType::name)),
+            crate::diagnostic::list(others.map(ParamType::name)),
         );
         self.file.fault(offset, format!("the type of the parameter `{name}` is not declared"), Some(hint));
     }

@@ -4,8 +4,8 @@ mod http;
 
 use std::path::{Path, PathBuf};
 
-use crate::fault::reader::{Table, Value, set};
-use crate::fault::{did_you_mean, list, shown};
+use crate::diagnostic::reader::{Table, Value, set};
+use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
 use crate::source::{ChosenBy, SourceConfig};
 use crate::sql::Dialect;

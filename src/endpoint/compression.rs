@@ -1,6 +1,6 @@
 //! `compression`: whether answers are compressed, of an endpoint, and of the configuration for those that do not say.
 
-use crate::fault::reader::Value;
+use crate::diagnostic::reader::Value;
 
 /// Whether answers are compressed for clients that ask for it (`Accept-Encoding`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

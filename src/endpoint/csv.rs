@@ -2,7 +2,7 @@
 
 use rowstream_encode::{CsvDialect, Quote, Separator};
 
-use crate::fault::reader::{Value, set};
+use crate::diagnostic::reader::{Value, set};
 
 /// The dialect that a table makes of `dialect`.
 pub(crate) fn read(value: &Value<'_>, mut dialect: CsvDialect) -> CsvDialect {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rowstream_encode::{Choice, Format};
 
 use super::KeyColumn;
-use crate::fault::reader::{Table, Value};
+use crate::diagnostic::reader::{Table, Value};
 use crate::sql::Dialect;
 
 /// How often it is looked whether there is something new.

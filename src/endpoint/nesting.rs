@@ -4,7 +4,7 @@ use rowstream_encode::Column;
 
 use super::Endpoint;
 use crate::Error;
-use crate::fault::{shown, suggest};
+use crate::diagnostic::{shown, suggest};
 
 /// What is nested in what. A statement stands behind the one that it is nested in, so there are no circles.
 impl Endpoint {

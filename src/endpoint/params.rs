@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use http::HeaderName;
 
 use super::path::Template;
-use crate::fault::reader::{Table, Value};
-use crate::fault::{File, shown, suggest};
+use crate::diagnostic::reader::{Table, Value};
+use crate::diagnostic::{File, shown, suggest};
 use crate::params::{Param, ParamPlace, ParamType, ParamValue};
 use crate::sql::is_name;
 
@@ -91,7 +91,7 @@ fn read_table(mut table: Table<'_>, param: &mut Param) {
 }
 
 fn types() -> String {
-    let names = crate::fault::list(ParamType::ALL.map(ParamType::name));
+    let names = crate::diagnostic::list(ParamType::ALL.map(ParamType::name));
     format!("{names}, each also as a list: `integer[]`")
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rowstream_encode::Format;
 
-use crate::fault::reader::Table;
-use crate::fault::{File, shown};
+use crate::diagnostic::reader::Table;
+use crate::diagnostic::{File, shown};
 use crate::route::parameter_name;
 use crate::sql::is_name;
 

@@ -19,8 +19,8 @@ use super::{
     Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout, upstream,
     values,
 };
-use crate::fault::reader::{Table, Value};
-use crate::fault::{File, place, shown, suggest};
+use crate::diagnostic::reader::{Table, Value};
+use crate::diagnostic::{File, place, shown, suggest};
 use crate::params::{BindType, Param};
 use crate::source::{self, Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
@@ -366,7 +366,8 @@ fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -
                 None
             }
             _ => {
-                let hint = format!("say which: `source = \"NAME\"`, one of {}", crate::fault::list(names()));
+                let hint =
+                    format!("say which: `source = \"NAME\"`, one of {}", crate::diagnostic::list(names()));
                 file.fault(0, "there are several sources, and this endpoint names none", Some(hint));
                 None
             }
@@ -380,7 +381,7 @@ fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -
     };
     if !may_be(source) {
         let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
-        value.fault_with(message, format!("the databases are {}", crate::fault::list(names())));
+        value.fault_with(message, format!("the databases are {}", crate::diagnostic::list(names())));
     }
     dialect_of(source.as_ref()).map(|dialect| (name, dialect))
 }
@@ -586,7 +587,7 @@ impl Statements<'_> {
         let index = self.declared.iter().position(|declared| declared.param.name == name);
         if index.is_none() {
             let names = self.declared.iter().map(|declared| declared.param.name.as_str());
-            let hint = match crate::fault::did_you_mean(name, names) {
+            let hint = match crate::diagnostic::did_you_mean(name, names) {
                 Some(near) => format!("did you mean `:{near}`?"),
                 None => params::how_to_declare(name),
             };
@@ -897,7 +898,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fault::{Collector, Variables};
+    use crate::diagnostic::{Collector, Variables};
 
     #[test]
     fn front_matter_is_the_first_comment() {

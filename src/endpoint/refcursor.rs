@@ -4,7 +4,7 @@ use rowstream_encode::Column;
 
 use super::Statement;
 use crate::Error;
-use crate::fault::suggest;
+use crate::diagnostic::suggest;
 
 impl Statement {
     /// The name of the statement that opens its refcursor, if it reads one: another's, or its own.

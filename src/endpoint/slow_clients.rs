@@ -1,7 +1,7 @@
 //! `slow_clients`: what becomes of a client that takes less than there is, of an endpoint, and of the configuration for those that do
 //! not say.
 
-use crate::fault::reader::{Value, parse_size};
+use crate::diagnostic::reader::{Value, parse_size};
 
 /// What becomes of a client that is slower than its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::fault::reader::{Value, set};
+use crate::diagnostic::reader::{Value, set};
 
 /// How long an answer may take. Both count from the request, waiting for the pool and for the client included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,16 +12,16 @@ use http::HeaderName;
 use super::params::Declared;
 use super::read::Known;
 use crate::Error;
-use crate::fault::reader::{Table, Value};
-use crate::fault::{File, list, shown, suggest};
+use crate::diagnostic::reader::{Table, Value};
+use crate::diagnostic::{File, list, shown, suggest};
 use crate::params::{ParamType, ParamValue};
 use crate::pointer::Pointer;
-use crate::source::http::Call;
-use crate::source::http::calls::{Calls, OnError, Order, Repeat};
-use crate::source::http::fields::is_of_connection;
-use crate::source::http::pages::Pages;
-use crate::source::http::template::{NUMBER, Name, Template, Values};
 use crate::source::{Kind, SourceConfig};
+use crate::upstream::Call;
+use crate::upstream::calls::{Calls, OnError, Order, Repeat};
+use crate::upstream::fields::is_of_connection;
+use crate::upstream::pages::Pages;
+use crate::upstream::template::{NUMBER, Name, Template, Values};
 
 /// What is asked of an upstream.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use rowstream_encode::{Choice, ValueOptions};
 
-use crate::fault::reader::{Value, set};
+use crate::diagnostic::reader::{Value, set};
 
 /// The options that a table makes of `options`.
 pub(crate) fn read(value: &Value<'_>, mut options: ValueOptions) -> ValueOptions {

@@ -1,6 +1,6 @@
 //! `error_detail`: how much of what a database says clients are told.
 
-use crate::fault::reader::Value;
+use crate::diagnostic::reader::Value;
 
 /// Whose words the `detail` of a problem document has, where a database refuses a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use rowstream_encode::Format;
 
 use super::requests::{End, Kind, Part, Protocol, Series};
 use crate::access_log::Entry;
-use crate::body::Times;
+use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
 /// A stream is counted on about as often: one that lasts for hours would else be seen at its end alone.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use http::Version;
 use rowstream_encode::Format;
 
-use super::histogram::{ANSWERS, Histogram, WAITS};
-use crate::body::Times;
+use crate::histogram::{ANSWERS, Histogram, WAITS};
 use crate::outcome::Ended;
+use crate::outcome::Times;
 
 /// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so: they begin with a slash.
 pub(super) const NONE: &str = "none";

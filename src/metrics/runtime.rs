@@ -8,8 +8,8 @@ use http::Version;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::{Instant, sleep_until};
 
-use super::histogram::{DELAYS, Histogram};
 use super::requests::Protocol;
+use crate::histogram::{DELAYS, Histogram};
 
 /// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for a scrape to have many.
 const LOOK: Duration = Duration::from_millis(500);

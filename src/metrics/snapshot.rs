@@ -9,15 +9,15 @@ use prometheus_client::encoding::{
 };
 
 use super::families::{self as family, Family};
-use super::histogram::Histogram;
 use super::requests::{Counts, NONE, OWN, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
+use crate::histogram::Histogram;
 use crate::outcome::Ended;
 use crate::pool;
 use crate::procfs::{ProcessFiles, kibibytes, number};
 use crate::respond::App;
-use crate::source::http::HostStats;
+use crate::upstream::HostStats;
 
 /// All that is told.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
-use crate::body::Times;
+use crate::outcome::Times;
 
 impl Times {
     /// All phases together.

@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode};
 use super::{split, weighted};
 use crate::Error;
 use crate::compress::Coding;
-use crate::fault::list;
+use crate::diagnostic::list;
 
 /// Fewer bytes fit into one packet as they are.
 const WORTH_IT: usize = 1024;

@@ -5,10 +5,10 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 
 use super::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use crate::Error;
+use crate::completeness::Controls;
+use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::endpoint::{CouchFeed, Followed};
 use crate::error::bounds;
-use crate::fault::{did_you_mean, is_invisible, list, shown};
-use crate::proof::Controls;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
 const CONTROLS: [&str; 11] = [

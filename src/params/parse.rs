@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use percent_encoding::percent_decode_str;
 
 use super::{Param, ParamType, ParamValue, decimal};
-use crate::fault::shown;
+use crate::diagnostic::shown;
 
 impl Param {
     /// The value of a text, checked against type, bounds and allowed values. For a list, the list of what one text
@@ -43,7 +43,7 @@ impl Param {
 
     fn shown_allowed(&self) -> String {
         let texts: Vec<_> = self.allowed.iter().filter_map(ParamValue::postgres_text).collect();
-        crate::fault::list(texts.iter().map(String::as_str))
+        crate::diagnostic::list(texts.iter().map(String::as_str))
     }
 }
 

@@ -9,12 +9,12 @@ use rowstream_encode::Format;
 
 use super::{App, Query, Record, source_is_gone};
 use crate::Error;
-use crate::body::{Follower, Opened, Reading, Reopen, RowStream};
+use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
-use crate::feed::{Subscription, Woken};
 use crate::params::{Bound, ParamValue};
 use crate::pool::Waiter;
-use crate::proof::Asked;
+use crate::stream::notifier::{Subscription, Woken};
+use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
 
 /// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute for most.
 const LONG_POLL: Duration = Duration::from_secs(30);

@@ -10,11 +10,11 @@ use rowstream_encode::Format;
 
 use super::{Answer, App, Query, Record, Streaming, head, tell_digest, tell_page};
 use crate::Error;
-use crate::body::SHORT_PAGE;
+use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
 use crate::endpoint::Followed;
-use crate::proof::spool::{self, Spool};
-use crate::proof::trailers::{PAGE, STREAMED};
+use crate::spool::whole::{self, Spool};
+use crate::stream::SHORT_PAGE;
 
 /// The longest page that waits for its end, in bytes as they are sent: a thousand rows of 4 KiB.
 /// Who asks for a longer one wants its rows, and not a pause.
@@ -74,7 +74,7 @@ impl App {
                 if waits == Waits::Asked {
                     return Err(error);
                 }
-                if error.code() == spool::FAILED {
+                if error.code() == whole::FAILED {
                     eprintln!("a result cannot wait for its end, and is streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));

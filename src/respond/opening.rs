@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Record;
 use crate::Error;
-use crate::body::RowStream;
+use crate::stream::RowStream;
 
 /// Waits for the first chunk of a stream, which is empty where there is none.
 ///

@@ -4,7 +4,7 @@
 use rowstream_encode::Format;
 
 use super::{parameter_name, split_suffix};
-use crate::fault::did_you_mean;
+use crate::diagnostic::did_you_mean;
 use crate::params::percent_decode;
 
 /// Longer paths are compared with none.

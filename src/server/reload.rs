@@ -20,8 +20,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::preparing::{self, Preparing};
 use crate::capacity;
 use crate::config::{Config, Files};
+use crate::database::sqlite;
 use crate::respond::App;
-use crate::source::sqlite;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(1);

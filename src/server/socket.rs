@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::connections::{Activity, Busy};
-use crate::proof::delivery::Flush;
+use crate::completeness::delivery::Flush;
 use crate::watchdog::Watchdog;
 
 /// How long a connection is still read that we have ended, once the client has taken all: closed with bytes that nobody read, or hit by

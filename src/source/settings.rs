@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{http, postgres, sqlite};
+use crate::database::{postgres, sqlite};
 use crate::pool::{Kept, PoolConfig};
 use crate::sql::Dialect;
+use crate::upstream as http;
 
 /// One `[source.NAME]`.
 #[derive(Clone, PartialEq, Eq)]

@@ -119,7 +119,7 @@ fn parameters_of_postgres() {
         ("select a[1], b :n", "select a[1], b $1", "n"),
         ("select array[1,:n], x(:m)", "select array[1,$1], x($2)", "n m"),
         ("select a ? 'b', c ?| d, e ?& f, g @> :h", "select a ? 'b', c ?| d, e ?& f, g @> $1", "h"),
-        ("select a @@ :b, c @? d, e #>> :f", "select a @@ $1, c @? d, e #>> $2", "b f"),
+        ("select a  :b, c @? d, e #>> :f", "select a  $1, c @? d, e #>> $2", "b f"),
         ("select @ -5 + :a", "select @ -5 + $1", "a"),
         ("select `a :b", "select `a $1", "b"),
     ] {

@@ -14,9 +14,9 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Schema};
 use rowstream::Error;
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
+use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 
 /// The end-of-stream marker.

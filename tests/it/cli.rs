@@ -597,7 +597,7 @@ async fn serve_does_not_start_with_a_statement_that_the_database_refuses() {
 /// names what to mend.
 #[tokio::test]
 async fn commands_say_why_a_database_does_not_let_them_in() {
-    let (folder, db) = (tempfile::tempdir().unwrap(), TestDb::new().await);
+    let db = TestDb::new().await;
     let (port, name) = (pg_port(), db.name());
     let at = format!("at `localhost:{port}` as user `scram_user`, database `{name}`");
     let wrong = Login { password: "hunter2x", ..logins::SCRAM };
@@ -647,14 +647,10 @@ async fn commands_say_why_a_database_does_not_let_them_in() {
 async fn one_statement_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let url = sqlite(folder.path());
-    let server = serve_statement(
-        folder.path(),
-        &url,
-        "select n from t where s = :s limit :n",
-        "--param s:text --param n:integer=",
-    )
-    .await
-    .unwrap();
+    let server =
+        serve_statement(&url, "select n from t where s = :s limit :n", "--param s:text --param n:integer=")
+            .await
+            .unwrap();
     assert_eq!(get(&server.url("/rows?s=b")).await.text(), "[{\"n\":2}]");
     assert_eq!(get(&server.url("/rows?s=b&n=0")).await.text(), "[]");
     assert_eq!(get(&server.url("/rows")).await.status, 400);

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use crate::support::{Faults, Login, TcpProxy, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream::Error;
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
+use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use tokio::time::timeout;
 

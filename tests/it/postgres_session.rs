@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Cut, Faults, Pieces, TcpProxy, TestDb, logins, pg_port};
 use rowstream::Error;
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::endpoint::Endpoint;
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::Errand;
 use rowstream::source::SourceConfig;
 use rowstream::source::{Session, Snapshot, Source, Statement};
+use rowstream::stream::RowStream;
 use rowstream_encode::{Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

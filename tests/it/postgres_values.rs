@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::TestDb;
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP, Written};
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
+use rowstream::stream::RowStream;
 use rowstream_encode::{Format, Intervals, ValueOptions};
 
 /// The rows of `sql` as NDJSON.

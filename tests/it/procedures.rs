@@ -16,9 +16,9 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use http::StatusCode;
 use rowstream::Error;
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
+use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! What becomes of slow clients: `slow_clients = "spill"` frees the database and loses nothing, and `{ shed = … }` ends whom it is for.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use crate::support::{

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use corpus::{Arrow, Written};
 use rowstream::Error;
-use rowstream::body::RowStream;
 use rowstream::config::Config;
+use rowstream::database::sqlite::{Session, Source, create_missing};
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::{Errand, PoolConfig, Waiter};
-use rowstream::source::sqlite::{Session, Source, create_missing};
 use rowstream::source::{Snapshot, SourceConfig, Statement};
 use rowstream::sql::Dialect;
+use rowstream::stream::RowStream;
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -9,9 +9,9 @@
 use std::future::poll_fn;
 
 use crate::support::{TestDb, corpus};
-use rowstream::body::RowStream;
 use rowstream::config::Config;
 use rowstream::source::Source;
+use rowstream::stream::RowStream;
 use rowstream_encode::Format;
 use serde_json::Value as Json;
 

@@ -1,6 +1,6 @@
 //! PostgreSQL's DataRows: bytes of the wire in, bytes of the body out.
 
-use rowstream::source::postgres::Row;
+use rowstream::database::postgres::Row;
 use rowstream_encode::{RowEncoder, Shape, Value};
 
 use crate::{Case, Pass, data};

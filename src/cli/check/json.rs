@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::{Report, rows};
 use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
+use crate::diagnostic::{CODE, Fault};
 use crate::endpoint::{Endpoint, Statement, Upstream};
-use crate::fault::{CODE, Fault};
 use crate::params::{Param, ParamPlace, ParamValue};
 
 pub(super) fn document(report: &Report<'_>) -> Value {

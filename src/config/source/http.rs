@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::{Scheme, UrlFault, pool_table, read_pool};
+use crate::diagnostic::reader::{Table, Value, set};
 use crate::endpoint::upstream::header_name;
-use crate::fault::reader::{Table, Value, set};
-use crate::source::http::address::Allowed;
-use crate::source::http::url::{Base, Host};
-use crate::source::http::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts};
 use crate::source::{Kind, SourceConfig};
+use crate::upstream::address::Allowed;
+use crate::upstream::url::{Base, Host};
+use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts};
 
 /// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded, when these cannot be used.
 pub(super) fn read(

@@ -3,13 +3,13 @@
 use percent_encoding::utf8_percent_encode;
 
 use super::{Names, read_pointer};
-use crate::fault::reader::{Table, Value};
-use crate::fault::shown;
+use crate::diagnostic::reader::{Table, Value};
+use crate::diagnostic::shown;
 use crate::pointer::Pointer;
-use crate::source::http::pages::columns::{Declared, Kind, Plan};
-use crate::source::http::pages::{Absent, CURSOR, Next};
-use crate::source::http::payload::Payload;
-use crate::source::http::template::{ENCODED, Name};
+use crate::upstream::pages::columns::{Declared, Kind, Plan};
+use crate::upstream::pages::{Absent, CURSOR, Next};
+use crate::upstream::payload::Payload;
+use crate::upstream::template::{ENCODED, Name};
 
 /// The pages of a response, unless a file says otherwise.
 const MOST: usize = 1000;
@@ -133,7 +133,7 @@ fn read_kind(value: &Value<'_>) -> Option<Kind> {
     let text = value.string()?;
     let kind = Kind::from_name(&text);
     if kind.is_none() {
-        let hint = crate::fault::suggest("the types are", &text, Kind::NAMES);
+        let hint = crate::diagnostic::suggest("the types are", &text, Kind::NAMES);
         value.fault_with(format!("{} is no type of a column", shown(&text)), hint);
     }
     kind

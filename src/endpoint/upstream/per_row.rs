@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{Names, choice, choose_source, read_pointer, read_template};
+use crate::diagnostic::File;
+use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::params::Declared;
 use crate::endpoint::read::Known;
 use crate::endpoint::{Cardinality, Endpoint, Statement};
-use crate::fault::File;
-use crate::fault::reader::{Table, Value};
 use crate::source::SourceConfig;
-use crate::source::http::calls::{OnError, Order};
-use crate::source::http::per_row::{Form, PerRow, RowCall, Upstream};
+use crate::upstream::calls::{OnError, Order};
+use crate::upstream::per_row::{Form, PerRow, RowCall, Upstream};
 
 /// Calls whose statement is not known yet.
 pub(in crate::endpoint) struct Draft {

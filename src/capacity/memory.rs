@@ -1,0 +1,224 @@
+//! The memory of a server as a number: what a stream may take at most, its window, and what the server takes beside its streams.
+//!
+//! A window is the sum of what the code on the stream's way holds, each part by the constants of the module that holds it, and of the
+//! longest row (`max_row_bytes`) wherever one may stand. Admission hands out permits while the sum of the windows fits into `memory`.
+//!
+//! Where `memory` is bounded, the defaults of what a row may have and of how many clients may be
+//! connected are such that some streams fit ([`fit_defaults`]). What a file sets stays as it is.
+//!
+//! Not in it are what the kernel holds for sockets, the files that `mmap` maps, and what SQLite takes to sort and to group, which is
+//! about 1 MiB for each statement that does, and for the rest a temporary file.
+
+use rowstream_encode::{ArrowEncoder, Format};
+
+use crate::admission;
+use crate::compress::{self, Coding};
+use crate::config::Config;
+use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
+use crate::server::{CONNECTION, HTTP_STREAM, RESERVE};
+use crate::source::{ChosenBy, Kind, SourceConfig};
+use crate::spool::spill;
+use crate::spool::whole::IN_MEMORY;
+use crate::stream::CHUNK;
+
+/// The program itself with its runtimes, threads and endpoints, what the log may hold, what the
+/// allocator keeps, and the [reserve](admission::RESERVE) of admin endpoints.
+const SERVER: usize = 16 << 20;
+const _: () = assert!(admission::RESERVE < SERVER / 4);
+
+/// How many streams of any endpoint fit by default, whatever their format.
+const STREAMS: usize = 8;
+/// Rows that have to be possible by default.
+const LEAST_ROW: usize = 64 << 10;
+/// Connections of clients that have to be possible by default, and the part of all memory that more
+/// of them may take.
+const LEAST_CONNECTIONS: usize = 64;
+const CONNECTIONS_PART: usize = 8;
+
+/// How much longer a row may be in a format than as the database sends it, and how often it stands in the encoder.
+fn growth(format: Format) -> usize {
+    match format {
+        // Each byte of a text may be a control character, which is `\u001f`.
+        Format::Json | Format::Ndjson | Format::JsonSeq => 6,
+        // The row, its key, and the key as a cursor, which is in base64.
+        Format::Sse => 6 + 6 + 8,
+        // Each may be a quote.
+        Format::Csv => 2,
+        // The columns of the open batch, and the batch as bytes.
+        Format::Arrow => 4,
+    }
+}
+
+/// The longest row of `endpoint` as it is sent.
+fn longest_row(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
+    let replies = endpoint.per_row.as_ref().map_or(0, |plan| plan.longest_replies());
+    source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format))
+}
+
+/// The longest chunk, but for its last row.
+fn chunk(format: Format) -> usize {
+    CHUNK + CHUNK / 8 + if format == Format::Arrow { 2 * ArrowEncoder::BATCH } else { 0 }
+}
+
+/// What a stream takes besides while its client is spilled.
+pub(crate) fn spilled(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
+    // A block ends with a chunk, whatever its length.
+    spill::WINDOW.saturating_add(chunk(format)).saturating_add(longest_row(endpoint, source, format))
+}
+
+/// What one stream of `endpoint` may take at most, in bytes. Where it is spilled only when others
+/// wait for its connection, what it then takes is claimed then.
+pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
+    let (row, chunk) = (longest_row(endpoint, source, format), chunk(format));
+    // One chunk in the making, and one on its way.
+    let chunks = chunk.saturating_add(row).saturating_mul(2);
+    let nested = endpoint.statements.iter().filter(|statement| statement.nested.is_some()).count();
+    let spill = match endpoint.slow_clients {
+        SlowClients::Spill => spilled(endpoint, source, format),
+        SlowClients::Hold | SlowClients::Shed(_) => 0,
+    };
+    let key = if endpoint.key.is_some() { row } else { 0 };
+    let parts = [
+        chunks,
+        key,
+        match &endpoint.upstream {
+            Some(Upstream::Calls(calls)) => calls.window(),
+            Some(Upstream::Pages(pages)) => pages.window(),
+            Some(Upstream::Pass(_)) | None => source.window(),
+        },
+        endpoint.per_row.as_ref().map_or(0, |plan| plan.window(source.max_row_bytes)),
+        // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
+        (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
+        coding.map_or(0, |_| compress::WINDOW),
+        spill,
+        HTTP_STREAM,
+    ];
+    parts.into_iter().fold(0, usize::saturating_add)
+}
+
+/// What an answer of an upstream may take that is passed through, in bytes.
+pub fn passed_window(source: &SourceConfig) -> usize {
+    source.window().saturating_add(HTTP_STREAM)
+}
+
+/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
+pub fn largest_window(endpoint: &Endpoint, source: &SourceConfig) -> usize {
+    if let Some(Upstream::Pass(_)) = &endpoint.upstream {
+        return passed_window(source);
+    }
+    let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);
+    let windows = endpoint.formats.iter().map(|&format| window(endpoint, source, format, coding));
+    windows.max().map_or(0, |window| window.saturating_add(IN_MEMORY))
+}
+
+/// What the server may take without any stream: itself, idle connections of clients, and those of the pools.
+pub fn without_streams(config: &Config) -> usize {
+    // One connection more tells whether the source can be reached.
+    let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
+    let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
+    let clients = config.limits.max_connections.saturating_add(RESERVE).saturating_mul(CONNECTION);
+    pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
+}
+
+/// What `memory` leaves for streams; `None` where it is not bounded.
+pub fn for_streams(config: &Config) -> Option<usize> {
+    Some(config.limits.memory?.saturating_sub(without_streams(config)))
+}
+
+/// The endpoints with the settings of their sources.
+fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)> {
+    let source = |name: &str| config.sources.iter().find(|source| source.name == name);
+    config.endpoints.iter().filter_map(move |endpoint| Some((endpoint, source(&endpoint.source)?)))
+}
+
+/// Lowers the defaults of `max_connections` and of each database's `max_row_bytes`, so that
+/// [`STREAMS`] of each endpoint fit into `memory` where they can.
+pub(crate) fn fit_defaults(config: &mut Config) {
+    let Some(memory) = config.limits.memory else { return };
+    if config.limits.max_connections_by == ChosenBy::Default {
+        let most = memory / CONNECTIONS_PART / CONNECTION;
+        config.limits.max_connections = config.limits.max_connections.min(most.max(LEAST_CONNECTIONS));
+    }
+    let each = for_streams(config).unwrap_or(usize::MAX) / STREAMS;
+    for source in &mut config.sources {
+        if source.max_row_bytes_by == ChosenBy::Default && matches!(source.kind, Kind::Sql(_)) {
+            let row = row_that_fits(source, &config.endpoints, each);
+            source.max_row_bytes = row.unwrap_or(LEAST_ROW);
+        }
+    }
+}
+
+/// The longest row of a source, by halves, with which each of its streams takes `most` at most.
+fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> Option<usize> {
+    let halves = std::iter::successors(Some(source.max_row_bytes), |row| Some(row / 2));
+    let mut rows = halves.take_while(|row| *row >= LEAST_ROW);
+    let own = || endpoints.iter().filter(|endpoint| endpoint.source == source.name);
+    rows.find(|&row| {
+        let source = SourceConfig { max_row_bytes: row, ..source.clone() };
+        own().all(|endpoint| largest_window(endpoint, &source) <= most)
+    })
+}
+
+/// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about it.
+pub(crate) fn fault(config: &Config) -> Option<(String, String)> {
+    let (memory, room) = (config.limits.memory?, for_streams(config)?);
+    let sized =
+        endpoints(config).map(|(endpoint, source)| (endpoint, source, largest_window(endpoint, source)));
+    let (endpoint, source, window) = sized.max_by_key(|(_, _, window)| *window)?;
+    if window <= room {
+        return None;
+    }
+    let own = without_streams(config);
+    let connections = config.limits.max_connections;
+    let message = format!(
+        "`memory` holds no stream of {}, which may take {}: {} of it are for the server itself, {connections} connections and the pools",
+        endpoint.path,
+        megabytes(window),
+        megabytes(own),
+    );
+    let needed = own.saturating_add(window);
+    let mut ways = vec![format!("`memory = \"{}MB\"`", needed.div_ceil(1_000_000))];
+    if let Some(row) = row_that_fits(source, &config.endpoints, room) {
+        ways.push(format!("`max_row_bytes = \"{}\"` of source `{}`", size(row), source.name));
+    }
+    let too_many = needed.saturating_sub(memory).div_ceil(CONNECTION);
+    if let Some(fewer) = connections.checked_sub(too_many).filter(|fewer| *fewer > 0) {
+        ways.push(format!("`max_connections = {fewer}`"));
+    }
+    Some((message, format!("write {}", ways.join(", or "))))
+}
+
+/// Bytes as files write them.
+fn size(bytes: usize) -> String {
+    match bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// The bound in words, for people; with what a stream of each endpoint may take.
+pub(crate) fn describe(config: &Config) -> Option<String> {
+    let (memory, room) = (config.limits.memory?, for_streams(config)?);
+    let streams = endpoints(config).map(|(endpoint, source)| {
+        let window = largest_window(endpoint, source).max(1);
+        format!("    {}: {} each, {} at a time\n", endpoint.path, megabytes(window), room / window)
+    });
+    let streams: String = streams.collect();
+    let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));
+    let rows: String = databases
+        .map(|source| format!("; rows of source {} of at most {}", source.name, size(source.max_row_bytes)))
+        .collect();
+    let connections = config.limits.max_connections;
+    let own = without_streams(config);
+    let (memory, own, room) = (megabytes(memory), megabytes(own), megabytes(room));
+    Some(format!(
+        "at most {memory} of memory: {own} without streams, {room} for streams\n    {connections} connections of clients{rows}\n{}",
+        streams.trim_end()
+    ))
+}
+
+/// Bytes as people read them.
+pub(crate) fn megabytes(bytes: usize) -> String {
+    format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000)
+}

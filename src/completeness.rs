@@ -1,0 +1,188 @@
+//! Proof of the end: how a client knows that it has everything, whatever stands between it and the server.
+//!
+//! An abort alone is not enough, because some proxies and clients make a clean end of it. So each answer has a positive
+//! proof of its end, and a client asks for the one that reaches it:
+//!
+//! | module | what a client sees |
+//! |---|---|
+//! | [`framing`] | records of the server's own among the rows: the end, or the error |
+//! | [`digest`] | what the bytes must hash to |
+//! | [`trailers`] | fields behind the body |
+//! | [`streams`] | another request, which tells how a stream went |
+//! | [`spool`] | a length, because the whole result is there before its head |
+//! | [`delivery`] | all that was encoded before a failure, and then the break |
+
+pub(crate) mod delivery;
+pub mod digest;
+pub mod framing;
+pub(crate) mod page;
+pub(crate) mod streams;
+pub(crate) mod trailers;
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version};
+use rowstream_encode::{Choice, Format};
+
+use self::digest::Algorithm;
+use self::framing::Framing;
+use crate::Error;
+
+/// The control parameters that ask for a proof.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Controls {
+    /// `_end`.
+    pub end: Option<End>,
+    /// `_digest`.
+    pub digest: Option<Algorithm>,
+    /// `_wait`.
+    pub wait: Option<Wait>,
+}
+
+/// Whether records of the server's own stand among the rows: the framed profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// No.
+    Plain,
+    /// Yes, in formats that have no end of their own.
+    Framed,
+}
+
+impl Choice for End {
+    const ALL: &'static [Self] = &[Self::Plain, Self::Framed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "0",
+            Self::Framed => "1",
+        }
+    }
+}
+
+/// What the head of a response waits for, beyond its first chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The end of the result.
+    End,
+}
+
+impl Choice for Wait {
+    const ALL: &'static [Self] = &[Self::End];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::End => "end",
+        }
+    }
+}
+
+/// What a request asks for as proof.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// How records stand among the rows, and their tag.
+    pub(crate) framed: Option<(Framing, Id)>,
+    /// A digest, wherever it can be told.
+    pub(crate) digest: bool,
+    /// Fields behind the body.
+    pub(crate) trailers: bool,
+    /// The head only once the end is known.
+    pub(crate) wait: bool,
+    /// A length, because the request's version of HTTP has no chunks.
+    pub(crate) without_chunks: bool,
+}
+
+impl Asked {
+    /// What a request asks for that is answered in `format`, of which `Accept` may have asked for the framed profile.
+    ///
+    /// # Errors
+    /// 400: records cannot stand in the format.
+    pub(crate) fn read<B>(
+        request: &Request<B>,
+        controls: Controls,
+        format: Format,
+        framed_by_accept: bool,
+    ) -> Result<Self, Error> {
+        let framed = controls.end.map_or(framed_by_accept, |end| end == End::Framed);
+        if framed && format == Format::Csv {
+            return Err(no_records());
+        }
+        let framing = if framed { Framing::of(format) } else { None };
+        Ok(Self {
+            framed: framing.map(|framing| Ok::<_, Error>((framing, Id::random()?))).transpose()?,
+            digest: controls.digest.is_some() || digest::is_wanted(request.headers()),
+            trailers: trailers::are_taken(request.version(), request.headers()),
+            wait: controls.wait.is_some(),
+            without_chunks: request.version() == Version::HTTP_10,
+        })
+    }
+}
+
+/// Who asks for an end that cannot be there must not take its absence for a failure, nor its lack for success.
+fn no_records() -> Error {
+    let message = "`csv` holds rows and nothing else".to_owned();
+    Error::invalid_parameters(vec![("_end".to_owned(), message)]).hint(
+        "ask for `ndjson`; or leave it out, and ask `/_rowstream/streams/{id}` (the id is in the header `Rowstream-Stream`)",
+    )
+}
+
+/// 128 random bits that nobody can guess: the tag of a response, or the id of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Id(u128);
+
+impl Id {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub(crate) fn random() -> Result<Self, Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|cause| {
+            let message = "the system gives no random numbers";
+            Error::new("no_randomness", StatusCode::INTERNAL_SERVER_ERROR, message).cause(cause)
+        })?;
+        Ok(Self(u128::from_ne_bytes(bytes)))
+    }
+
+    /// Tells it in a header.
+    pub(crate) fn tell(self, name: HeaderName, headers: &mut HeaderMap) {
+        // Digits are a header's value.
+        if let Ok(value) = HeaderValue::try_from(self.to_string()) {
+            headers.insert(name, value);
+        }
+    }
+
+    /// The id of a text, as [`Id`] writes it.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let is_own = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let own = text.len() == 32 && text.bytes().all(is_own);
+        if own { u128::from_str_radix(text, 16).ok().map(Self) } else { None }
+    }
+}
+
+/// As 32 hexadecimal digits.
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        let id = Id(0x0123_4567_89ab_cdef);
+        assert_eq!(id.to_string(), "00000000000000000123456789abcdef");
+        assert_eq!(Id::from_text(&id.to_string()), Some(id));
+        for text in ["", "0", "+0000000000000000123456789abcdef", "0000000000000000_123456789abcdef"] {
+            assert_eq!(Id::from_text(text), None, "{text}");
+        }
+        assert_eq!(Id::from_text(&id.to_string().to_uppercase()), None);
+    }
+
+    #[test]
+    fn ids_differ() {
+        assert_ne!(Id::random().unwrap(), Id::random().unwrap());
+    }
+}

@@ -1,0 +1,224 @@
+//! The framed profile: records of the server's own among the rows of formats that have no end of their own.
+//!
+//! ```text
+//! {"n":1}
+//! {"n":2}
+//! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       from where a cut stream is resumed
+//! {"n":3}
+//! {"$rowstream":"<tag>","end":{"rows":3,"digest":"sha-256=:…:"}}    nothing is missing; or
+//! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        and then the response is broken off
+//! ```
+//!
+//! The tag is random for each response and stands in its header `Rowstream-Tag`: a row that looks like a record has another one.
+
+use std::time::{Duration, Instant};
+
+use http::HeaderName;
+use rowstream_encode::Format;
+use serde_json::{Value as Json, json};
+
+use super::Id;
+use super::page::PageEnd;
+use crate::Error;
+
+/// The tag of a framed response.
+pub(crate) const TAG: HeaderName = HeaderName::from_static("rowstream-tag");
+/// The value of the media type's parameter `profile`.
+pub(crate) const PROFILE: &str = "framed";
+/// What stands before a record in a stream of events.
+const EVENT: &[u8] = b"event: rowstream\ndata: ";
+/// A mark comes at least every so many rows, and, while there are rows,
+const MARK_ROWS: u64 = 1000;
+/// this often.
+const MARK_AFTER: Duration = Duration::from_secs(1);
+
+/// How records stand among the rows of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// As lines.
+    Lines,
+    /// Each behind a record separator (RFC 7464).
+    Sequence,
+    /// As the data of events of a type of their own.
+    Events,
+}
+
+impl Framing {
+    /// The framing of a format; `None`: the format has an end of its own, or holds rows and nothing else.
+    pub fn of(format: Format) -> Option<Self> {
+        match format {
+            Format::Ndjson => Some(Self::Lines),
+            Format::JsonSeq => Some(Self::Sequence),
+            Format::Sse => Some(Self::Events),
+            Format::Json | Format::Csv | Format::Arrow => None,
+        }
+    }
+
+    /// The media type of a framed response.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-ndjson; profile=framed",
+            Self::Sequence => "application/json-seq; profile=framed",
+            // Browsers take it as it is, and with parameters.
+            Self::Events => "text/event-stream; profile=framed",
+        }
+    }
+
+    /// Writes a record, of which `text` is the JSON. `begun`: the row before it is not whole.
+    fn write(self, text: &str, begun: bool, out: &mut Vec<u8>) {
+        match self {
+            Self::Lines if begun => out.push(b'\n'),
+            Self::Lines => {}
+            Self::Sequence => out.push(0x1e),
+            // An event that is begun can only be left: what ends it would have it seen.
+            Self::Events if begun => return,
+            Self::Events => out.extend_from_slice(EVENT),
+        }
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'\n');
+        if self == Self::Events {
+            out.push(b'\n');
+        }
+    }
+}
+
+/// What the server says among the rows.
+pub(crate) enum Record<'a> {
+    /// So many rows stand before this, and those behind them are behind the cursor `next`.
+    Mark { rows: u64, next: &'a str },
+    /// Nothing is missing.
+    End { rows: u64, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
+    /// The result cannot be completed.
+    Error(&'a Error),
+}
+
+impl Record<'_> {
+    /// The member that holds the record, and the record.
+    fn member(&self) -> (&'static str, Json) {
+        match self {
+            Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
+            Self::End { rows, next, page, digest } => {
+                let mut end = json!({"rows": rows});
+                let page = page.map(PageEnd::name);
+                for (name, text) in [("next", *next), ("page", page), ("digest", *digest)] {
+                    if let Some(text) = text {
+                        end[name] = json!(text);
+                    }
+                }
+                ("end", end)
+            }
+            Self::Error(error) => ("error", error.members()),
+        }
+    }
+}
+
+/// The records of one response.
+pub(crate) struct Frames {
+    framing: Framing,
+    tag: Id,
+    /// Rows before the last mark, and when it was written.
+    marked: u64,
+    marked_at: Instant,
+}
+
+impl Frames {
+    /// Those of a response with this tag.
+    pub(crate) fn new(framing: Framing, tag: Id) -> Self {
+        Self { framing, tag, marked: 0, marked_at: Instant::now() }
+    }
+
+    /// Writes a record behind whole rows.
+    pub(crate) fn write(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        self.framing.write(&self.text(record), false, out);
+    }
+
+    /// Writes the last record of a result that fails, behind a row that may have been `begun` and not ended.
+    pub(crate) fn write_error(&self, error: &Error, begun: bool, out: &mut Vec<u8>) {
+        self.framing.write(&self.text(&Record::Error(error)), begun, out);
+    }
+
+    fn text(&self, record: &Record<'_>) -> String {
+        let (name, value) = record.member();
+        json!({"$rowstream": self.tag.to_string(), name: value}).to_string()
+    }
+
+    /// Whether there are marks: each event has its cursor already.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.framing != Framing::Events
+    }
+
+    /// Whether a mark is due behind so many rows.
+    pub(crate) fn is_due(&self, rows: u64) -> bool {
+        self.has_marks() && rows >= self.marked + MARK_ROWS
+    }
+
+    /// Whether rows have been waiting for a mark for too long.
+    pub(crate) fn is_late(&self, rows: u64) -> bool {
+        self.has_marks() && rows > self.marked && self.marked_at.elapsed() >= MARK_AFTER
+    }
+
+    /// Writes a mark behind so many rows, where the cursor is known that leads on from them.
+    pub(crate) fn mark(&mut self, rows: u64, next: &str, out: &mut Vec<u8>) {
+        (self.marked, self.marked_at) = (rows, Instant::now());
+        self.write(&Record::Mark { rows, next }, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: &str = "0000000000000000000000000000002a";
+
+    fn written(framing: Framing, write: impl FnOnce(&mut Frames, &mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Frames::new(framing, Id(42)), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn records_are_lines_or_in_sequence() {
+        let end = Record::End { rows: 3, next: None, page: None, digest: None };
+        let expected = format!("{{\"$rowstream\":\"{TAG}\",\"end\":{{\"rows\":3}}}}\n");
+        assert_eq!(written(Framing::Lines, |frames, out| frames.write(&end, out)), expected);
+        let in_sequence = written(Framing::Sequence, |frames, out| frames.write(&end, out));
+        assert_eq!(in_sequence, format!("\u{1e}{expected}"));
+        let event = written(Framing::Events, |frames, out| frames.write(&end, out));
+        assert_eq!(event, format!("event: rowstream\ndata: {expected}\n"));
+    }
+
+    #[test]
+    fn members_are_there_where_they_apply() {
+        let page = Some(PageEnd::Last);
+        let end = Record::End { rows: 3, next: Some("c"), page, digest: Some("d") };
+        let text = written(Framing::Lines, |frames, out| frames.write(&end, out));
+        assert!(text.contains(r#""end":{"rows":3,"next":"c","page":"last","digest":"d"}"#), "{text}");
+        let error = Error::endpoint("a\nb").sqlstate("22012").hint("h");
+        let text = written(Framing::Lines, |frames, out| frames.write_error(&error, false, out));
+        for member in [r#""code":"endpoint""#, r#""detail":"a\nb""#, r#""sqlstate":"22012""#, r#""hint":"h""#]
+        {
+            assert!(text.contains(member), "{text}");
+        }
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn an_error_begins_a_line_of_its_own() {
+        let error = Error::endpoint("e");
+        let text = written(Framing::Lines, |frames, out| frames.write_error(&error, true, out));
+        assert!(text.starts_with("\n{"), "{text}");
+    }
+
+    #[test]
+    fn marks_come_every_thousand_rows() {
+        let mut frames = Frames::new(Framing::Lines, Id(42));
+        assert!(!frames.is_due(999) && frames.is_due(1000) && !frames.is_late(999));
+        let mut out = Vec::new();
+        frames.mark(1000, "abc", &mut out);
+        let expected = format!("{{\"$rowstream\":\"{TAG}\",\"mark\":{{\"rows\":1000,\"next\":\"abc\"}}}}\n");
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(!frames.is_due(1999) && frames.is_due(2000));
+        frames.marked_at -= MARK_AFTER;
+        assert!(!frames.is_late(1000) && frames.is_late(1001));
+    }
+}

@@ -1,0 +1,59 @@
+//! Trailers (RFC 9110, section 6.5): fields behind the body, for clients that say `TE: trailers`.
+//!
+//! They say what only the end knows. Many proxies and clients drop them, so nothing rests on them alone.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+
+use super::digest::CONTENT_DIGEST;
+use super::page::PageEnd;
+
+/// How the stream went. A failed one has no trailers, because it has no end.
+const STATUS: HeaderName = HeaderName::from_static("rowstream-status");
+/// Its rows.
+const ROWS: HeaderName = HeaderName::from_static("rowstream-rows");
+/// The cursor behind its last row, on endpoints with a key.
+const NEXT: HeaderName = HeaderName::from_static("rowstream-next");
+/// What is known of the rows behind a page.
+pub(crate) const PAGE: HeaderName = HeaderName::from_static("rowstream-page");
+/// In the head of a page: what is known of them is said at its end.
+pub(crate) const STREAMED: HeaderValue = HeaderValue::from_static("streamed");
+
+/// Whether a request takes trailers. HTTP/1.0 has no chunks that they could follow.
+pub(crate) fn are_taken(version: Version, headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::TE).into_iter().filter_map(|line| line.to_str().ok());
+    version > Version::HTTP_10
+        && lines.flat_map(|line| line.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
+}
+
+/// What follows a stream, beside how it went and its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fields {
+    pub(crate) next: bool,
+    pub(crate) page: bool,
+    pub(crate) digest: bool,
+}
+
+/// `Trailer`: what will come. HTTP/1.1 sends no field that is not named here.
+pub(crate) fn announcement(fields: Fields) -> Option<HeaderValue> {
+    let Fields { next, page, digest } = fields;
+    let names = [(true, STATUS), (true, ROWS), (next, NEXT), (page, PAGE), (digest, CONTENT_DIGEST)];
+    let names: Vec<_> = names.iter().filter(|(comes, _)| *comes).map(|(_, name)| name.as_str()).collect();
+    HeaderValue::try_from(names.join(", ")).ok()
+}
+
+/// The trailers of a stream that is complete.
+pub(crate) fn complete(
+    rows: u64,
+    (next, page): (Option<&str>, Option<PageEnd>),
+    digest: Option<&str>,
+) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(STATUS, HeaderValue::from_static("complete"));
+    trailers.insert(ROWS, rows.into());
+    for (name, text) in [(NEXT, next), (PAGE, page.map(PageEnd::name)), (CONTENT_DIGEST, digest)] {
+        if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
+            trailers.insert(name, value);
+        }
+    }
+    trailers
+}

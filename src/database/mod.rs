@@ -1,0 +1,4 @@
+//! Databases: a folder each, which speaks with one kind of them.
+
+pub mod postgres;
+pub mod sqlite;

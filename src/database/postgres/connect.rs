@@ -1,0 +1,432 @@
+//! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::authentication::{md5_hash, sasl};
+use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
+use postgres_protocol::message::frontend;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::error::DatabaseError;
+use super::socket::Socket;
+use super::statement::StatementCache;
+use super::url::{Host, SslMode, Target};
+use super::wire::Wire;
+use crate::Error;
+use crate::source::SourceConfig;
+use crate::tls::{roots_of, system_roots};
+
+/// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
+const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
+
+/// What the kernel may hold of a result that is not read (it doubles the number). Left to itself it grows to megabytes per slow
+/// client.
+const RECEIVE_BUFFER: u32 = 64 * 1024;
+
+/// Opens the connections of a source.
+pub(super) struct Connector {
+    target: Target,
+    tls: Option<TlsConnector>,
+    session_settings: String,
+    statement_cache: usize,
+    max_message: usize,
+}
+
+/// One open connection, authenticated and set up.
+pub(super) struct Connection {
+    pub(super) wire: Wire,
+    pub(super) statements: StatementCache,
+    /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one.
+    pub(super) status: u8,
+    process_id: i32,
+    secret_key: i32,
+    /// The thread whose runtime waits for the socket.
+    home: ThreadId,
+}
+
+/// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
+/// log and the commands say why, in the database's own words, and to whom which user came.
+pub(super) struct ConnectError {
+    /// Host, database and user; no password.
+    login: String,
+    cause: Error,
+}
+
+impl ConnectError {
+    /// The error of a request that needed the source called `name`.
+    pub(super) fn of_source(self, name: &str) -> Error {
+        let error = Error::source_unavailable(format!("source `{name}` cannot be reached"));
+        let error = match self.cause.sqlstate_text() {
+            Some(sqlstate) => error.sqlstate(sqlstate),
+            None => error,
+        };
+        let words = match std::error::Error::source(&self.cause) {
+            Some(deeper) => format!("{}: {deeper}", self.cause),
+            None => self.cause.to_string(),
+        };
+        error.cause(format!("{words}, {}", self.login))
+    }
+}
+
+impl Connector {
+    pub(super) fn new(config: &SourceConfig) -> Result<Self, Error> {
+        let target = Target::parse(&config.url)
+            .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
+        let tls = match (&target.host, target.ssl_mode) {
+            (Host::Unix(_), _) | (_, SslMode::Disable) => None,
+            _ => Some(tls_connector(&target).map_err(|cause| {
+                Error::endpoint(format!(
+                    "source `{}`: the root certificates cannot be read: {cause}",
+                    config.name
+                ))
+            })?),
+        };
+        let statement_cache = config.statement_cache;
+        let session_settings = session_settings(config.statement_timeout, target.options.as_deref());
+        Ok(Self { target, tls, session_settings, statement_cache, max_message: config.max_row_bytes })
+    }
+
+    /// Opens a connection, within the URL's `connect_timeout`.
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+        let opened = tokio::time::timeout(self.target.connect_timeout, self.open()).await;
+        opened
+            .unwrap_or_else(|_| {
+                Err(Error::source_unavailable(format!("no answer within {:?}", self.target.connect_timeout)))
+            })
+            .map_err(|cause| ConnectError { login: self.target.login(), cause })
+    }
+
+    async fn open(&self) -> Result<Connection, Error> {
+        let socket = self.open_socket().await.map_err(unreachable)?;
+        let mut wire = Wire::new(socket, self.max_message);
+        self.write_startup(&mut wire.write)?;
+        self.authenticate(&mut wire).await?;
+        let mut connection = Connection {
+            wire,
+            statements: StatementCache::new(self.statement_cache),
+            status: b'I',
+            process_id: 0,
+            secret_key: 0,
+            home: thread::current().id(),
+        };
+        connection.until_ready().await?;
+        frontend::query(&self.session_settings, &mut connection.wire.write).map_err(unreachable)?;
+        connection.until_ready().await?;
+        Ok(connection)
+    }
+
+    async fn open_socket(&self) -> io::Result<Socket> {
+        let mut stream = match &self.target.host {
+            Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
+            Host::Tcp(host) => connect_tcp(host, self.target.port).await?,
+        };
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            Some(tls) if server_has_tls(&mut stream).await? => {
+                let stream = tls.connect(self.server_name()?, stream).await?;
+                Ok(Socket::Tls(Box::new(stream)))
+            }
+            Some(_) if self.target.ssl_mode != SslMode::Prefer => {
+                Err(io::Error::other("the server has no TLS, and sslmode wants it"))
+            }
+            _ => Ok(Socket::Tcp(stream)),
+        }
+    }
+
+    fn server_name(&self) -> io::Result<ServerName<'static>> {
+        match &self.target.host {
+            Host::Tcp(host) => ServerName::try_from(host.clone()).map_err(io::Error::other),
+            Host::Unix(_) => Err(io::Error::other("a Unix socket has no TLS")),
+        }
+    }
+
+    fn write_startup(&self, write: &mut BytesMut) -> Result<(), Error> {
+        let target = &self.target;
+        let mut parameters = vec![
+            ("user", target.user.as_str()),
+            ("database", target.database.as_str()),
+            ("application_name", target.application_name.as_str()),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "UTC"),
+        ];
+        if let Some(options) = &target.options {
+            parameters.push(("options", options));
+        }
+        frontend::startup_message(parameters, write).map_err(unreachable)
+    }
+
+    async fn authenticate(&self, wire: &mut Wire) -> Result<(), Error> {
+        loop {
+            match next(wire).await? {
+                Message::AuthenticationOk => return Ok(()),
+                Message::AuthenticationCleartextPassword => {
+                    frontend::password_message(self.password()?.as_bytes(), &mut wire.write)
+                        .map_err(unreachable)?;
+                }
+                Message::AuthenticationMd5Password(body) => {
+                    let hash =
+                        md5_hash(self.target.user.as_bytes(), self.password()?.as_bytes(), body.salt());
+                    frontend::password_message(hash.as_bytes(), &mut wire.write).map_err(unreachable)?;
+                }
+                Message::AuthenticationSasl(body) => self.scram(wire, &body).await?,
+                Message::NoticeResponse(_) => {}
+                _ => {
+                    return Err(Error::protocol(
+                        "the database asks for an authentication that is not supported",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// SCRAM-SHA-256 (RFC 7677), without channel binding.
+    async fn scram(&self, wire: &mut Wire, offer: &AuthenticationSaslBody) -> Result<(), Error> {
+        if !offer.mechanisms().any(|name| Ok(name == sasl::SCRAM_SHA_256)).map_err(unreadable)? {
+            return Err(Error::protocol("the database offers no SCRAM-SHA-256"));
+        }
+        let mut scram =
+            sasl::ScramSha256::new(self.password()?.as_bytes(), sasl::ChannelBinding::unsupported());
+        frontend::sasl_initial_response(sasl::SCRAM_SHA_256, scram.message(), &mut wire.write)
+            .map_err(unreachable)?;
+        let Message::AuthenticationSaslContinue(body) = next(wire).await? else {
+            return Err(out_of_order());
+        };
+        check_iterations(body.data())?;
+        scram.update(body.data()).map_err(unreadable)?;
+        frontend::sasl_response(scram.message(), &mut wire.write).map_err(unreachable)?;
+        let Message::AuthenticationSaslFinal(body) = next(wire).await? else {
+            return Err(out_of_order());
+        };
+        scram.finish(body.data()).map_err(unreadable)
+    }
+
+    fn password(&self) -> Result<&str, Error> {
+        self.target.password.as_deref().ok_or_else(|| {
+            Error::source_unavailable("the database asks for a password, and the URL has none")
+        })
+    }
+
+    /// Asks the server to cancel what `connection` runs, and waits until the server has passed that on (it then
+    /// closes). PostgreSQL manual, "Canceling Requests in Progress".
+    pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
+        let mut wire = Wire::new(self.open_socket().await.map_err(unreachable)?, self.max_message);
+        frontend::cancel_request(connection.process_id, connection.secret_key, &mut wire.write);
+        wire.flush().await?;
+        wire.until_closed().await;
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Reads on until the server is ready for the next query. Keys and notices on the way are noted.
+    ///
+    /// # Errors
+    /// The first error that the server reports on the way (the connection is then ready all the same), or a lost connection.
+    pub(super) async fn until_ready(&mut self) -> Result<(), Error> {
+        let mut failed = None;
+        loop {
+            let frame = match self.wire.frame().await {
+                Ok(frame) => frame,
+                // A fatal error is followed by the end of the connection: the error is what tells why.
+                Err(lost) => return Err(failed.unwrap_or(lost)),
+            };
+            if frame.tag == b'D' {
+                continue;
+            }
+            match self.wire.parse(&frame)? {
+                Message::ReadyForQuery(body) => {
+                    self.status = body.status();
+                    return failed.map_or(Ok(()), Err);
+                }
+                Message::BackendKeyData(body) => {
+                    (self.process_id, self.secret_key) = (body.process_id(), body.secret_key());
+                }
+                Message::ErrorResponse(body) => {
+                    failed.get_or_insert(DatabaseError::new(&body).into_error(None));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether this thread's runtime waits for the socket.
+    pub(super) fn is_here(&self) -> bool {
+        self.home == thread::current().id()
+    }
+
+    /// Makes the connection this thread's own; without that, every wake-up would go through another core.
+    ///
+    /// # Errors
+    /// The system refuses the registration; the connection is then closed.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        match self.is_here() {
+            true => Ok(self),
+            false => Ok(Self { wire: self.wire.move_here()?, home: thread::current().id(), ..self }),
+        }
+    }
+
+    /// Whether an idle connection is still open.
+    pub(super) fn is_alive(&mut self) -> bool {
+        self.wire.is_quiet()
+    }
+}
+
+/// Opens a TCP connection to the first address of `host` that takes one.
+async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("the name has no address");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Before the connection is made, because the window is agreed on there.
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// The next message of the start-up; an error of the server ends it.
+async fn next(wire: &mut Wire) -> Result<Message, Error> {
+    let frame = wire.frame().await?;
+    match wire.parse(&frame)? {
+        Message::ErrorResponse(body) => Err(DatabaseError::new(&body).into_error(None)),
+        message => Ok(message),
+    }
+}
+
+/// Asks for TLS (PostgreSQL manual, "SSL Session Encryption"). Exactly one byte is read: what an attacker sends
+/// behind it must not be taken for the server's (CVE-2021-23222).
+async fn server_has_tls(stream: &mut TcpStream) -> io::Result<bool> {
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    stream.write_all(&request).await?;
+    match stream.read_u8().await? {
+        b'S' => Ok(true),
+        b'N' => Ok(false),
+        _ => Err(io::Error::other("the server answers the request for TLS in an unknown way")),
+    }
+}
+
+/// Refuses a server-first-message (RFC 5802, section 7: `r=…,s=…,i=…`) with an excessive iteration count.
+fn check_iterations(message: &[u8]) -> Result<(), Error> {
+    let iterations = message
+        .split(|&byte| byte == b',')
+        .find_map(|attribute| attribute.strip_prefix(b"i="))
+        .and_then(|count| std::str::from_utf8(count).ok()?.parse::<u32>().ok());
+    match iterations {
+        Some(1..=MAX_SCRAM_ITERATIONS) => Ok(()),
+        _ => Err(Error::protocol("the database asks for an impossible number of SCRAM iterations")),
+    }
+}
+
+/// What each session is set to. Statements only read, and values have one text form whatever the server's defaults.
+fn session_settings(statement_timeout: Option<Duration>, options: Option<&str>) -> String {
+    let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
+    // Nobody reads notices, and a statement can raise millions of them. The URL may want them all
+    // the same.
+    let quiet = match options {
+        Some(options) if options.contains("client_min_messages") => "",
+        _ => "set client_min_messages = error; ",
+    };
+    format!(
+        "{quiet}set default_transaction_read_only = on; set intervalstyle = postgres; set extra_float_digits = 1; \
+         set bytea_output = hex; set xmloption = content; set statement_timeout = {timeout}"
+    )
+}
+
+fn unreachable(cause: io::Error) -> Error {
+    Error::source_unavailable("the connection to the database failed").cause(cause)
+}
+
+fn unreadable(cause: io::Error) -> Error {
+    Error::protocol("the database sent a message that cannot be read").cause(cause)
+}
+
+fn out_of_order() -> Error {
+    Error::protocol("the database sent a message out of order")
+}
+
+fn tls_connector(target: &Target) -> Result<TlsConnector, Box<dyn std::error::Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let config = match (target.ssl_mode, &target.ssl_root_cert) {
+        (SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
+        (_, Some(path)) if target.ssl_mode != SslMode::Prefer => {
+            builder.with_root_certificates(roots_of(path)?)
+        }
+        _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+    };
+    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
+}
+
+/// `sslmode=prefer` and `require`: encryption against listeners, whoever the server is, as libpq has it. The handshake's
+/// signatures are still checked.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excessive_iteration_count_is_refused() {
+        for (message, accepted) in [
+            ("r=abc,s=c2FsdA==,i=4096", true),
+            ("r=abc,s=c2FsdA==,i=1000000", true),
+            ("r=abc,s=c2FsdA==,i=4000000000", false),
+            ("r=abc,s=c2FsdA==,i=0", false),
+            ("r=abc,s=c2FsdA==", false),
+        ] {
+            assert_eq!(check_iterations(message.as_bytes()).is_ok(), accepted, "{message}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Rows of cursors that functions and procedures open.
+//!
+//! A refcursor is the name of a cursor that lives in the transaction. The statement that yields it is called first; what its rows
+//! are is known only then, and nothing of it holds for the next call. Its rows are fetched in steps:
+//!
+//! ```text
+//!                 call                    Describe                 execute
+//!   prepared ───────────────► the names ───────────► the columns ──────────► FETCH n ◄──┐
+//!            (begin, Execute)                                                   │       │ n rows came, and were taken
+//!                                                                               ├───────┘
+//!                                                                               └── fewer came: the end
+//! ```
+//!
+//! A cursor is a portal, so Execute could be sent for it under its own name, without FETCH. But whoever opened it has chosen text for
+//! all of its columns, which costs the server most (numbers and timestamps), and which decoders of other statements do not read. FETCH has
+//! columns in the formats of its own Bind. For that, the server makes the rows of a step before it sends the first; so steps are
+//! short, the first ones more so.
+//!
+//! Invariants:
+//! 1. a step is asked for only when the rows of the one before were taken, so a client that does not read stops the cursor;
+//! 2. how many rows a step had is what the server says at its end, and a step that was full is followed by another: no row is lost
+//!    or doubled where steps meet;
+//! 3. rows end with `None` only after the CommandComplete of a step that was not full, and ReadyForQuery.
+
+use std::sync::Arc;
+
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use rowstream_encode::Column;
+
+use super::super::statement::Prepared;
+use super::super::value::text_field;
+use super::super::wire::Frame;
+use super::{Session, bind, out_of_order, prepared, unsendable};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::source::Snapshot;
+
+/// Rows of the first step, unless the source says: the first row does not wait for many others.
+const FIRST_STEP: i32 = 32;
+/// Rows of a step at most, unless the source says. Measured: from some 500 rows on, a step more or less costs the server nothing; and a
+/// round trip is then a small part of its time.
+const LONGEST_STEP: i32 = 1024;
+/// One row, and a second one as proof that there is one too many.
+const MAX_ROWS: i32 = 2;
+
+/// A cursor of the transaction, and how far it is read.
+pub(super) struct Refcursor {
+    /// Its name, quoted.
+    identifier: String,
+    /// Rows asked for in this step.
+    step: i32,
+    /// Rows that the step had, once it is complete.
+    came: i32,
+}
+
+impl Session {
+    /// See [`super::super::super::Session::refcursors`].
+    pub fn refcursors(&self, index: usize) -> &[usize] {
+        &self.prepared[index].refcursors
+    }
+
+    /// See [`super::super::super::Session::call`].
+    ///
+    /// # Errors
+    /// The statement failed, the connection was lost, or the server broke the protocol.
+    pub async fn call(
+        &mut self,
+        index: usize,
+        args: &[&ParamValue],
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
+        self.snapshot = Snapshot::Transaction;
+        self.write_execute(index, args, MAX_ROWS)?;
+        let columns = self.prepared[index].columns.len();
+        let mut rows = Vec::new();
+        let mut failed = None;
+        while self.in_flight > 0 {
+            let frame = self.frame().await?;
+            match frame.tag {
+                b'D' if rows.len() < MAX_ROWS as usize => rows.push(self.names(&frame, columns)),
+                b'D' => return Err(self.broken(out_of_order())),
+                b'E' => {
+                    let error = self.statement_error(&frame)?;
+                    failed.get_or_insert(error);
+                }
+                _ => self.note_ready(&frame)?,
+            }
+        }
+        self.current = None;
+        failed.map_or(Ok(rows), Err)
+    }
+
+    /// The fields of a row, of which the refcursors are text.
+    fn names(&mut self, frame: &Frame, columns: usize) -> Vec<Option<String>> {
+        let row = self.connection().wire.body(frame);
+        (0..columns).map(|column| text_field(row, column).map(str::to_owned)).collect()
+    }
+
+    /// See [`super::super::super::Session::open_refcursor`].
+    ///
+    /// # Errors
+    /// There is no such cursor, the connection was lost, or the server broke the protocol.
+    pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+        // The unnamed portal is ours.
+        if name.is_empty() {
+            return Err(no_cursor(name));
+        }
+        let version = self.shared.types.version();
+        let write = &mut self.connection().wire.write;
+        frontend::describe(b'P', name, write).map_err(unsendable)?;
+        frontend::sync(write);
+        let fields = match self.description(None).await {
+            Err(error) if error.sqlstate_text() == Some("34000") => {
+                return Err(no_cursor(name).sqlstate("34000"));
+            }
+            described => described?.1.ok_or_else(|| no_cursor(name))?,
+        };
+        let types = self.types_of(&fields).await?;
+        let refcursor = Refcursor::new(name, self.shared.fetch_rows);
+        let sql = Arc::from(refcursor.fetch());
+        let prepared = Arc::new(prepared(String::new(), sql, &fields, &types, version));
+        let columns = Arc::clone(&prepared.columns);
+        self.prepared[index] = prepared;
+        self.refcursors.push((index, refcursor));
+        Ok(columns)
+    }
+
+    /// The cursor that is to be read in the place of a statement.
+    pub(super) fn take_refcursor(&mut self, index: usize) -> Option<Refcursor> {
+        let at = self.refcursors.iter().position(|(statement, _)| *statement == index)?;
+        Some(self.refcursors.swap_remove(at).1)
+    }
+
+    /// Asks for the first step.
+    pub(super) fn execute_refcursor(&mut self, index: usize, refcursor: Refcursor) -> Result<(), Error> {
+        let prepared = Arc::clone(&self.prepared[index]);
+        self.write_fetch(&refcursor, &prepared)?;
+        self.refcursor = Some(refcursor);
+        self.begin_rows(prepared);
+        Ok(())
+    }
+
+    /// Whether the cursor that is read may have rows left.
+    pub(super) fn has_more_steps(&self) -> bool {
+        self.refcursor.as_ref().is_some_and(|refcursor| refcursor.came == refcursor.step)
+    }
+
+    /// Asks for the next step.
+    pub(super) fn fetch_step(&mut self) -> Result<(), Error> {
+        let fetch_rows = self.shared.fetch_rows;
+        let (Some(mut refcursor), Some(prepared)) = (self.refcursor.take(), self.current.clone()) else {
+            return Err(self.broken(out_of_order()));
+        };
+        refcursor.lengthen(fetch_rows);
+        self.write_fetch(&refcursor, &prepared)?;
+        self.refcursor = Some(refcursor);
+        self.complete = false;
+        Ok(())
+    }
+
+    /// Parses the FETCH anew each time, which takes a small part of what a step takes: with a name it would have to be closed on
+    /// every way out of a response.
+    fn write_fetch(&mut self, refcursor: &Refcursor, prepared: &Prepared) -> Result<(), Error> {
+        let write = &mut self.connection().wire.write;
+        frontend::parse("", &refcursor.fetch(), [], write).map_err(unsendable)?;
+        bind("", &prepared.name, &prepared.decoders, &[], write)?;
+        frontend::execute("", 0, write).map_err(unsendable)?;
+        frontend::sync(write);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Notes at the end of a step how many rows it had.
+    pub(super) fn note_step(&mut self, frame: &Frame) -> Result<(), Error> {
+        if self.refcursor.is_none() {
+            return Ok(());
+        }
+        let Message::CommandComplete(body) = self.parse(frame)? else {
+            return Err(self.broken(out_of_order()));
+        };
+        let count = body.tag().ok().and_then(|tag| tag.strip_prefix("FETCH ")?.parse().ok());
+        match (&mut self.refcursor, count) {
+            (Some(refcursor), Some(came)) if came <= refcursor.step => refcursor.came = came,
+            _ => return Err(self.broken(out_of_order())),
+        }
+        Ok(())
+    }
+}
+
+impl Refcursor {
+    fn new(name: &str, fetch_rows: i32) -> Self {
+        let identifier = format!("\"{}\"", name.replace('"', "\"\""));
+        Self { identifier, step: if fetch_rows > 0 { fetch_rows } else { FIRST_STEP }, came: 0 }
+    }
+
+    /// The statement that yields the rows of a step.
+    fn fetch(&self) -> String {
+        format!("fetch forward {} from {}", self.step, self.identifier)
+    }
+
+    /// The next step is as long as the source says, or longer than the one before.
+    fn lengthen(&mut self, fetch_rows: i32) {
+        self.step = if fetch_rows > 0 { fetch_rows } else { (2 * self.step).min(LONGEST_STEP) };
+        self.came = 0;
+    }
+}
+
+#[cold]
+fn no_cursor(name: &str) -> Error {
+    let message = format!("no cursor {} is open, and a refcursor names it", crate::diagnostic::shown(name));
+    Error::endpoint(message).hint("the function has to open it, and to leave it open: it must not close it, nor catch an error behind it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted() {
+        for (name, sql) in [
+            ("c", "fetch forward 7 from \"c\""),
+            ("<unnamed portal 1>", "fetch forward 7 from \"<unnamed portal 1>\""),
+            ("a\"; drop \"b", "fetch forward 7 from \"a\"\"; drop \"\"b\""),
+        ] {
+            assert_eq!(Refcursor::new(name, 7).fetch(), sql);
+        }
+    }
+
+    #[test]
+    fn steps_grow_unless_the_source_says_their_length() {
+        let mut refcursor = Refcursor::new("c", 0);
+        let mut steps = Vec::new();
+        for _ in 0..8 {
+            steps.push(refcursor.step);
+            refcursor.lengthen(0);
+        }
+        assert_eq!(steps, [32, 64, 128, 256, 512, 1024, 1024, 1024]);
+        let mut refcursor = Refcursor::new("c", 5000);
+        refcursor.lengthen(5000);
+        assert_eq!(refcursor.step, 5000);
+    }
+}

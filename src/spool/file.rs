@@ -1,0 +1,262 @@
+//! A temporary file in which the rest of a result waits: bytes go in at its end, and come out once, in order.
+//!
+//! It has no name, so that it is gone with its last descriptor however the server ends. Files block, so they are written, read and
+//! closed on threads for that, at most one write and one read at a time. All files of a server share one quota.
+
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::Spooling;
+
+/// What is read from a file at a time: a chunk, of which each stream holds one or two.
+pub(crate) const PIECE: usize = 32 * 1024;
+
+/// What the files of a server have of its quota, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Used(AtomicU64);
+
+/// Why nothing more goes into a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// It would be longer than `spool_limit`.
+    Limit,
+    /// All files together would be longer than `spool_quota`.
+    Quota,
+}
+
+/// What one file has of the quota; given back when dropped.
+struct Part {
+    used: Arc<Used>,
+    bytes: AtomicU64,
+}
+
+impl Part {
+    fn take(&self, bytes: u64, settings: &Spooling) -> Result<(), NoRoom> {
+        if self.bytes.load(Ordering::Relaxed) + bytes > settings.limit {
+            return Err(NoRoom::Limit);
+        }
+        let add = |used: u64| used.checked_add(bytes).filter(|&used| used <= settings.quota);
+        let taken = self.used.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.map_err(|_| NoRoom::Quota)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.used.0.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+/// A file that is open. In this order: its space is free before its part of the quota is.
+struct Open {
+    file: File,
+    #[expect(dead_code, reason = "held for its drop: a write may outlive the stream that it is for")]
+    part: Arc<Part>,
+}
+
+/// The file of one stream; made by the first write.
+pub(crate) struct SpoolFile {
+    settings: Spooling,
+    open: Option<Arc<Open>>,
+    part: Arc<Part>,
+    writing: Option<(u64, JoinHandle<io::Result<Arc<Open>>>)>,
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+    written: u64,
+    read: u64,
+}
+
+impl SpoolFile {
+    pub(crate) fn new(settings: &Spooling, used: &Arc<Used>) -> Self {
+        let part = Part { used: Arc::clone(used), bytes: AtomicU64::new(0) };
+        Self {
+            settings: settings.clone(),
+            open: None,
+            part: Arc::new(part),
+            writing: None,
+            reading: None,
+            written: 0,
+            read: 0,
+        }
+    }
+
+    /// Takes room for so many bytes more, which stays taken until the file is gone.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.part.take(bytes as u64, &self.settings)
+    }
+
+    /// Begins to append what there was room for, once what was appended before is [`written`](Self::poll_written).
+    pub(crate) fn begin_write(&mut self, bytes: Bytes) {
+        let (length, at) = (bytes.len() as u64, self.written);
+        let (open, part) = (self.open.clone(), Arc::clone(&self.part));
+        let folder = self.settings.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let write = move || write(open.map_or_else(|| make(folder, part), Ok)?, &bytes, at);
+        self.writing = Some((length, tokio::task::spawn_blocking(write)));
+    }
+
+    /// Whether something is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Ready when nothing is being written any more.
+    ///
+    /// # Errors
+    /// What was begun could not be written, and is not in the file.
+    pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some((length, writing)) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        let (length, written) = (*length, ready!(Pin::new(writing).poll(cx)));
+        self.writing = None;
+        self.open = Some(written.map_err(io::Error::from).flatten()?);
+        self.written += length;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Bytes that are in the file, and have not come out.
+    pub(crate) fn unread(&self) -> u64 {
+        self.written - self.read
+    }
+
+    /// The next bytes, at most [`PIECE`]; `None` where all that was written has been read.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let unread = self.unread();
+        let Some(open) = self.open.as_ref().filter(|_| unread > 0) else { return Poll::Ready(None) };
+        let reading = self.reading.get_or_insert_with(|| {
+            let length = usize::try_from(unread).unwrap_or(PIECE).min(PIECE);
+            let (open, at) = (Arc::clone(open), self.read);
+            // Made here: what a thread for files allocates stays with that thread's part of the allocator.
+            let piece = vec![0; length];
+            tokio::task::spawn_blocking(move || read(&open, piece, at))
+        });
+        let piece = ready!(Pin::new(reading).poll(cx)).map_err(io::Error::from).flatten();
+        self.reading = None;
+        Poll::Ready(Some(piece.inspect(|piece| self.read += piece.len() as u64)))
+    }
+}
+
+impl Drop for SpoolFile {
+    /// The space of a long file takes its time to be given back.
+    fn drop(&mut self) {
+        if let (Some(open), Ok(runtime)) = (self.open.take(), Handle::try_current()) {
+            runtime.spawn_blocking(move || drop(open));
+        }
+    }
+}
+
+fn make(folder: PathBuf, part: Arc<Part>) -> io::Result<Arc<Open>> {
+    Ok(Arc::new(Open { file: tempfile::tempfile_in(folder)?, part }))
+}
+
+fn write(open: Arc<Open>, bytes: &[u8], at: u64) -> io::Result<Arc<Open>> {
+    open.file.write_all_at(bytes, at)?;
+    Ok(open)
+}
+
+fn read(open: &Open, mut piece: Vec<u8>, at: u64) -> io::Result<Bytes> {
+    open.file.read_exact_at(&mut piece, at)?;
+    Ok(Bytes::from(piece))
+}
+
+#[cfg(test)]
+impl Used {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all of it was given back, which threads for files do.
+    pub(crate) async fn until_none(&self) {
+        let given_back = async {
+            while self.bytes() > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(30), given_back).await;
+        assert!(waited.is_ok(), "{} bytes are left", self.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    async fn append(file: &mut SpoolFile, bytes: &[u8]) -> io::Result<()> {
+        file.reserve(bytes.len()).expect("there is room");
+        file.begin_write(Bytes::copy_from_slice(bytes));
+        poll_fn(|cx| file.poll_written(cx)).await
+    }
+
+    async fn read_all(file: &mut SpoolFile) -> Vec<u8> {
+        let mut read = Vec::new();
+        while let Some(piece) = poll_fn(|cx| file.poll_read(cx)).await {
+            let piece = piece.unwrap();
+            assert!(piece.len() <= PIECE, "{}", piece.len());
+            read.extend_from_slice(&piece);
+        }
+        read
+    }
+
+    #[tokio::test]
+    async fn what_went_in_comes_out_once_and_in_order() {
+        let (folder, used) = (tempfile::tempdir().unwrap(), Arc::<Used>::default());
+        let settings = Spooling { folder: Some(folder.path().to_owned()), ..Spooling::default() };
+        let mut file = SpoolFile::new(&settings, &used);
+        let blocks: Vec<Vec<u8>> = (0..5).map(|i| vec![i; 50_000]).collect();
+        append(&mut file, &blocks[0]).await.unwrap();
+        append(&mut file, &blocks[1]).await.unwrap();
+        assert_eq!(read_all(&mut file).await, blocks[..2].concat());
+        for block in &blocks[2..] {
+            append(&mut file, block).await.unwrap();
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+        assert_eq!((file.unread(), used.bytes()), (150_000, 250_000));
+        assert_eq!(read_all(&mut file).await, blocks[2..].concat());
+        drop(file);
+        used.until_none().await;
+    }
+
+    #[tokio::test]
+    async fn a_file_has_a_limit_and_all_have_a_quota() {
+        let settings = Spooling { limit: 100, quota: 150, folder: None };
+        let used = Arc::default();
+        let mut first = SpoolFile::new(&settings, &used);
+        let mut second = SpoolFile::new(&settings, &used);
+        assert_eq!(first.reserve(101), Err(NoRoom::Limit));
+        assert_eq!(first.reserve(100), Ok(()));
+        assert_eq!(first.reserve(1), Err(NoRoom::Limit));
+        assert_eq!(second.reserve(51), Err(NoRoom::Quota));
+        assert_eq!(second.reserve(50), Ok(()));
+        drop(first);
+        assert_eq!(second.reserve(50), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_written_to_is_an_error() {
+        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let used = Arc::<Used>::default();
+        let mut file = SpoolFile::new(&settings, &used);
+        append(&mut file, b"abc").await.unwrap_err();
+        assert_eq!(file.unread(), 0);
+        drop(file);
+        used.until_none().await;
+    }
+}

@@ -1,0 +1,672 @@
+//! What a slow client does not take waits in a temporary file, so that the database need not.
+//!
+//! A client is slow once it has kept the rows waiting for [`PATIENCE`] longer than they kept it.
+//! With `slow_clients = "spill"` its rows are spilled then. With any other setting they are spilled
+//! when somebody waits for the stream's connection and the client has not taken the next chunk for
+//! [`STANDSTILL`]; where they cannot be, the stream [gives way](GivesWay).
+//!
+//! Chunks go into a queue: into a block in memory, from there into the file; and they come out of
+//! the file, then of the memory, then from the rows again. So each is sent once and in order,
+//! whatever becomes of the file.
+//!
+//! ```text
+//!            slow, or wanted                 rows ended, or a write failed
+//! flowing ─────────► queued: chunks go in ────────────────────────────────► queued: none goes in ──all taken──► holding
+//!    ▲                  │
+//!    └────all taken─────┘
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. memory: one block that fills or is written, at most [`BLOCK`] and a chunk long, and a piece that is read;
+//! 2. no chunk goes in while there is no room for a block in the file: the rows wait as they do without a file, and it is tried again;
+//! 3. what was put in leaves by [`Spill::poll_take`] alone: a write that fails leaves its block where it was, in memory;
+//! 4. while all is taken as it comes, there is no file.
+//!
+//! It knows nothing of rows but their number. Who polls it: the body when its client wants more, and beside it the watchdog
+//! ([`crate::watchdog`]), because the body is not polled while its client takes nothing.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::Spooling;
+use super::file::{PIECE, SpoolFile, Used};
+use crate::Error;
+use crate::admission::Spare;
+use crate::stream::CHUNK;
+
+/// How much longer a client may keep the rows waiting than they keep it. One that takes turns with the database is not slow.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a client may let a chunk wait while others wait for the connection behind it. A client
+/// that takes some 20 KB in a second takes a chunk more often than that.
+const STANDSTILL: Duration = Duration::from_secs(5);
+/// When room is asked for again where there was none: other streams end.
+const AGAIN: Duration = Duration::from_secs(1);
+/// What is written at a time. Each stream holds one; larger ones are hardly faster.
+const BLOCK: usize = 32 * 1024;
+/// Room for a block and the chunk that fills it, unless that has a long row.
+const ROOM: usize = BLOCK + CHUNK + CHUNK / 8;
+/// What is held of a stream, besides a chunk with the longest row: while that makes the block longer, the shorter one is still there.
+pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
+
+/// When the rows of a client that is behind are spilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spills {
+    /// As soon as the client is slow.
+    WhenSlow,
+    /// Once the client is at a standstill, and somebody waits for the connection that its rows come
+    /// from.
+    WhenWanted,
+}
+
+/// Somebody waits for a stream's connection, its client is at a standstill, and its rows cannot be
+/// spilled: it has to end.
+#[derive(Debug)]
+pub(crate) struct GivesWay;
+
+/// What a client has still to take.
+pub(crate) struct Spill {
+    spills: Spills,
+    settings: Spooling,
+    used: Arc<Used>,
+    /// What it takes of the server's memory once chunks wait.
+    spare: Spare,
+    pace: Pace,
+    state: State,
+    /// Rows that were handed over, as far as is known while some wait.
+    rows: u64,
+    /// Bytes that went into files.
+    spilled: u64,
+}
+
+enum State {
+    /// Chunks go to the client as they come.
+    Flowing,
+    /// The client is behind.
+    Queued(Box<Queue>),
+    /// Chunks go to the client as they come, to the end: the file could not be written.
+    Holding,
+}
+
+impl Spill {
+    /// For one stream whose head is on its way; its file may take what `settings` say.
+    pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Spare) -> Self {
+        let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
+        Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
+    }
+
+    /// Whether the client has let a chunk wait for so long that it cannot keep a connection for
+    /// which others wait.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.pace.standstill_at().is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Ready while a chunk is wanted for the queue: there is room, and the client is slow, or at a
+    /// standstill where its connection `is_wanted`. After `rows` rows.
+    ///
+    /// # Errors
+    /// The connection is wanted, the client is at a standstill, and there is no room.
+    pub(crate) fn poll_room(
+        &mut self,
+        rows: u64,
+        is_wanted: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), GivesWay>> {
+        if matches!(self.state, State::Flowing) && self.is_behind(is_wanted) {
+            if !self.spare.claim() {
+                return Poll::Ready(Err(GivesWay));
+            }
+            self.rows = rows;
+            self.state = State::Queued(Box::new(Queue::new(&self.settings, &self.used)));
+        }
+        let (room, is_stuck) = match &mut self.state {
+            State::Queued(queue) => (queue.poll_room(&mut self.spilled, cx), queue.is_stuck()),
+            State::Flowing => (Poll::Pending, false),
+            State::Holding => (Poll::Pending, true),
+        };
+        match room {
+            Poll::Pending if is_wanted && is_stuck => Poll::Ready(Err(GivesWay)),
+            room => room.map(Ok),
+        }
+    }
+
+    fn is_behind(&self, is_wanted: bool) -> bool {
+        match self.spills {
+            Spills::WhenSlow => self.pace.slow_at().is_some_and(|at| at <= Instant::now()),
+            Spills::WhenWanted => is_wanted,
+        }
+    }
+
+    /// When [`poll_room`](Self::poll_room) has to be asked again, besides when it is woken.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        let at = match (&self.state, self.spills) {
+            (State::Flowing, Spills::WhenSlow) => self.pace.slow_at(),
+            (State::Flowing, Spills::WhenWanted) | (State::Holding, _) => self.pace.standstill_at(),
+            (State::Queued(queue), _) if queue.takes == Takes::Failed => self.pace.standstill_at(),
+            (State::Queued(queue), _) => queue.again,
+        };
+        // At a standstill it is asked by and by whether somebody has come to wait.
+        let now = Instant::now();
+        at.map(|at| if at <= now { now + AGAIN } else { at })
+    }
+
+    /// Takes the chunk that was wanted; it ends behind `rows` rows.
+    pub(crate) fn put(&mut self, chunk: &[u8], rows: u64) {
+        if let State::Queued(queue) = &mut self.state {
+            queue.put(chunk, rows);
+        }
+    }
+
+    /// No further chunk comes.
+    pub(crate) fn end(&mut self) {
+        if let State::Queued(queue) = &mut self.state {
+            queue.takes = Takes::Nothing;
+            // What is left of a block may wait for hours, and hundreds of them do.
+            queue.memory.shrink_to_fit();
+        }
+    }
+
+    /// The client wants more: the next of what waits; `None` where that is to come from the rows.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let State::Queued(queue) = &mut self.state {
+            self.pace.wanted(Instant::now());
+            let taken = ready!(queue.poll_take(&mut self.spilled, cx));
+            self.rows = queue.rows().unwrap_or(self.rows);
+            if taken.is_some() {
+                self.pace.given(Instant::now());
+                return Poll::Ready(taken.map(|taken| taken.map_err(unreadable)));
+            }
+            self.state = match queue.takes {
+                Takes::Chunks => State::Flowing,
+                Takes::Nothing | Takes::Failed => State::Holding,
+            };
+            self.pace = Pace::of_rows();
+        }
+        self.pace.wanted(Instant::now());
+        Poll::Ready(None)
+    }
+
+    /// The client was given a chunk that came from the rows.
+    pub(crate) fn given(&mut self) {
+        self.pace.given(Instant::now());
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.state {
+            State::Queued(queue) => queue.is_empty(),
+            State::Flowing | State::Holding => true,
+        }
+    }
+
+    /// Whether the client has still to take what waits, and nothing else is waited for.
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(&self.state, State::Queued(queue) if queue.takes != Takes::Chunks)
+    }
+
+    /// Rows that were handed over, of `all` that came: while some wait, those of which that is known.
+    pub(crate) fn rows(&self, all: u64) -> u64 {
+        if self.is_empty() { all } else { self.rows }
+    }
+
+    /// Bytes that went into files.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.spilled
+    }
+}
+
+fn unreadable(cause: io::Error) -> Error {
+    let message = "what waited for the client could not be read";
+    Error::new("spill_failed", StatusCode::INTERNAL_SERVER_ERROR, message).cause(cause)
+}
+
+/// Who waits for whom.
+struct Pace {
+    /// How much longer the client has kept the rows waiting than they kept it.
+    behind: Duration,
+    since: Instant,
+    waits_for: WaitsFor,
+}
+
+enum WaitsFor {
+    Rows,
+    Client,
+}
+
+impl Pace {
+    /// Of a stream whose head its client has still to take: one of HTTP/2 that opens no window
+    /// never asks for a chunk.
+    fn of_head() -> Self {
+        Self { waits_for: WaitsFor::Client, ..Self::of_rows() }
+    }
+
+    /// Of one whose client has all that came.
+    fn of_rows() -> Self {
+        Self { behind: Duration::ZERO, since: Instant::now(), waits_for: WaitsFor::Rows }
+    }
+
+    /// The client wants a chunk.
+    fn wanted(&mut self, now: Instant) {
+        if let WaitsFor::Client = self.waits_for {
+            self.behind += now - self.since;
+            (self.since, self.waits_for) = (now, WaitsFor::Rows);
+        }
+    }
+
+    /// It has one.
+    fn given(&mut self, now: Instant) {
+        self.behind = self.behind.saturating_sub(now - self.since);
+        (self.since, self.waits_for) = (now, WaitsFor::Client);
+    }
+
+    /// When the client is slow, if it goes on to take nothing.
+    fn slow_at(&self) -> Option<Instant> {
+        match self.waits_for {
+            WaitsFor::Rows => None,
+            WaitsFor::Client => Some(self.since + PATIENCE.saturating_sub(self.behind)),
+        }
+    }
+
+    /// When the client is at a standstill, if it goes on to take nothing.
+    fn standstill_at(&self) -> Option<Instant> {
+        match self.waits_for {
+            WaitsFor::Rows => None,
+            WaitsFor::Client => Some(self.since + STANDSTILL),
+        }
+    }
+}
+
+/// Chunks that wait for the client.
+struct Queue {
+    takes: Takes,
+    file: SpoolFile,
+    /// What is being written, or could not be: behind all that is in the file.
+    block: Bytes,
+    /// What came behind that.
+    memory: Vec<u8>,
+    /// When room is asked for again.
+    again: Option<Instant>,
+    put: u64,
+    taken: u64,
+    marks: Marks,
+}
+
+/// Whether chunks go into a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Chunks,
+    /// The rows have ended.
+    Nothing,
+    /// The file could not be written: the rows wait.
+    Failed,
+}
+
+impl Queue {
+    fn new(settings: &Spooling, used: &Arc<Used>) -> Self {
+        Self {
+            takes: Takes::Chunks,
+            file: SpoolFile::new(settings, used),
+            block: Bytes::new(),
+            memory: Vec::new(),
+            again: None,
+            put: 0,
+            taken: 0,
+            marks: Marks::new(),
+        }
+    }
+
+    /// Writes what fills a block, and counts it in `spilled`; ready when there is room for a chunk.
+    fn poll_room(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
+        // What was to be asked again is asked now: a time that is over would be waited for without end.
+        self.again = None;
+        loop {
+            ready!(self.poll_written(spilled, cx));
+            if self.takes != Takes::Chunks {
+                return Poll::Pending;
+            }
+            if self.memory.len() < BLOCK {
+                return Poll::Ready(());
+            }
+            if self.file.reserve(self.memory.len()).is_err() {
+                self.again = Some(Instant::now() + AGAIN);
+                return Poll::Pending;
+            }
+            self.block = Bytes::from(mem::take(&mut self.memory));
+            self.file.begin_write(self.block.clone());
+        }
+    }
+
+    /// Ready when nothing is being written. A block that could not be written stays.
+    fn poll_written(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
+        if self.file.is_writing() {
+            match ready!(self.file.poll_written(cx)) {
+                Ok(()) => {
+                    *spilled += self.block.len() as u64;
+                    self.reuse_block();
+                }
+                Err(error) => {
+                    eprintln!("a slow client cannot be spilled, and holds its database: {error}");
+                    self.takes = Takes::Failed;
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Has the memory of the block that was written filled again, but for what a long row made it longer.
+    fn reuse_block(&mut self) {
+        self.memory = Vec::from(mem::take(&mut self.block));
+        self.memory.clear();
+        self.memory.shrink_to(ROOM);
+    }
+
+    /// Whether the rows wait because nothing can be written.
+    fn is_stuck(&self) -> bool {
+        self.again.is_some() || self.takes == Takes::Failed
+    }
+
+    fn put(&mut self, chunk: &[u8], rows: u64) {
+        self.put += chunk.len() as u64;
+        if self.memory.capacity() == 0 {
+            self.memory.reserve_exact(ROOM);
+        }
+        self.memory.reserve_exact(chunk.len());
+        self.memory.extend_from_slice(chunk);
+        self.marks.put(self.put, rows);
+    }
+
+    /// What has waited longest; `None` when nothing waits.
+    fn poll_take(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let taken = loop {
+            if let Some(piece) = ready!(self.file.poll_read(cx)) {
+                break piece;
+            }
+            ready!(self.poll_written(spilled, cx));
+            if self.file.unread() == 0 {
+                let block = self.take_block();
+                if block.is_empty() {
+                    return Poll::Ready(None);
+                }
+                break Ok(block);
+            }
+        };
+        if let Ok(taken) = &taken {
+            self.taken += taken.len() as u64;
+        }
+        Poll::Ready(Some(taken))
+    }
+
+    /// What waits in memory, which is one block: one that could not be written, or one that fills.
+    fn take_block(&mut self) -> Bytes {
+        if self.block.is_empty() {
+            self.memory.shrink_to_fit();
+            return Bytes::from(mem::take(&mut self.memory));
+        }
+        mem::take(&mut self.block)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.put == self.taken
+    }
+
+    /// How many rows have been taken; `None` where none are known to be.
+    fn rows(&mut self) -> Option<u64> {
+        self.marks.passed(self.taken)
+    }
+}
+
+/// Which rows end where, among the bytes of a queue: few marks, as far apart as that takes.
+struct Marks {
+    marks: VecDeque<Mark>,
+    /// How far they are apart, in bytes.
+    apart: u64,
+}
+
+struct Mark {
+    end: u64,
+    rows: u64,
+}
+
+impl Marks {
+    const MOST: usize = 64;
+
+    fn new() -> Self {
+        Self { marks: VecDeque::new(), apart: BLOCK as u64 }
+    }
+
+    /// The rows that have come end at the byte `end`.
+    fn put(&mut self, end: u64, rows: u64) {
+        if self.marks.back().is_some_and(|last| end - last.end < self.apart) {
+            return;
+        }
+        if self.marks.len() == Self::MOST {
+            let mut number = 0;
+            self.marks.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+            self.apart *= 2;
+        }
+        self.marks.push_back(Mark { end, rows });
+    }
+
+    /// The rows before the byte `taken`, by the last mark there; `None` without one.
+    fn passed(&mut self, taken: u64) -> Option<u64> {
+        let passed = self.marks.iter().take_while(|mark| mark.end <= taken).count();
+        self.marks.drain(..passed).next_back().map(|mark| mark.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// So many bytes at a time, each row one byte, and each another one than those near it.
+    const PUT: usize = 10_000;
+
+    fn chunk(number: usize) -> Vec<u8> {
+        (0..PUT).map(|i| ((number * PUT + i) % 251) as u8).collect()
+    }
+
+    fn chunks(numbers: std::ops::Range<usize>) -> Vec<u8> {
+        numbers.flat_map(chunk).collect()
+    }
+
+    fn rows(chunks: usize) -> u64 {
+        (chunks * PUT) as u64
+    }
+
+    /// A stream whose client was given something, and has left it for long enough.
+    fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
+        let mut spill = Spill::new(Spills::WhenSlow, settings, used, Spare::none());
+        spill.given();
+        spill.pace.behind = PATIENCE;
+        spill
+    }
+
+    /// Puts chunks while there is room; the number of the first one that was not put.
+    async fn fill(spill: &mut Spill, from: usize, to: usize) -> usize {
+        for number in from..to {
+            let room =
+                tokio::time::timeout(Duration::from_millis(200), poll_fn(|cx| spill.poll_room(0, false, cx)));
+            if room.await.is_err() {
+                return number;
+            }
+            spill.put(&chunk(number), rows(number + 1));
+        }
+        to
+    }
+
+    /// Waits until there is room again.
+    async fn until_room(spill: &mut Spill) {
+        let room = async {
+            while spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), room).await.expect("there is room");
+    }
+
+    async fn take(spill: &mut Spill) -> Option<Vec<u8>> {
+        poll_fn(|cx| spill.poll_take(cx)).await.map(|piece| piece.unwrap().to_vec())
+    }
+
+    async fn take_all(spill: &mut Spill) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(piece) = take(spill).await {
+            all.extend(piece);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn who_takes_what_there_is_is_not_slow() {
+        let mut spill = Spill::new(Spills::WhenSlow, &Spooling::default(), &Arc::default(), Spare::none());
+        let mut cx = Context::from_waker(Waker::noop());
+        for number in 0..3 {
+            assert!(matches!(spill.poll_take(&mut cx), Poll::Ready(None)));
+            assert!(spill.again().is_none(), "it waits for rows");
+            spill.given();
+            assert!(spill.again().is_some_and(|at| at > Instant::now()));
+            assert!(spill.poll_room(number, false, &mut cx).is_pending());
+        }
+        assert_eq!((spill.spilled(), spill.rows(7)), (0, 7));
+    }
+
+    /// A client that takes half as long as the rows is never slow; one that takes twice as long is, though it never stops.
+    #[test]
+    fn what_counts_is_who_waits_longer() {
+        for (of_rows, of_client, end) in [(20, 10, None), (10, 20, Some(99)), (0, 500, Some(2))] {
+            let mut now = Instant::now();
+            let mut pace = Pace { behind: Duration::ZERO, since: now, waits_for: WaitsFor::Rows };
+            let slow = (1..1000).find(|_| {
+                now += Duration::from_millis(of_rows);
+                pace.given(now);
+                now += Duration::from_millis(of_client);
+                let slow = pace.slow_at().is_some_and(|at| at <= now);
+                pace.wanted(now);
+                slow
+            });
+            assert_eq!(slow, end, "{of_rows} {of_client}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_put_comes_out_in_order_while_more_is_put() {
+        let used = Arc::<Used>::default();
+        let mut spill = slow(&Spooling::default(), &used);
+        assert_eq!(fill(&mut spill, 0, 30).await, 30);
+        assert!(!spill.is_empty() && used.bytes() > 200_000);
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            all.extend(take(&mut spill).await.unwrap());
+        }
+        let known = spill.rows(rows(30));
+        assert!(known <= all.len() as u64 && known > 0, "{known} of {} are known", all.len());
+        assert_eq!(fill(&mut spill, 30, 50).await, 50);
+        all.extend(take_all(&mut spill).await);
+        assert!(all == chunks(0..50), "{} bytes", all.len());
+        assert_eq!(spill.rows(rows(50)), rows(50));
+        used.until_none().await;
+        // It has caught up: the rows come as they did before, and may be spilled again.
+        assert!(matches!(spill.state, State::Flowing));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_rows_waits_too() {
+        let mut spill = slow(&Spooling::default(), &Arc::default());
+        assert_eq!(fill(&mut spill, 0, 9).await, 9);
+        spill.end();
+        let State::Queued(queue) = &spill.state else { panic!("nothing waits") };
+        assert_eq!(queue.memory.capacity(), queue.memory.len(), "it may wait for long");
+        assert!(spill.is_draining());
+        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(take_all(&mut spill).await == chunks(0..9));
+        assert!(spill.is_empty() && !spill.is_draining());
+    }
+
+    #[tokio::test]
+    async fn without_room_the_rows_wait_and_nothing_is_lost() {
+        let used = Arc::<Used>::default();
+        for settings in [
+            Spooling { limit: 200_000, ..Spooling::default() },
+            Spooling { quota: 200_000, ..Spooling::default() },
+        ] {
+            let mut spill = slow(&settings, &used);
+            let put = fill(&mut spill, 0, 100).await;
+            assert!((20..30).contains(&put), "{put} chunks went in");
+            assert!(spill.again().is_some(), "room may come");
+            assert!(used.bytes() <= 200_000);
+            assert!(take_all(&mut spill).await == chunks(0..put));
+            used.until_none().await;
+        }
+    }
+
+    /// The time at which room was to be asked for was left standing, and was waited for again and again once it was over.
+    #[tokio::test]
+    async fn room_that_is_not_wanted_is_not_asked_for() {
+        let settings = Spooling { limit: 200_000, ..Spooling::default() };
+        let mut spill = slow(&settings, &Arc::default());
+        fill(&mut spill, 0, 100).await;
+        assert!(spill.again().is_some(), "room may come");
+        spill.end();
+        assert!(spill.poll_room(0, false, &mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(spill.again(), None);
+    }
+
+    #[tokio::test]
+    async fn there_is_room_again_once_another_stream_has_ended() {
+        let used = Arc::<Used>::default();
+        let settings = Spooling { quota: 300_000, ..Spooling::default() };
+        let (mut first, mut second) = (slow(&settings, &used), slow(&settings, &used));
+        let of_first = fill(&mut first, 0, 100).await;
+        let of_second = fill(&mut second, 0, 100).await;
+        assert!(of_first > 20 && of_second < 10, "{of_first} and {of_second}");
+        drop(first);
+        until_room(&mut second).await;
+        let more = fill(&mut second, of_second, 100).await;
+        assert!(more > 20, "{more}");
+        assert!(take_all(&mut second).await == chunks(0..more));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_not_lost() {
+        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let mut spill = slow(&settings, &Arc::default());
+        let put = fill(&mut spill, 0, 100).await;
+        assert_eq!(put, 4, "a block is held");
+        assert!(take_all(&mut spill).await == chunks(0..put));
+        // The rows come as they do without a file, and the disk is not tried again.
+        assert!(matches!(spill.state, State::Holding) && spill.spilled() == 0);
+    }
+
+    #[test]
+    fn marks_are_few_and_tell_of_all() {
+        let mut marks = Marks::new();
+        let (ends, row) = (100_000_u64, 1000);
+        for number in 1..=ends {
+            marks.put(number * row, number);
+            assert!(marks.marks.len() <= Marks::MOST);
+        }
+        let mut known = 0;
+        for taken in (0..=ends * row).step_by(50_000) {
+            known = marks.passed(taken).unwrap_or(known);
+            assert!(known * row <= taken, "{known} rows are more than {taken} bytes");
+            assert!(known + ends / 16 >= taken / row, "{known} rows of {taken} bytes");
+        }
+    }
+}

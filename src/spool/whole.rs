@@ -1,0 +1,216 @@
+//! A result that waits for its end before its head is sent: it then has its exact status and length
+//! (`_wait=end`, HTTP/1.0), and its head can say what only the end knows (pages).
+//!
+//! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the database is free.
+
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::Spooling;
+use super::file::{NoRoom, SpoolFile, Used};
+use crate::Error;
+
+/// The code of an error of the file.
+pub(crate) const FAILED: &str = "spool_failed";
+/// What is held in memory.
+pub(crate) const IN_MEMORY: usize = 256 * 1024;
+
+/// A result on its way into the spool.
+pub(crate) struct Spool<'a> {
+    settings: &'a Spooling,
+    /// The longest result, in bytes.
+    limit: u64,
+    memory: Vec<u8>,
+    file: SpoolFile,
+    length: u64,
+}
+
+/// What has waited, as it is read: a whole result, or the beginning of one that is too long to
+/// wait.
+pub(crate) struct Spooled {
+    file: SpoolFile,
+    /// Behind what is in the file.
+    memory: Bytes,
+}
+
+impl<'a> Spool<'a> {
+    /// For a result of at most `limit` bytes, and as much as `settings` say.
+    pub(crate) fn new(settings: &'a Spooling, used: &Arc<Used>, limit: u64) -> Self {
+        let (limit, file) = (limit.min(settings.limit), SpoolFile::new(settings, used));
+        Self { settings, limit, memory: Vec::new(), file, length: 0 }
+    }
+
+    /// Takes the next chunk, also where that fails.
+    ///
+    /// # Errors
+    /// 507: the result is too long, all files together are, or the file cannot be written.
+    pub(crate) async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        self.length += chunk.len() as u64;
+        self.memory.extend_from_slice(chunk);
+        if self.length > self.limit {
+            return Err(too_long(self.limit));
+        }
+        if self.memory.len() > IN_MEMORY { self.write().await } else { Ok(()) }
+    }
+
+    /// Writes what is in memory to the file. Where that fails, it stays in memory.
+    async fn write(&mut self) -> Result<(), Error> {
+        self.file.reserve(self.memory.len()).map_err(|no_room| match no_room {
+            NoRoom::Limit => too_long(self.limit),
+            NoRoom::Quota => no_quota(self.settings.quota),
+        })?;
+        let block = Bytes::from(mem::take(&mut self.memory));
+        self.file.begin_write(block.clone());
+        let written = poll_fn(|cx| self.file.poll_written(cx)).await;
+        // The memory is used again.
+        self.memory = block.into();
+        written.map_err(failed)?;
+        self.memory.clear();
+        Ok(())
+    }
+
+    /// Every chunk was taken: what is not in the file yet goes there, too.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) async fn finish(&mut self) -> Result<(), Error> {
+        if self.file.unread() > 0 { self.write().await } else { Ok(()) }
+    }
+
+    /// All that was taken.
+    pub(crate) fn so_far(self) -> Spooled {
+        Spooled { file: self.file, memory: Bytes::from(self.memory) }
+    }
+}
+
+impl Spooled {
+    /// Bytes that are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.file.unread() + self.memory.len() as u64
+    }
+
+    /// All of it, where none is in a file.
+    pub(crate) fn in_memory(&self) -> Option<Bytes> {
+        (self.file.unread() == 0).then(|| self.memory.clone())
+    }
+
+    /// The next bytes; `None` behind the last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(piece) = ready!(self.file.poll_read(cx)) {
+            return Poll::Ready(Some(piece.map_err(failed)));
+        }
+        let memory = mem::take(&mut self.memory);
+        Poll::Ready((!memory.is_empty()).then_some(Ok(memory)))
+    }
+}
+
+fn too_long(limit: u64) -> Error {
+    Error::new(
+        "result_too_long",
+        StatusCode::INSUFFICIENT_STORAGE,
+        format!("the result is longer than the {limit} bytes that may wait for its end"),
+    )
+    .hint("ask without `_wait`, ask for less, or raise `spool_limit`")
+}
+
+fn no_quota(quota: u64) -> Error {
+    Error::new(
+        "spool_full",
+        StatusCode::INSUFFICIENT_STORAGE,
+        format!("the results that wait have all of the {quota} bytes that they may take together"),
+    )
+    .hint("ask without `_wait`, ask again later, or raise `spool_quota`")
+    .retry_after(Duration::from_secs(1))
+}
+
+fn failed(cause: io::Error) -> Error {
+    Error::new(FAILED, StatusCode::INSUFFICIENT_STORAGE, "the result could not be kept until its end")
+        .hint("ask without `_wait`")
+        .cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn spooled(settings: &Spooling, chunks: usize) -> Result<Spooled, Error> {
+        let mut spool = Spool::new(settings, &Arc::default(), u64::MAX);
+        for chunk in 0..chunks {
+            spool.put(&[u8::try_from(chunk % 251).unwrap(); 10_000]).await?;
+            assert!(spool.memory.len() <= IN_MEMORY, "{}", spool.memory.len());
+        }
+        spool.finish().await?;
+        Ok(spool.so_far())
+    }
+
+    #[tokio::test]
+    async fn a_short_result_stays_in_memory() {
+        let spooled = spooled(&Spooling::default(), 3).await.unwrap();
+        assert_eq!((spooled.in_memory().unwrap().len(), spooled.left()), (30_000, 30_000));
+    }
+
+    #[tokio::test]
+    async fn a_long_result_comes_back_from_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings =
+            Spooling { limit: 2_000_000, folder: Some(folder.path().to_owned()), ..Spooling::default() };
+        let mut file = spooled(&settings, 200).await.unwrap();
+        assert!(file.in_memory().is_none());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+        let (mut read, length) = (Vec::new(), file.left());
+        while let Some(piece) = poll_fn(|cx| file.poll_chunk(cx)).await {
+            read.extend_from_slice(&piece.unwrap());
+        }
+        assert_eq!((read.len(), length), (2_000_000, 2_000_000));
+        assert!(
+            (0..200).all(|i| read[i * 10_000..][..10_000].iter().all(|&byte| usize::from(byte) == i % 251))
+        );
+    }
+
+    #[tokio::test]
+    async fn what_has_waited_comes_back_where_there_is_no_room_for_more() {
+        let tight = |limit, quota| Spooling { limit, quota, ..Spooling::default() };
+        let nowhere = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        for settings in [tight(1_000_000, u64::MAX), tight(u64::MAX, 1_000_000), nowhere] {
+            let mut spool = Spool::new(&settings, &Arc::default(), u64::MAX);
+            let (mut put, mut room) = (Vec::new(), true);
+            for chunk in 0..=200 {
+                let chunk = [chunk; 10_000];
+                put.extend_from_slice(&chunk);
+                room = spool.put(&chunk).await.is_ok();
+                if !room {
+                    break;
+                }
+            }
+            assert!(!room, "all went in");
+            let (mut read, mut so_far) = (Vec::new(), spool.so_far());
+            while let Some(piece) = poll_fn(|cx| so_far.poll_chunk(cx)).await {
+                read.extend_from_slice(&piece.unwrap());
+            }
+            assert!(read == put, "{} of {} bytes", read.len(), put.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_kept_is_an_error() {
+        let settings = Spooling { limit: 1_999_999, ..Spooling::default() };
+        let error = spooled(&settings, 200).await.err().unwrap();
+        assert_eq!((error.code(), error.status().as_u16()), ("result_too_long", 507));
+        let settings = Spooling { quota: 1_999_999, ..Spooling::default() };
+        let error = spooled(&settings, 200).await.err().unwrap();
+        assert_eq!((error.code(), error.status().as_u16()), ("spool_full", 507));
+        let settings = Spooling { folder: Some("/nowhere/at/all".into()), ..Spooling::default() };
+        let error = spooled(&settings, 200).await.err().unwrap();
+        assert_eq!((error.code(), error.status().as_u16()), ("spool_failed", 507));
+    }
+}

@@ -1,0 +1,1006 @@
+//! The hot path: rows to chunks.
+//!
+//! A [`RowStream`] is pulled by whoever sends its chunks (the HTTP library, a file) and pulls rows from its session. No
+//! channel, no queue and no task of our own stands between, so a reader that does not read stops the database, and
+//! dropping the stream cancels what runs there. Invariants:
+//!
+//! 1. memory: one chunk (at most [`CHUNK`] and one row, or one of Arrow's batches, which is built before it is written) and the
+//!    session's buffer, whatever the size of the result; while the client does not take a chunk, none is begun;
+//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
+//!    not before there is a row;
+//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more, but before it what had
+//!    been encoded, unless that would have been the first chunk: then the error has a status. A result that
+//!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
+//! 4. a failed row leaves no byte in a chunk.
+//!
+//! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
+
+mod cursors;
+pub(crate) mod encoder;
+mod follow;
+mod key;
+mod nest;
+pub(crate) mod notifier;
+mod refcursor;
+
+use std::future::Future;
+use std::mem;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rowstream_encode::{
+    ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
+};
+use tokio::time::Sleep;
+
+use self::cursors::Cursors;
+pub(crate) use self::follow::{Follower, Reopen};
+use self::follow::{Following, heartbeat};
+use self::nest::Nest;
+use crate::Error;
+use crate::completeness::digest::ChunkDigest;
+use crate::completeness::framing::{Frames, Record};
+pub use crate::completeness::page::PageEnd;
+use crate::cursor::Signer;
+use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::error::ErrorDetail;
+pub use crate::outcome::Times;
+use crate::params::ParamValue;
+use crate::pool::{Errand, Vacating, Waiter};
+use crate::source::{self, Row, Session, Snapshot, Source};
+use crate::stream::encoder::Encoder;
+
+/// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
+pub(crate) const CHUNK: usize = 32 * 1024;
+/// The first chunk is full earlier: the client's first byte matters more than one write.
+const FIRST_CHUNK: usize = 4 * 1024;
+/// A full chunk until the client is known to keep up. There may be hundreds that do not, and each holds one or two chunks
+/// for most of its time.
+const SMALL_CHUNK: usize = 8 * 1024;
+/// A client keeps up once it took so much in a go: more than the sockets' buffers hold.
+const FLOWING_AFTER: usize = 512 * 1024;
+/// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few time slices.
+const SLOW_AFTER: Duration = Duration::from_millis(50);
+/// Room for most look-ups, which have one row.
+const LOOK_UP: usize = 512;
+/// Until there is a row, no chunk is full, and none is flushed: an error before the first row then has a real status, also
+/// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
+/// because a second one would be an error.
+const HELD: usize = usize::MAX;
+/// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
+/// not pay for cursors that nothing holds.
+pub(crate) const SHORT_PAGE: u64 = 1000;
+/// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
+const FLUSH_AFTER: Duration = Duration::from_millis(1);
+
+/// The chunks of one response.
+pub struct RowStream {
+    /// Dropped at the last row, so that the connection is free while the last chunks are still on their way.
+    session: Option<Session>,
+    /// The database that its connection is of.
+    database: Option<Source>,
+    /// While that connection is about to be given up for somebody else.
+    vacating: Option<Vacating>,
+    steps: std::vec::IntoIter<Step>,
+    current: Option<Rows>,
+    /// In the place of `current` where statements are nested.
+    nest: Option<Box<Nest>>,
+    values: Vec<ParamValue>,
+    chunk: Vec<u8>,
+    /// Where `chunk` is full.
+    full: usize,
+    /// Bytes since the start, or since the client was slow.
+    flowing: usize,
+    flush: Option<Pin<Box<Sleep>>>,
+    armed: Armed,
+    /// How long the source may have nothing before the stream says that it is still there, and how it does.
+    heartbeat: Option<(Duration, &'static [u8])>,
+    following: Following,
+    /// Behind which row the stream can be resumed, once the statement with the key has ended.
+    next: Option<String>,
+    /// Whether rows may stand behind that statement's, where it has a known limit.
+    page: Option<PageEnd>,
+    /// Whether it had rows, and may have others that its limit has kept back.
+    may_have_more: bool,
+    rows: u64,
+    /// Whether there is something to do behind a row: until the first of a list, and on streams with marks.
+    watches_rows: bool,
+    /// In the framed profile, until its last record is written.
+    frames: Option<Frames>,
+    digest: Option<Box<ChunkDigest>>,
+    /// Whether a chunk was taken, and the last byte of the last one.
+    taken: Option<u8>,
+    /// Follows the chunk that was taken last.
+    failed: Option<Error>,
+    detail: ErrorDetail,
+    clock: Clock,
+}
+
+/// What a response reads, and how it is written.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// How values become bytes.
+    pub format: Format,
+    /// How values are written.
+    pub options: ValueOptions,
+    /// The cursor behind whose row the rows begin.
+    pub after: Option<String>,
+    /// Whether cursors are asked for beside those that the body holds.
+    pub cursors: bool,
+    /// Who is asked for each row, as the endpoint's calls number them.
+    pub upstreams: Vec<crate::upstream::Source>,
+}
+
+/// All rows, in a format and with these options.
+impl From<(Format, ValueOptions)> for Reading {
+    fn from((format, options): (Format, ValueOptions)) -> Self {
+        Self { format, options, after: None, cursors: false, upstreams: Vec::new() }
+    }
+}
+
+/// What the timer of a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    Nothing,
+    Flush,
+    Heartbeat,
+}
+
+/// What a response sends next.
+enum Step {
+    Literal(Bytes),
+    Rows(Rows),
+    Nest(Box<Nest>),
+    Count(Count),
+    Next,
+    /// The digest of all bytes before it.
+    Digest,
+}
+
+/// The number of rows of a statement that was sent before.
+struct Count {
+    /// The statement's index in the endpoint.
+    statement: usize,
+    rows: u64,
+}
+
+/// The rows of one statement.
+struct Rows {
+    /// The statement's place in the session.
+    index: usize,
+    /// Its index in the endpoint.
+    statement: usize,
+    name: Box<str>,
+    args: Box<[usize]>,
+    cardinality: Cardinality,
+    required: bool,
+    /// The column that names the cursor whose rows they are, if they are one's.
+    refcursor: Option<usize>,
+    /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
+    refused: Option<bool>,
+    /// How many there are at most, where they are those of the endpoint's key and that is known.
+    page: Option<u64>,
+    encoder: Encoder,
+    cursors: Option<Box<Cursors>>,
+}
+
+impl RowStream {
+    /// Takes a connection, prepares the statements that `format` needs, and calls those that open refcursors; all others run when
+    /// chunks are polled.
+    ///
+    /// # Errors
+    /// The pool's, the database's, or a statement that does not fit its place in the body.
+    pub async fn open(
+        endpoint: &Endpoint,
+        source: &Source,
+        format: Format,
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        Self::open_with(endpoint, source, (format, endpoint.options), values).await
+    }
+
+    /// [`RowStream::open`] for more than the endpoint's own.
+    ///
+    /// # Errors
+    /// The same, and 400 for a cursor that is not one of the endpoint's.
+    pub async fn open_with(
+        endpoint: &Endpoint,
+        source: &Source,
+        reading: impl Into<Reading>,
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values).await
+    }
+
+    /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also where
+    /// none came.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn open_for(
+        waiter: &Waiter,
+        (endpoint, source): (&Endpoint, &Source),
+        reading: Reading,
+        values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        let Opened { session, steps, values, mut clock } =
+            Opened::open(waiter, (endpoint, source), &reading, values).await?;
+        clock.enter(true);
+        clock.leave(Phase::Database);
+        let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
+        let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
+        let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
+        let database = match source {
+            Source::Postgres(_) | Source::Sqlite(_) => Some(source.clone()),
+            Source::Http(_) => None,
+        };
+        Ok(Self {
+            session: Some(session),
+            database,
+            vacating: None,
+            steps: steps.into_iter(),
+            current: None,
+            nest: None,
+            values,
+            chunk: Vec::with_capacity(capacity),
+            full: HELD,
+            flowing: 0,
+            flush: None,
+            armed: Armed::Nothing,
+            heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
+            following: Following::not(),
+            next: reading.after,
+            page: None,
+            may_have_more: false,
+            rows: 0,
+            watches_rows: true,
+            frames: None,
+            digest,
+            taken: None,
+            failed: None,
+            detail: ErrorDetail::Code,
+            clock,
+        })
+    }
+
+    /// Stays open behind the last row for those that `follower` brings. From now on it says that it is there after each `pause`.
+    pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
+        self.following = Following::by(follower);
+        self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
+    }
+
+    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands before that if `digest`.
+    pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
+        self.frames = Some(frames);
+        self.digest = digest.then(Box::default);
+    }
+
+    /// The next chunk; `None` after the last one of a whole result.
+    ///
+    /// # Errors
+    /// The result cannot be completed. Nothing may be polled after that.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let waited = self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if self.chunk.capacity() == 0 && !self.is_done() {
+            self.begin_chunk(waited);
+        }
+        let polled = match self.poll_fill(cx) {
+            Poll::Ready(Ok(())) if self.chunk.is_empty() => Poll::Ready(None),
+            Poll::Ready(Ok(())) => {
+                self.mark_if_late();
+                Poll::Ready(Some(Ok(self.take_chunk())))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Some(self.fail(error))),
+            Poll::Pending if let Poll::Ready(error) = self.following.poll_failed(cx) => {
+                Poll::Ready(Some(self.fail(error)))
+            }
+            Poll::Pending => self.poll_flush(cx).map(|()| {
+                self.flush_waiting();
+                self.mark_if_late();
+                Some(Ok(self.take_chunk()))
+            }),
+        };
+        self.clock.leave(match polled.is_ready() {
+            true => Phase::Client,
+            false if self.following.is_waiting() => Phase::News,
+            false if self.session.as_ref().is_some_and(Session::waits_for_place) => Phase::Pool,
+            false => Phase::Database,
+        });
+        polled
+    }
+
+    /// Makes room for a chunk when it is asked for, `waited` after the one before.
+    fn begin_chunk(&mut self, waited: Duration) {
+        if waited > SLOW_AFTER {
+            self.flowing = 0;
+        }
+        self.full = if self.flowing < FLOWING_AFTER { SMALL_CHUNK } else { CHUNK };
+        // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
+        self.chunk.reserve(self.full + self.full / 8);
+    }
+
+    /// Encodes rows until the chunk is full or all is done.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.chunk.len() < self.full {
+            let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
+                if self.nest.is_some() {
+                    ready!(self.poll_nest(cx))?;
+                } else if self.steps.len() == 0 && !self.following.is_over() {
+                    self.send_head();
+                    // What there is goes first: a client that takes nothing must not wait for a connection.
+                    if !self.chunk.is_empty() {
+                        break;
+                    }
+                    ready!(self.poll_follow(cx))?;
+                } else if !self.next_step() {
+                    break;
+                }
+                continue;
+            };
+            match ready!(session.poll_row(cx))? {
+                Some(row) => {
+                    rows.admit_row()?;
+                    let begin = self.chunk.len();
+                    if let Err(error) = rows.encode(row, &mut self.chunk) {
+                        self.chunk.truncate(begin);
+                        return Poll::Ready(Err(error));
+                    }
+                    if self.watches_rows && rows.cardinality == Cardinality::Many {
+                        self.note_row();
+                    }
+                }
+                None => self.end_rows()?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Does what is to be done behind a row of a list.
+    #[cold]
+    fn note_row(&mut self) {
+        if self.full == HELD {
+            self.full = FIRST_CHUNK;
+        }
+        let has_cursors = self.current.as_ref().is_some_and(|rows| rows.cursors.is_some());
+        self.watches_rows = has_cursors && self.frames.as_ref().is_some_and(Frames::has_marks);
+        self.mark(Frames::is_due);
+    }
+
+    /// The cursor behind the row that was encoded last; `None` on endpoints without a key.
+    pub(crate) fn cursor(&self) -> Option<String> {
+        let cursors = self.current.as_ref().and_then(|rows| rows.cursors.as_ref());
+        cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
+    }
+
+    /// Writes a mark where rows have waited for one for too long, and more are to come.
+    fn mark_if_late(&mut self) {
+        if self.frames.is_some() && (self.current.is_some() || !self.following.is_over()) {
+            self.mark(Frames::is_late);
+        }
+    }
+
+    /// Writes a mark where one is due behind the rows so far.
+    fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
+        let rows = self.rows();
+        if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
+            && let Some(next) = self.cursor()
+            && let Some(frames) = &mut self.frames
+        {
+            frames.mark(rows, &next, &mut self.chunk);
+        }
+    }
+
+    /// Encodes the next row of statements that are nested, or ends one of their lists.
+    fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (Some(nest), Some(session)) = (&mut self.nest, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
+            self.end_nest();
+        } else if self.full == HELD && nest.has_rows() {
+            self.full = FIRST_CHUNK;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn end_nest(&mut self) {
+        if let Some(nest) = self.nest.take() {
+            for (statement, rows) in nest.counts() {
+                self.note_count(statement, rows);
+            }
+            self.free_session();
+        }
+    }
+
+    /// Has the head wait for no row: there may be none for hours.
+    fn send_head(&mut self) {
+        if self.full == HELD {
+            self.full = FIRST_CHUNK;
+            self.beat();
+        }
+    }
+
+    /// Waits for rows behind the last one.
+    fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let behind = || (self.next.clone(), self.may_have_more);
+        if let Some(opened) = ready!(self.following.poll_next(behind, cx))? {
+            self.clock.times.pool += opened.clock.times.pool;
+            self.session = Some(opened.session);
+            self.steps = opened.steps.into_iter();
+            self.values = opened.values;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Says that the stream is still there: by a mark where there are some, which tells more.
+    fn beat(&mut self) {
+        self.mark(|frames, _| frames.has_marks());
+        if let (true, Some((_, beat))) = (self.chunk.is_empty(), self.heartbeat) {
+            self.chunk.extend_from_slice(beat);
+        }
+    }
+
+    /// Goes on to the next piece of the body; false when there is none.
+    fn next_step(&mut self) -> bool {
+        match self.steps.next() {
+            Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
+            Some(Step::Rows(rows)) => self.execute(rows),
+            Some(Step::Nest(nest)) => self.execute_nest(nest),
+            Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
+            Some(Step::Next) => self.write_next(),
+            Some(Step::Digest) => self.write_digest(),
+            None => return self.end_frames(),
+        }
+        true
+    }
+
+    fn write_digest(&mut self) {
+        if let Some(digest) = &mut self.digest {
+            let text = digest.up_to(&self.chunk);
+            self.chunk.extend_from_slice(format!("\"{text}\"").as_bytes());
+        }
+    }
+
+    /// Says how much of what a database says a record of an error tells.
+    pub(crate) fn tell(&mut self, detail: ErrorDetail) {
+        self.detail = detail;
+    }
+
+    /// Whether the connection that it holds is to be given up for a request that waits, if it `may`
+    /// be.
+    pub(crate) fn gives_way(&mut self, may: bool) -> bool {
+        let holds = may && self.session.as_ref().is_some_and(Session::holds_connection);
+        self.vacating = match self.vacating.take() {
+            Some(vacating) if holds => Some(vacating),
+            None if holds => self.database.as_ref().and_then(Source::vacate),
+            _ => None,
+        };
+        self.vacating.is_some()
+    }
+
+    /// Writes the record of the end; false when there is none, or it has been written.
+    fn end_frames(&mut self) -> bool {
+        let Some(frames) = self.frames.take() else { return false };
+        let (rows, next) = (self.rows(), self.cursor());
+        let digest = self.digest.as_mut().map(|digest| digest.up_to(&self.chunk));
+        let end = Record::End { rows, next: next.as_deref(), page: self.page, digest: digest.as_deref() };
+        frames.write(&end, &mut self.chunk);
+        true
+    }
+
+    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
+    fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
+        self.session = None;
+        self.following = Following::not();
+        let error = error.in_detail(self.detail);
+        let Some(last) = self.taken else { return Err(error) };
+        if let Some(frames) = self.frames.take() {
+            let last = self.chunk.last().copied().unwrap_or(last);
+            frames.write_error(&error, last != b'\n', &mut self.chunk);
+        }
+        if self.chunk.is_empty() {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        Ok(self.take_chunk())
+    }
+
+    fn execute_nest(&mut self, mut nest: Box<Nest>) {
+        if let Some(session) = &mut self.session {
+            nest.execute(session, &self.values, &mut self.chunk);
+        }
+        self.nest = Some(nest);
+    }
+
+    fn execute(&mut self, mut rows: Rows) {
+        let args: Vec<&ParamValue> = rows.args.iter().map(|&arg| &self.values[arg]).collect();
+        if let Some(session) = &mut self.session {
+            session.execute(rows.index, &args);
+        }
+        rows.encoder.start(&mut self.chunk);
+        self.current = Some(rows);
+    }
+
+    fn end_rows(&mut self) -> Result<(), Error> {
+        let Some(mut rows) = self.current.take() else { return Ok(()) };
+        if rows.required && rows.encoder.rows() == 0 {
+            return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
+        }
+        rows.encoder.finish(&mut self.chunk);
+        if let Some(cursors) = rows.cursors.take() {
+            self.may_have_more = cursors.may_have_more(rows.encoder.rows());
+            self.next = cursors.last().or(self.next.take());
+        }
+        // What is followed has no last page.
+        if let Some(limit) = rows.page.filter(|_| self.following.is_over()) {
+            self.page = PageEnd::of(limit, rows.encoder.rows());
+        }
+        self.note_count(rows.statement, rows.encoder.rows());
+        self.free_session();
+        Ok(())
+    }
+
+    /// Writes the cursor of the last row; null where there was none.
+    fn write_next(&mut self) {
+        match &self.next {
+            // Its letters need no escapes.
+            Some(next) => self.chunk.extend_from_slice(format!("\"{next}\"").as_bytes()),
+            None => self.chunk.extend_from_slice(b"null"),
+        }
+    }
+
+    /// A statement has ended, and had so many rows.
+    fn note_count(&mut self, ended: usize, rows: u64) {
+        self.rows += rows;
+        for step in self.steps.as_mut_slice() {
+            match step {
+                Step::Count(count) if count.statement == ended => count.rows = rows,
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the session back if no statement is left.
+    fn free_session(&mut self) {
+        if prepared(self.steps.as_slice()) == 0 {
+            self.session = None;
+        }
+    }
+
+    /// Ready when bytes or rows wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of
+    /// them did; or when none wait, and it is time to say that the stream is still there.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let holds_rows = self.current.as_ref().is_some_and(|rows| rows.encoder.holds_rows());
+        let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
+            _ if self.full == HELD => return Poll::Pending,
+            (true, _) => (Armed::Flush, FLUSH_AFTER),
+            (false, Some((pause, _))) => (Armed::Heartbeat, pause),
+            (false, None) => return Poll::Pending,
+        };
+        let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+        if mem::replace(&mut self.armed, armed) != armed {
+            flush.as_mut().reset(tokio::time::Instant::now() + after);
+        }
+        flush.as_mut().poll(cx)
+    }
+
+    /// Writes the rows that the encoder holds back, or a heartbeat where there is nothing to write.
+    fn flush_waiting(&mut self) {
+        if let Some(rows) = &mut self.current {
+            rows.encoder.flush(&mut self.chunk);
+        }
+        if self.chunk.is_empty() {
+            self.beat();
+        }
+    }
+
+    fn take_chunk(&mut self) -> Bytes {
+        self.armed = Armed::Nothing;
+        self.flowing += self.chunk.len();
+        self.taken = self.chunk.last().copied().or(self.taken);
+        if let Some(digest) = &mut self.digest {
+            digest.close(&self.chunk);
+        }
+        Bytes::from(mem::take(&mut self.chunk))
+    }
+
+    /// Whether everything has been encoded: the chunk that came last was the last.
+    pub fn is_done(&self) -> bool {
+        self.current.is_none()
+            && self.nest.is_none()
+            && self.steps.len() == 0
+            && self.following.is_over()
+            && self.frames.is_none()
+            && self.failed.is_none()
+    }
+
+    /// Rows encoded so far.
+    pub fn rows(&self) -> u64 {
+        let nested = || self.nest.as_ref().map_or(0, |nest| nest.counts().map(|(_, rows)| rows).sum::<u64>());
+        self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
+    }
+
+    /// What is known of the rows behind a page, once all of its rows have come.
+    pub fn page(&self) -> Option<PageEnd> {
+        self.page
+    }
+
+    /// Behind which row the next page begins, once this one has ended and is full.
+    pub fn next_page(&self) -> Option<&str> {
+        self.next.as_deref().filter(|_| self.page == Some(PageEnd::Full))
+    }
+
+    /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
+    pub fn compressed(&mut self, took: Duration) {
+        self.clock.times.encode += took;
+        self.clock.last += took;
+    }
+
+    /// Attributes the time since a chunk was given to waiting for the client, which is not over while that has more to take.
+    pub(crate) fn wait_for_client(&mut self) {
+        self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        self.clock.leave(Phase::Client);
+    }
+
+    /// Where the time went up to the last poll.
+    pub fn times(&self) -> Times {
+        self.clock.times
+    }
+
+    /// Where it went up to now, of a stream that is not polled any more.
+    pub(crate) fn times_to_now(&self) -> Times {
+        let mut clock = self.clock;
+        clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        clock.times
+    }
+}
+
+/// Statements that are ready to be run.
+pub(crate) struct Opened {
+    session: Session,
+    steps: Vec<Step>,
+    /// Those of the request, and behind them those of a cursor.
+    values: Vec<ParamValue>,
+    clock: Clock,
+}
+
+impl Opened {
+    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open refcursors.
+    ///
+    /// # Errors
+    /// Those of [`RowStream::open_with`].
+    pub(crate) async fn open(
+        waiter: &Waiter,
+        (endpoint, source): (&Endpoint, &Source),
+        reading: &Reading,
+        mut values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        let written = (reading.format, reading.options);
+        let tail = Tail::read(endpoint, reading, &mut values)?;
+        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let pieces = pieces(endpoint, reading.format, &rows);
+        let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
+        let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
+        if let Some(plan) = &endpoint.per_row {
+            let called = crate::upstream::per_row::Session::new(session, plan, &reading.upstreams, &values);
+            session = Session::PerRow(Box::new(called));
+        }
+        let mut steps = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
+                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
+                steps.push(Step::Rows(probe));
+            }
+            steps.push(match piece {
+                Piece::Literal(text) => Step::Literal(text.clone()),
+                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
+                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
+                    Step::Nest(Box::new(nest.await?))
+                }
+                Piece::Rows(statement) => {
+                    let reading = (endpoint, *statement, written);
+                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
+                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
+                    let page = endpoint.page_of(*statement, &values);
+                    Step::Rows(Rows { page, ..rows.await? })
+                }
+                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Next => Step::Next,
+                Piece::Digest => Step::Digest,
+            });
+        }
+        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
+        Ok(Self { session, steps, values, clock })
+    }
+}
+
+/// What a body of `format` is made of; `rows` where it holds rows and nothing else.
+fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
+    match format {
+        Format::Json => &endpoint.body,
+        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
+    }
+}
+
+impl Rows {
+    async fn prepare(
+        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        tail: Option<&Tail<'_>>,
+        session: &mut Session,
+        before: usize,
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[index];
+        let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let told = match endpoint.calls_for(index) {
+            Some(_) => {
+                let keys = tail.map_or(0, |tail| tail.key.columns.len());
+                session.call_per_row(before, keys)?
+            }
+            None => told,
+        };
+        let refcursors = session.refcursors(before);
+        let (cursors, columns) = match tail {
+            Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
+            Some(tail) => {
+                let ids = written.0 == Format::Sse;
+                let (cursors, columns) = Cursors::new(tail, &told, ids)?;
+                (Some(Box::new(cursors)), columns)
+            }
+            None => (None, &*told),
+        };
+        let refcursor = statement.refcursor(columns, refcursors)?;
+        if refcursor.is_none() {
+            statement.check_columns(columns)?;
+        }
+        let behind = tail.map_or(0..0, |tail| tail.behind.clone());
+        Ok(Self {
+            index: before,
+            statement: index,
+            name: statement.name.as_str().into(),
+            args: statement.args.iter().copied().chain(behind).collect(),
+            cardinality: statement.cardinality,
+            required: endpoint.not_found,
+            refcursor,
+            refused: None,
+            page: None,
+            encoder: encoder(endpoint, written, statement.cardinality, columns),
+            cursors,
+        })
+    }
+
+    /// What finds rows that a cursor leads to in no way.
+    async fn probe(
+        endpoint: &Endpoint,
+        tail: &Tail<'_>,
+        session: &mut Session,
+        before: usize,
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[tail.key.statement];
+        session.prepare(&tail.key.nulls).await?;
+        Ok(Self {
+            index: before,
+            statement: tail.key.statement,
+            name: statement.name.as_str().into(),
+            args: statement.args.as_slice().into(),
+            cardinality: Cardinality::One,
+            required: false,
+            refcursor: None,
+            refused: Some(tail.key.settles),
+            page: None,
+            encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
+            cursors: None,
+        })
+    }
+
+    #[inline]
+    fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        match &mut self.cursors {
+            None => self.encoder.encode(row, out),
+            Some(cursors) => cursors.encode(&mut self.encoder, row, out),
+        }
+    }
+
+    /// One row more must be in its place: only a `:many` has a second one.
+    #[inline]
+    fn admit_row(&self) -> Result<(), Error> {
+        match self.cardinality {
+            Cardinality::One if let Some(settles) = self.refused => {
+                Err(Cursors::left_out(&self.name, settles))
+            }
+            Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
+                Err(Error::several_rows(&self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How the statement of a response's key is read where it has cursors.
+struct Tail<'a> {
+    key: &'a Key,
+    query: &'a source::Statement,
+    signer: Signer,
+    /// Where the values stand behind which it is to go on.
+    behind: Range<usize>,
+    page: Option<u64>,
+}
+
+impl<'a> Tail<'a> {
+    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
+    fn refuses_nulls(&self) -> bool {
+        !self.behind.is_empty() || self.key.settles
+    }
+
+    /// The same, where `piece` is that list.
+    fn refuses_nulls_of(&self, piece: &Piece) -> bool {
+        *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
+    }
+
+    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
+    fn read(
+        endpoint: &'a Endpoint,
+        reading: &Reading,
+        values: &mut Vec<ParamValue>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(key) = &endpoint.key else { return Ok(None) };
+        let signer = key.signer(values);
+        let page = endpoint.page_of(key.statement, values);
+        let first = values.len();
+        let query = match &reading.after {
+            Some(cursor) => {
+                values.extend(signer.open(cursor, key.columns.len())?);
+                &key.rest
+            }
+            None if key.settles || reading.gives_cursors(endpoint, page) => &key.ordered,
+            None => return Ok(None),
+        };
+        Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
+    }
+}
+
+impl Reading {
+    /// Whether the answer of an endpoint with a key holds cursors.
+    fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
+        match self.format {
+            _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
+            Format::Sse => true,
+            Format::Json => endpoint.body.contains(&Piece::Next),
+            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
+        }
+    }
+}
+
+/// The statements that the steps run, which were prepared for them in this order.
+fn prepared(steps: &[Step]) -> usize {
+    let statements = |step: &Step| match step {
+        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
+        Step::Rows(_) => 1,
+        Step::Nest(nest) => nest.len(),
+    };
+    steps.iter().map(statements).sum()
+}
+
+/// What encodes the rows of one of the endpoint's statements.
+fn encoder(
+    endpoint: &Endpoint,
+    (format, options): (Format, ValueOptions),
+    cardinality: Cardinality,
+    columns: &[Column],
+) -> Encoder {
+    match shape(format, cardinality) {
+        None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
+        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
+        Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
+        Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
+    }
+}
+
+/// How rows stand in a body of JSON; `None` for other formats.
+fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
+    Some(match (format, cardinality) {
+        (Format::Csv | Format::Arrow, _) => return None,
+        (Format::Ndjson, _) => Shape::Lines,
+        (Format::Sse, _) => Shape::Event,
+        (Format::JsonSeq, _) => Shape::Sequence,
+        (Format::Json, Cardinality::Many) => Shape::Array,
+        (Format::Json, Cardinality::One) => Shape::Object,
+        (Format::Json, Cardinality::Value) => Shape::Scalar,
+    })
+}
+
+/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
+async fn begin(
+    waiter: &Waiter,
+    (endpoint, source): (&Endpoint, &Source),
+    (pieces, probes): (&[Piece], bool),
+    values: &[ParamValue],
+) -> Result<(Session, Clock), Error> {
+    if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
+        return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
+    }
+    if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
+        return Ok((source.pages(pages)?, Clock::new(Duration::ZERO)));
+    }
+    let mut statements = pieces.iter().filter_map(Piece::statement);
+    let (first, second) = (statements.next(), statements.next());
+    let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
+    let first = first.map(|index| &endpoint.statements[index]);
+    let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
+    let (patience, before) = (waiter.begin(), waiter.waited());
+    if let Some(first) = look_up {
+        let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
+        if let Some(session) = source.look_up(&first.query, &args, patience).await? {
+            return Ok((session, Clock::since(patience.since(), waiter.waited() - before)));
+        }
+    }
+    let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
+    let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
+    let wait = patience.wait();
+    let session = source.acquire_for(snapshot, errand, patience).await?;
+    drop(wait);
+    Ok((session, Clock::new(waiter.waited() - before)))
+}
+
+/// What a stream waits for between two polls.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// A place for the first request to an upstream.
+    Pool,
+    Database,
+    Client,
+    /// Rows that nobody has written yet: nobody's time.
+    News,
+}
+
+/// Attributes time: between polls to what was waited for, inside of polls to encoding.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    times: Times,
+    last: Instant,
+    waits_for: Phase,
+}
+
+impl Clock {
+    fn new(pool: Duration) -> Self {
+        Self { times: Times { pool, ..Times::default() }, last: Instant::now(), waits_for: Phase::Database }
+    }
+
+    /// The clock of one that has waited for the database from `begun` on, but for the time that it
+    /// has waited for a connection.
+    fn since(begun: Instant, pool: Duration) -> Self {
+        Self { times: Times { pool, ..Times::default() }, last: begun + pool, waits_for: Phase::Database }
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - mem::replace(&mut self.last, now)
+    }
+
+    /// Attributes the time since `leave`, in which a connection was held or not, and gives it.
+    fn enter(&mut self, holds_connection: bool) -> Duration {
+        let lap = self.lap();
+        match self.waits_for {
+            Phase::Pool => self.times.pool += lap,
+            Phase::Database => self.times.database += lap,
+            Phase::Client => {
+                self.times.client += lap;
+                self.times.held += if holds_connection { lap } else { Duration::ZERO };
+            }
+            Phase::News => {}
+        }
+        lap
+    }
+
+    fn leave(&mut self, waits_for: Phase) {
+        let lap = self.lap();
+        self.times.encode += lap;
+        self.waits_for = waits_for;
+    }
+}

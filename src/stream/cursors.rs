@@ -1,0 +1,188 @@
+//! The cursors of rows, gathered while they are encoded.
+
+use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
+
+use super::Tail;
+use crate::Error;
+use crate::completeness::page::PageEnd;
+use crate::cursor::Signer;
+use crate::source::Row;
+use crate::stream::encoder::Encoder;
+
+/// What to do about rows whose key has a NULL.
+const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take another key";
+
+/// The same where it may also be of a transaction that was not this server's.
+const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
+     server's, `update … set tx = pg_current_xact_id()`";
+
+/// Gathers the key of each row, from which a stream can be resumed behind it. The key's values stand behind the columns of the result,
+/// and are not written.
+pub(super) struct Cursors {
+    signer: Signer,
+    /// The names of the key's columns.
+    names: Vec<String>,
+    /// Columns of the result.
+    columns: usize,
+    /// The values of the row that came last, as a JSON array; empty before the first row.
+    key: Vec<u8>,
+    /// Whether each row ends in its cursor, as the id of an event.
+    ids: bool,
+    /// How many rows there are at most, if that is known.
+    page: Option<u64>,
+    has_limit: bool,
+}
+
+impl Cursors {
+    /// Splits the columns of a statement into those of the result and those of the key.
+    ///
+    /// # Errors
+    /// The key names none of the result's.
+    pub(super) fn new<'a>(
+        tail: &Tail<'_>,
+        columns: &'a [Column],
+        ids: bool,
+    ) -> Result<(Self, &'a [Column]), Error> {
+        let Tail { key, page, .. } = *tail;
+        let names: Vec<_> = key.columns.iter().map(|column| column.name.clone()).collect();
+        let (columns, _) = columns.split_at(columns.len().saturating_sub(names.len()));
+        key.check(columns)?;
+        let (signer, has_limit) = (tail.signer.clone(), key.has_limit());
+        Ok((Self { signer, names, columns: columns.len(), key: Vec::new(), ids, page, has_limit }, columns))
+    }
+
+    /// Encodes a row.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::encode`], and a key that is NULL or is no text and no number.
+    pub(super) fn encode(
+        &mut self,
+        encoder: &mut Encoder,
+        row: Row<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let mut gathering =
+            Gathering { columns: self.columns, column: 0, key: &mut self.key, misfit: None, encoder };
+        row.encode(&mut gathering, out)?;
+        if let Some((index, misfit)) = gathering.misfit {
+            return Err(misfit.error(&self.names[index]));
+        }
+        encoder.check_row()?;
+        if self.ids {
+            // The event's last line is open again.
+            out.pop();
+            out.extend_from_slice(b"id: ");
+            self.signer.seal(&self.key, out);
+            out.extend_from_slice(b"\n\n");
+        }
+        Ok(())
+    }
+
+    /// There is a row that would be left out; of the rows of a statement that `settles`, one may also be from another server.
+    #[cold]
+    pub(super) fn left_out(statement: &str, settles: bool) -> Error {
+        let (which, hint) = match settles {
+            false => ("NULL in its key", LEAVE_OUT),
+            true => ("NULL in its key, or with a transaction that this server has yet to begin", FOREIGN),
+        };
+        Error::endpoint(format!("statement `{statement}` has a row with {which}: no cursor leads to it"))
+            .hint(hint)
+    }
+
+    /// Whether the statement's limit may have kept others back behind so many rows.
+    pub(super) fn may_have_more(&self, rows: u64) -> bool {
+        match self.page {
+            Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),
+            None => self.has_limit && rows > 0,
+        }
+    }
+
+    /// The cursor of the row that came last; `None` before the first one.
+    pub(super) fn last(&self) -> Option<String> {
+        if self.key.is_empty() {
+            return None;
+        }
+        let mut cursor = Vec::new();
+        self.signer.seal(&self.key, &mut cursor);
+        String::from_utf8(cursor).ok()
+    }
+}
+
+/// Why a value cannot be a part of a key.
+#[derive(Debug, Clone, Copy)]
+enum Misfit {
+    Null,
+    Infinite,
+    Kind,
+}
+
+impl Misfit {
+    #[cold]
+    fn error(self, column: &str) -> Error {
+        match self {
+            Self::Null => {
+                Error::endpoint(format!("a row has NULL in `{column}`, which is a column of the key"))
+                    .hint(LEAVE_OUT)
+            }
+            Self::Infinite => {
+                let message =
+                    format!("a row has an infinite number in `{column}`, which is a column of the key");
+                Error::endpoint(message).hint("leave such rows out, or take another key")
+            }
+            Self::Kind => {
+                Error::endpoint(format!("a row has bytes in `{column}`, which is a column of the key"))
+                    .hint("take a key of texts or numbers")
+            }
+        }
+    }
+}
+
+/// Hands the values of the result to the encoder, and keeps those of the key.
+struct Gathering<'a> {
+    encoder: &'a mut Encoder,
+    columns: usize,
+    column: usize,
+    key: &'a mut Vec<u8>,
+    misfit: Option<(usize, Misfit)>,
+}
+
+impl Gathering<'_> {
+    fn keep(&mut self, index: usize, value: Value<'_>) {
+        self.key.push(if index == 0 { b'[' } else { b',' });
+        match value {
+            Value::Text(_) | Value::Int(_) | Value::Int4(_) | Value::Number(_) => {
+                write_value(value, self.key);
+            }
+            Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
+            Value::Float(_) => self.misfit = Some((index, Misfit::Infinite)),
+            Value::Null => self.misfit = Some((index, Misfit::Null)),
+            _ => self.misfit = Some((index, Misfit::Kind)),
+        }
+    }
+}
+
+impl RowWriter for Gathering<'_> {
+    fn begin_row(&mut self, out: &mut Vec<u8>) {
+        self.key.clear();
+        self.encoder.begin_row(out);
+    }
+
+    #[inline]
+    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        let column = self.column;
+        self.column += 1;
+        match column.checked_sub(self.columns) {
+            None => self.encoder.value(value, out),
+            Some(index) => self.keep(index, value),
+        }
+    }
+
+    fn end_row(&mut self, out: &mut Vec<u8>) {
+        self.key.push(b']');
+        self.encoder.end_row(out);
+    }
+
+    fn options(&self) -> ValueOptions {
+        self.encoder.options()
+    }
+}

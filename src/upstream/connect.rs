@@ -1,0 +1,224 @@
+//! Opening a connection to an upstream: its name, the check of its addresses, TCP, TLS, and which HTTP is spoken.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::address::Allowed;
+use super::error::{refused, unreachable};
+use super::looked::Looked;
+pub(super) use super::looked::Looks;
+use super::settings::{Protocol, Settings};
+use super::url::{Base, Host};
+use crate::Error;
+use crate::tls::{roots_of, system_roots};
+
+/// What the kernel may hold of an answer that is not read (it doubles the number). Left to itself it grows to megabytes per slow
+/// client.
+const RECEIVE_BUFFER: u32 = 64 * 1024;
+
+/// TCP or TLS as one stream of bytes.
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Opens the connections to a host.
+pub(super) struct Connector {
+    source: String,
+    settings: Arc<Settings>,
+    base: Base,
+    tls: Option<TlsConnector>,
+    /// How many connections were begun.
+    begun: AtomicUsize,
+}
+
+/// A connection on which nothing was asked yet.
+pub(super) struct Opened {
+    pub(super) io: Box<dyn Io>,
+    pub(super) looks: Looks,
+    pub(super) version: Version,
+}
+
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    Http1,
+    Http2,
+}
+
+impl Connector {
+    pub(super) fn new(
+        source: &str,
+        settings: &Arc<Settings>,
+        base: &Base,
+        tls: Option<TlsConnector>,
+    ) -> Self {
+        let (source, settings, base) = (source.to_owned(), Arc::clone(settings), base.clone());
+        Self { source, settings, tls: tls.filter(|_| base.tls), base, begun: AtomicUsize::new(0) }
+    }
+
+    /// TLS as the hosts of a source have it in common; `None` where none has TLS.
+    ///
+    /// # Errors
+    /// The root certificates cannot be read.
+    pub(super) fn tls(source: &str, settings: &Settings) -> Result<Option<TlsConnector>, Error> {
+        if !settings.hosts.iter().any(|base| base.tls) {
+            return Ok(None);
+        }
+        let unreadable = |cause| {
+            Error::endpoint(format!("source `{source}`: the root certificates cannot be read: {cause}"))
+        };
+        tls_connector(settings).map(Some).map_err(unreadable)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// 503 when that fails; 502 when the upstream has no address that is allowed.
+    pub(super) async fn open(&self) -> Result<Opened, Error> {
+        let mut addresses = self.addresses().await?;
+        turn(&mut addresses, self.begun.fetch_add(1, Ordering::Relaxed));
+        // Each of several gets its share of the time, so that one that says nothing leaves some for the others.
+        let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        let stream = connect(&addresses, share).await;
+        let stream = stream.map_err(|cause| self.unreachable(&cause))?;
+        self.secure(stream).await.map_err(|cause| self.unreachable(&cause))
+    }
+
+    /// Those addresses of the upstream that are allowed.
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+        let base = &self.base;
+        let found: Vec<_> = match &base.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
+            Host::Name(name) => {
+                let found = tokio::net::lookup_host((name.as_str(), base.port)).await;
+                found.map_err(|cause| self.unreachable(&cause))?.collect()
+            }
+        };
+        let allowed: Vec<_> = found.iter().filter(|address| self.allows(address.ip())).copied().collect();
+        match allowed.is_empty() {
+            true => Err(refused(&self.source, &format!("{} has {found:?}", base.authority()))),
+            false => Ok(allowed),
+        }
+    }
+
+    /// Whether the file lists an address, or, where it lists none, the URL names it or has a name for it, and it is public.
+    fn allows(&self, address: IpAddr) -> bool {
+        match (&self.settings.allow, &self.base.host) {
+            (Some(allow), _) => allow.iter().any(|allowed| allowed.has(address)),
+            (None, Host::Address(own)) => *own == address,
+            (None, Host::Name(_)) => Allowed::Public.has(address),
+        }
+    }
+
+    fn unreachable(&self, cause: &io::Error) -> Error {
+        unreachable(&self.source, format!("{}: {cause}", self.base.host_and_port()))
+    }
+
+    async fn secure(&self, stream: TcpStream) -> io::Result<Opened> {
+        let (stream, looks) = Looked::new(stream);
+        let Some(tls) = &self.tls else {
+            let version = match self.settings.protocol {
+                Protocol::Http2 => Version::Http2,
+                Protocol::Auto | Protocol::Http1 => Version::Http1,
+            };
+            return Ok(Opened { io: Box::new(stream), looks, version });
+        };
+        let stream = tls.connect(self.server_name()?, stream).await?;
+        let version = match (stream.get_ref().1.alpn_protocol(), self.settings.protocol) {
+            (Some(b"h2"), _) => Version::Http2,
+            (_, Protocol::Http2) => return Err(io::Error::other("the server has no HTTP/2 over TLS")),
+            (_, Protocol::Auto | Protocol::Http1) => Version::Http1,
+        };
+        Ok(Opened { io: Box::new(stream), looks, version })
+    }
+
+    fn server_name(&self) -> io::Result<ServerName<'static>> {
+        match &self.base.host {
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),
+            Host::Address(address) => Ok(ServerName::from(*address)),
+        }
+    }
+}
+
+/// Has the connections to a name begin with each of its addresses by turns, so that they are spread over what answers under one name
+/// (such as the pods behind a headless service of Kubernetes). The resolver has put first the kind of addresses that this machine
+/// can reach best: only those that are of the first one's kind take turns.
+fn turn(addresses: &mut [SocketAddr], begun: usize) {
+    let is_like_first = |address: &SocketAddr| address.is_ipv4() == addresses[0].is_ipv4();
+    let alike = addresses.iter().take_while(|address| is_like_first(address)).count();
+    if alike > 0 {
+        addresses[..alike].rotate_left(begun % alike);
+    }
+}
+
+/// A connection to the first address that takes one.
+async fn connect(addresses: &[SocketAddr], share: Duration) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("there is no address");
+    for address in addresses {
+        match timeout(share, connect_to(*address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failed = io::Error::new(error.kind(), format!("{address}: {error}")),
+            Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("{address}: no answer")),
+        }
+    }
+    Err(failed)
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error::Error>> {
+    let roots = match &settings.roots {
+        Some(path) => roots_of(path)?,
+        None => system_roots()?,
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+    let mut config = builder.with_no_client_auth();
+    let protocols: &[&[u8]] = match settings.protocol {
+        Protocol::Auto => &[b"h2", b"http/1.1"],
+        Protocol::Http1 => &[b"http/1.1"],
+        Protocol::Http2 => &[b"h2"],
+    };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_first_kind_take_turns() {
+        for (given, begun, expected) in [
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 0, "1.0.0.1 1.0.0.2 1.0.0.3"),
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 1, "1.0.0.2 1.0.0.3 1.0.0.1"),
+            ("1.0.0.1 1.0.0.2 1.0.0.3", 5, "1.0.0.3 1.0.0.1 1.0.0.2"),
+            ("::1 ::2 1.0.0.1", 1, "::2 ::1 1.0.0.1"),
+            ("1.0.0.1 ::1", 1, "1.0.0.1 ::1"),
+            ("1.0.0.1", 7, "1.0.0.1"),
+            ("", 7, ""),
+        ] {
+            let addresses = given.split_whitespace().map(|address| address.parse().unwrap());
+            let mut addresses: Vec<_> = addresses.map(|address| SocketAddr::new(address, 80)).collect();
+            turn(&mut addresses, begun);
+            let turned: Vec<_> = addresses.iter().map(|address| address.ip().to_string()).collect();
+            assert_eq!(turned.join(" "), expected, "{given} {begun}");
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Lists of an upstream as rows: the elements of an array in its reply, as they come, and those of the pages that follow.
+//!
+//! ```text
+//!            ┌────────────────── turn: another page ◄──────────────────┐
+//!            ▼                                                         │
+//! execute ─► ask ─► begin: status, layout ─► read: rows ─► end of the reply ─► no other page: over
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. a page is asked for once all rows of the one before have been polled, and nothing is read that is not polled;
+//! 2. a request has its place of the pool up to the last byte of its reply, and none between two pages;
+//! 3. the rows end well where the reply of the last page did, and where it says that there is no other: a page that cannot be asked for, or that says
+//!    of itself that it failed, ends them with an error;
+//! 4. memory: a chunk of the reply, one row, and what says how it goes on; see [`crate::split`].
+
+pub mod columns;
+mod next;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use rowstream_encode::{Column, RowWriter};
+
+use self::columns::{Finder, Plan};
+use self::next::Refused;
+use super::payload::Payload;
+use super::template::{Template, Values};
+use super::{Call, Group, Reply, Source, fields};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pointer::Pointer;
+use crate::split::{Fault, Layout, Splitter, WATCHED, Watched};
+
+/// A list that an endpoint reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pages {
+    /// What is asked for the first page.
+    pub template: Template,
+    /// Its body: then it is a POST.
+    pub payload: Option<Payload>,
+    /// The names of the endpoint's parameters.
+    pub names: Vec<String>,
+    /// Where in a reply the array of rows is.
+    pub rows: Pointer,
+    /// What it is that a reply has no array there.
+    pub absent: Absent,
+    /// Where a reply says that it failed.
+    pub error: Option<Pointer>,
+    /// The columns.
+    pub plan: Plan,
+    /// How the list goes on; `None`: it is one page.
+    pub next: Option<Next>,
+    /// The most pages of a response.
+    pub most: u64,
+    /// The longest row, in bytes.
+    pub max_row: usize,
+}
+
+/// What it is that a reply has no array of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Absent {
+    /// A failure.
+    #[default]
+    Fails,
+    /// A page without rows.
+    IsEmpty,
+}
+
+/// How the next page is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// By the URL at this place of the reply.
+    Url(Pointer),
+    /// By the URL of the reply's `Link` with the relation `next`.
+    Link,
+    /// By the same request, in which this parameter of the query is the number of rows so far.
+    Offset(String),
+    /// By the same request, in which this parameter of the query is the number of the page, from this on.
+    Page(String, u64),
+    /// By the same request, in which this parameter of the query is what stands at this place of the reply.
+    Cursor(String, Pointer),
+    /// By the same request with this body, in which the last of the names stands for what is at this place of the reply.
+    Body(Payload, Pointer),
+}
+
+/// What stands in the body of [`Next::Body`] for what the reply says.
+pub const CURSOR: &str = "cursor";
+
+impl Next {
+    /// Where a reply says how it goes on, if that is in its body.
+    fn pointer(&self) -> Option<&Pointer> {
+        match self {
+            Self::Url(at) | Self::Cursor(_, at) | Self::Body(_, at) => Some(at),
+            Self::Link | Self::Offset(_) | Self::Page(..) => None,
+        }
+    }
+}
+
+impl Pages {
+    /// The columns of the rows.
+    pub fn columns(&self) -> Arc<[Column]> {
+        self.plan.columns()
+    }
+
+    /// What one response may take, in bytes.
+    pub(crate) fn window(&self) -> usize {
+        // A row stands twice while its buffer grows, and a text of it again where something in it was escaped.
+        let row = self.max_row.saturating_mul(3);
+        // A scalar stands twice while its buffer grows, and again in the request that is made of it.
+        let watched = 2 * 3 * WATCHED;
+        row.saturating_add(watched).saturating_add(super::window())
+    }
+}
+
+/// The pages of one response.
+pub struct Session {
+    source: Source,
+    pages: Arc<Pages>,
+    values: Vec<ParamValue>,
+    state: State,
+    splitter: Splitter,
+    finder: Finder,
+    /// What the first page is asked for by, and this one.
+    /// What the pool has let in; `None` before the first page.
+    group: Option<Arc<Group>>,
+    first: Option<Arc<Call>>,
+    asked: Option<Arc<Call>>,
+    layout: Layout,
+    /// Which host of the source has answered with the page.
+    host: usize,
+    /// The link of this page to the next one.
+    link: Option<String>,
+    /// Pages so far, rows so far, and those of them that were in pages before this one.
+    page: u64,
+    rows: u64,
+    rows_before: u64,
+}
+
+enum State {
+    /// Nothing can be asked for; told by the next poll.
+    Failed(Option<Error>),
+    Asking(Answer),
+    Reading(Box<Reply>),
+    /// The reply has ended.
+    Ended,
+    Over,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+
+impl Session {
+    /// Whether it was let into the pool, and has had no place there yet.
+    pub(crate) fn waits_for_place(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.has_begun())
+    }
+
+    /// The pages of a response. Asks nothing yet.
+    pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
+        let next = pages.next.as_ref().and_then(Next::pointer);
+        // In this order: see `cursor` and `check_page`.
+        let watches = next.into_iter().chain(&pages.error);
+        Self {
+            source: source.clone(),
+            pages: Arc::clone(pages),
+            values: Vec::new(),
+            state: State::Over,
+            splitter: Splitter::new(&pages.rows, watches, pages.max_row),
+            finder: Finder::default(),
+            first: None,
+            group: None,
+            asked: None,
+            layout: Layout::Document,
+            host: 0,
+            link: None,
+            page: 0,
+            rows: 0,
+            rows_before: 0,
+        }
+    }
+
+    /// See [`crate::source::Session::prepare`].
+    pub(crate) fn columns(&self) -> Arc<[Column]> {
+        self.pages.columns()
+    }
+
+    /// See [`crate::source::Session::execute`]; with the values of all of the endpoint's parameters.
+    pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
+        self.values = args.iter().map(|&value| value.clone()).collect();
+        match self.first_call() {
+            Ok(call) => {
+                let call = Arc::new(call);
+                self.first = Some(Arc::clone(&call));
+                self.ask(call);
+            }
+            Err(error) => self.state = State::Failed(Some(error)),
+        }
+    }
+
+    fn first_call(&self) -> Result<Call, Error> {
+        let pages = &self.pages;
+        let values = Values { names: &pages.names, values: &self.values, number: 0 };
+        let mut call = pages.template.fill(&values)?;
+        let mut headers = fields::own(&self.source.told);
+        fields::put(&mut headers, &call.headers);
+        call.headers = headers;
+        if let Some(payload) = &pages.payload {
+            set_body(&mut call, payload, &values)?;
+        }
+        match &pages.next {
+            Some(Next::Offset(name)) => call.target = next::with_parameter(&call.target, name, "0"),
+            Some(Next::Page(name, first)) => {
+                call.target = next::with_parameter(&call.target, name, &first.to_string());
+            }
+            _ => {}
+        }
+        Ok(call)
+    }
+
+    /// Asks for a page. The pool has let in the first: the others, of a response that has begun, are refused no place.
+    fn ask(&mut self, call: Arc<Call>) {
+        let group = match &self.group {
+            Some(group) => Ok(Arc::clone(group)),
+            None => self.source.enter(1).map(|group| Arc::clone(self.group.insert(Arc::new(group)))),
+        };
+        let group = match group {
+            Ok(group) => group,
+            Err(error) => return self.state = State::Failed(Some(error)),
+        };
+        self.page += 1;
+        self.rows_before = self.rows;
+        self.asked = Some(Arc::clone(&call));
+        let source = self.source.clone();
+        self.state = State::Asking(Box::pin(async move { Ok(source.send_in(Some(&group), &call).await?.0) }));
+    }
+
+    /// See [`crate::source::Session::poll_row`].
+    ///
+    /// # Errors
+    /// A page did not come or is not what it should be; or 400 where the parameters make no request.
+    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if !ready!(self.poll_element(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        self.rows += 1;
+        let text = self.splitter.element().map_err(|fault| self.bad_page(&fault))?;
+        let found = self.finder.find(&self.pages.plan, text);
+        let row = Row { session: self, text };
+        Poll::Ready(found.map_err(|why| row.wrong(&why)).map(|()| Some(row)))
+    }
+
+    /// Reads up to the end of a row; false when there is no other.
+    fn poll_element(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        loop {
+            match &mut self.state {
+                State::Failed(error) => {
+                    let told = || Error::endpoint("this list has failed before");
+                    return Poll::Ready(Err(error.take().unwrap_or_else(told)));
+                }
+                State::Asking(answer) => {
+                    let reply = ready!(answer.as_mut().poll(cx))?;
+                    self.begin(&reply)?;
+                    self.state = State::Reading(Box::new(reply));
+                }
+                State::Reading(reply) => match self.splitter.advance() {
+                    Ok(true) => return Poll::Ready(Ok(true)),
+                    Ok(false) => match ready!(reply.poll_data(cx)) {
+                        Some(data) => self.splitter.push(data?),
+                        None => self.state = State::Ended,
+                    },
+                    Err(fault) => return Poll::Ready(Err(self.bad_page(&fault))),
+                },
+                State::Ended => {
+                    if self.splitter.finish().map_err(|fault| self.bad_page(&fault))? {
+                        return Poll::Ready(Ok(true));
+                    }
+                    self.check_page()?;
+                    match self.next_call()? {
+                        Some(call) => self.ask(Arc::new(call)),
+                        None => self.state = State::Over,
+                    }
+                }
+                State::Over => return Poll::Ready(Ok(false)),
+            }
+        }
+    }
+
+    /// Begins to read a page.
+    fn begin(&mut self, reply: &Reply) -> Result<(), Error> {
+        let (name, status) = (self.source.name(), reply.head.status);
+        if !status.is_success() {
+            let message = format!("source `{name}` answered page {} with {status}", self.page);
+            return Err(Error::new("upstream_status", StatusCode::BAD_GATEWAY, message));
+        }
+        let headers = &reply.head.headers;
+        if fields::is_coded(headers) {
+            return Err(self.bad("is compressed, which was not asked for"));
+        }
+        self.layout = if is_lines(headers) { Layout::Lines } else { Layout::Document };
+        self.host = reply.host();
+        if self.layout == Layout::Lines && self.pages.error.is_some() {
+            return Err(self.bad("has lines, in which nothing is looked for at `error`"));
+        }
+        if self.pages.next == Some(Next::Link) {
+            self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
+            // Another Rowstream, whose page is too long for a `Link`: that there is none does not
+            // make it the last.
+            if headers.get("rowstream-page").is_some_and(|page| page == "streamed") {
+                let error = self.bad("is too long to say in its head what follows it");
+                return Err(error.hint("ask for at most 1,000 rows a page, or with `_wait=end`"));
+            }
+        }
+        self.splitter.begin(self.layout);
+        Ok(())
+    }
+
+    /// Whether the page that has ended says of itself that it is well.
+    fn check_page(&self) -> Result<(), Error> {
+        if self.pages.error.is_some() {
+            let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
+            let told = match self.watched(which)? {
+                Watched::Missing | Watched::Scalar("null" | "false") => None,
+                Watched::Scalar(text) => Some(text),
+                Watched::Container => Some("an array or an object"),
+            };
+            if let Some(told) = told {
+                let message =
+                    format!("page {} of source `{}` says that it failed", self.page, self.source.name());
+                // What it says may be for the log alone.
+                return Err(
+                    Error::new("upstream_failed", StatusCode::BAD_GATEWAY, message).cause(told.to_owned())
+                );
+            }
+        }
+        match self.pages.absent {
+            Absent::Fails if !self.splitter.has_rows() => Err(self.bad_page(&Fault::Missing)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the page behind this one is asked for by; `None` where this was the last.
+    fn next_call(&self) -> Result<Option<Call>, Error> {
+        let (Some(next), Some(first), Some(asked)) = (&self.pages.next, &self.first, &self.asked) else {
+            return Ok(None);
+        };
+        if next.pointer().is_some() && self.layout == Layout::Lines {
+            return Err(self.bad("is made of lines, which say nothing of how they go on"));
+        }
+        let has_rows = self.rows > self.rows_before;
+        let mut call = (**first).clone();
+        let with = |name: &str, value: &str| next::with_parameter(&first.target, name, value);
+        call.target = match next {
+            Next::Url(_) => match self.cursor()? {
+                Some(ParamValue::Text(link)) => return self.follow(asked, &link),
+                Some(_) => return Err(self.bad("says how it goes on by something else than a URL")),
+                None => return Ok(None),
+            },
+            Next::Link => match &self.link {
+                Some(link) => return self.follow(asked, link),
+                None => return Ok(None),
+            },
+            Next::Offset(_) | Next::Page(..) if !has_rows => return Ok(None),
+            Next::Offset(name) => with(name, &self.rows.to_string()),
+            Next::Page(name, number) => with(name, &number.saturating_add(self.page).to_string()),
+            Next::Cursor(name, _) => match self.cursor()? {
+                Some(cursor) => with(name, &cursor.postgres_text().unwrap_or_default()),
+                None => return Ok(None),
+            },
+            Next::Body(payload, _) => {
+                let Some(cursor) = self.cursor()? else { return Ok(None) };
+                let names: Vec<_> = self.pages.names.iter().cloned().chain([CURSOR.to_owned()]).collect();
+                let values: Vec<_> = self.values.iter().cloned().chain([cursor]).collect();
+                set_body(&mut call, payload, &Values { names: &names, values: &values, number: 0 })?;
+                first.target.clone()
+            }
+        };
+        // A feed gives the last cursor again while there is nothing behind it.
+        if !has_rows && is_same(asked, &call) {
+            return Ok(None);
+        }
+        self.admit(asked, call)
+    }
+
+    /// The call of a link.
+    fn follow(&self, asked: &Call, link: &str) -> Result<Option<Call>, Error> {
+        let base = &self.source.shared.settings.hosts[self.host];
+        let target =
+            next::resolve(base, &asked.target, link).map_err(|refused| self.refuse(refused, link))?;
+        let mut headers = asked.headers.clone();
+        headers.remove(header::CONTENT_TYPE);
+        self.admit(asked, Call { method: Method::GET, target, headers, body: None })
+    }
+
+    /// One more page must be within the bound, and another than this one.
+    fn admit(&self, asked: &Call, call: Call) -> Result<Option<Call>, Error> {
+        if is_same(asked, &call) {
+            return Err(self.bad("leads to itself"));
+        }
+        if self.page < self.pages.most {
+            return Ok(Some(call));
+        }
+        let message = format!("source `{}` has more than {} pages", self.source.name(), self.pages.most);
+        Err(Error::new("upstream_pages", StatusCode::BAD_GATEWAY, message)
+            .hint("raise `pages` of the endpoint, or ask for longer pages"))
+    }
+
+    /// What the page says of how it goes on; `None` where it does not.
+    fn cursor(&self) -> Result<Option<ParamValue>, Error> {
+        let text = match self.watched(0)? {
+            Watched::Missing | Watched::Scalar("null" | "\"\"") => return Ok(None),
+            Watched::Scalar(text) if !matches!(text, "true" | "false") => text,
+            Watched::Scalar(_) | Watched::Container => {
+                return Err(self.bad("says how it goes on by something else than a string or a number"));
+            }
+        };
+        if !text.starts_with('"') {
+            return Ok(Some(ParamValue::Number(text.to_owned())));
+        }
+        let text = serde_json::from_str(text);
+        text.map(|text| Some(ParamValue::Text(text))).map_err(|_| self.bad_page(&Fault::NotUtf8))
+    }
+
+    fn watched(&self, which: usize) -> Result<Watched<'_>, Error> {
+        self.splitter.watched(which).map_err(|fault| self.bad_page(&fault))
+    }
+
+    #[cold]
+    fn bad_page(&self, fault: &Fault) -> Error {
+        match fault {
+            Fault::TooLarge(bytes) => Error::row_too_large(*bytes, self.pages.max_row),
+            fault => self.bad(&format!("is {fault}")),
+        }
+    }
+
+    #[cold]
+    fn bad(&self, what: &str) -> Error {
+        let message = format!("page {} of source `{}` {what}", self.page, self.source.name());
+        Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
+    }
+
+    #[cold]
+    fn refuse(&self, refused: Refused, link: &str) -> Error {
+        let leads = match refused {
+            Refused::NoUrl => "goes on with what is no URL that can be asked for",
+            Refused::Elsewhere => "goes on at another scheme, host or port, where nothing is asked",
+            Refused::OutOfPrefix => "goes on outside of the path of the source's URL, where nothing is asked",
+        };
+        let message = format!("page {} of source `{}` {leads}", self.page, self.source.name());
+        let error = Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message);
+        let error = error.hint(
+            "links are followed on the source's own scheme, host and port, below the path of its `url`",
+        );
+        error.cause(format!("to {}", crate::diagnostic::shown(link)))
+    }
+}
+
+/// Whether two calls ask for the same.
+fn is_same(one: &Call, other: &Call) -> bool {
+    (&one.method, &one.target, &one.body) == (&other.method, &other.target, &other.body)
+}
+
+/// Gives a call a body.
+fn set_body(call: &mut Call, payload: &Payload, values: &Values<'_>) -> Result<(), Error> {
+    call.method = Method::POST;
+    call.body = Some(payload.fill(values)?);
+    call.headers.insert(header::CONTENT_TYPE, payload.content_type());
+    Ok(())
+}
+
+/// Whether a reply says that it is a JSON text a line.
+fn is_lines(headers: &HeaderMap) -> bool {
+    const KINDS: [&str; 6] = [
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/x-jsonl",
+        "application/jsonlines",
+        "application/x-jsonlines",
+    ];
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    KINDS.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+/// A row of a page, lent until the next poll.
+pub struct Row<'a> {
+    session: &'a Session,
+    text: &'a str,
+}
+
+impl Row<'_> {
+    /// See [`crate::source::Row::encode`].
+    pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        let encoded = self.session.pages.plan.encode((self.text, &self.session.finder), encoder, out);
+        encoded.map_err(|why| self.wrong(&why))
+    }
+
+    #[cold]
+    fn wrong(&self, why: &str) -> Error {
+        let (rows, source) = (self.session.rows, self.session.source.name());
+        Error::new(
+            "upstream_reply",
+            StatusCode::BAD_GATEWAY,
+            format!("row {rows} of source `{source}`: {why}"),
+        )
+    }
+}

@@ -1,0 +1,556 @@
+//! The columns of rows that are JSON: where in a row each of them stands, and what it may hold.
+//!
+//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be well, and notes where the values
+//! are; they are read from there, and written. Numbers are taken by their text, so that none is rounded.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::memchr2;
+use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
+
+use crate::database::sqlite::plan;
+use crate::pointer::{self, Pointer};
+
+/// What the values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer of 64 bits: a number without point and exponent, or a string of one.
+    Integer,
+    /// A float of 64 bits: a number, or one of the strings `NaN`, `Infinity` and `-Infinity`.
+    Float,
+    /// An exact decimal: a number, or a string of one.
+    Decimal,
+    /// An exact decimal of so many digits, so many of them behind the point.
+    DecimalOf(u8, u8),
+    /// A string.
+    Text,
+    /// `true` or `false`.
+    Boolean,
+    /// A string `YYYY-MM-DD`.
+    Date,
+    /// A string of RFC 3339, or with a blank for its `T` and without a zone, which is UTC then; to the microsecond.
+    Timestamp,
+    /// A string of a UUID.
+    Uuid,
+    /// Anything, as it stands there.
+    Json,
+}
+
+impl Kind {
+    /// The names of the types, as they are listed to users.
+    pub const NAMES: [&str; 9] =
+        ["integer", "float", "decimal", "text", "boolean", "date", "timestamp", "uuid", "json"];
+
+    /// The type of a name; a decimal may have its digits behind it, as in SQL: `decimal(12, 2)`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "integer" => Self::Integer,
+            "float" => Self::Float,
+            "decimal" => Self::Decimal,
+            "text" => Self::Text,
+            "boolean" => Self::Boolean,
+            "date" => Self::Date,
+            "timestamp" => Self::Timestamp,
+            "uuid" => Self::Uuid,
+            "json" => Self::Json,
+            _ => {
+                let digits = name.strip_prefix("decimal(")?.strip_suffix(')')?;
+                let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
+                let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
+                let is_well = (1..=ColumnKind::MAX_PRECISION).contains(&precision) && scale <= precision;
+                return is_well.then_some(Self::DecimalOf(precision, scale));
+            }
+        })
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Integer => "integer".to_owned(),
+            Self::Float => "float".to_owned(),
+            Self::Decimal => "decimal".to_owned(),
+            Self::DecimalOf(precision, scale) => format!("decimal({precision},{scale})"),
+            Self::Text => "text".to_owned(),
+            Self::Boolean => "boolean".to_owned(),
+            Self::Date => "date".to_owned(),
+            Self::Timestamp => "timestamp".to_owned(),
+            Self::Uuid => "uuid".to_owned(),
+            Self::Json => "json".to_owned(),
+        }
+    }
+
+    fn column_kind(self) -> ColumnKind {
+        match self {
+            Self::Integer => ColumnKind::Int64,
+            Self::Float => ColumnKind::Float64,
+            Self::DecimalOf(precision, scale) => ColumnKind::Decimal { precision, scale },
+            // How many digits they have is not known.
+            Self::Decimal | Self::Text => ColumnKind::Text,
+            Self::Boolean => ColumnKind::Bool,
+            Self::Date => ColumnKind::Date,
+            Self::Timestamp => ColumnKind::TimestampTz,
+            Self::Uuid => ColumnKind::Uuid,
+            Self::Json => ColumnKind::Json,
+        }
+    }
+}
+
+/// A column as a file declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+    /// Where it stands in a row; `None`: the member of its name, or where rows are arrays, the element of its number.
+    pub at: Option<Pointer>,
+}
+
+/// How rows are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    columns: Arc<[Column]>,
+    kinds: Vec<Kind>,
+    /// Of rows that are objects, and of those that are arrays.
+    objects: Places,
+    arrays: Places,
+}
+
+/// The places of columns, as a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Places {
+    /// The first one is the row itself.
+    nodes: Vec<Node>,
+    /// For each column, its node.
+    columns: Vec<usize>,
+}
+
+/// A place: what leads on from there, by name or number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Node(Vec<(String, usize)>);
+
+impl Places {
+    fn new(pointers: impl Iterator<Item = Pointer>) -> Self {
+        let mut places = Self { nodes: vec![Node::default()], columns: Vec::new() };
+        for pointer in pointers {
+            let node = pointer.tokens().iter().fold(0, |node, token| places.member(node, token));
+            places.columns.push(node);
+        }
+        places
+    }
+
+    fn member(&mut self, node: usize, token: &str) -> usize {
+        if let Some((_, member)) = self.nodes[node].0.iter().find(|(name, _)| name == token) {
+            return *member;
+        }
+        let member = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.nodes[node].0.push((token.to_owned(), member));
+        member
+    }
+}
+
+impl Plan {
+    /// How rows of these columns are read.
+    pub fn new(declared: &[Declared]) -> Self {
+        let column = |declared: &Declared| Column {
+            name: declared.name.clone(),
+            type_name: declared.kind.name(),
+            kind: declared.kind.column_kind(),
+        };
+        let at = |named: &dyn Fn(usize, &Declared) -> String| {
+            let pointers = declared.iter().enumerate().map(|(index, declared)| {
+                declared.at.clone().unwrap_or_else(|| Pointer::to_member(&named(index, declared)))
+            });
+            Places::new(pointers)
+        };
+        Self {
+            columns: declared.iter().map(column).collect(),
+            kinds: declared.iter().map(|declared| declared.kind).collect(),
+            objects: at(&|_, declared| declared.name.clone()),
+            arrays: at(&|index, _| index.to_string()),
+        }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> Arc<[Column]> {
+        Arc::clone(&self.columns)
+    }
+
+    fn places(&self, row: &str) -> &Places {
+        if row.trim_start().starts_with('[') { &self.arrays } else { &self.objects }
+    }
+
+    /// Writes a row, whose values `found` has found.
+    ///
+    /// # Errors
+    /// Which column holds what it may not.
+    pub(super) fn encode(
+        &self,
+        (row, found): (&str, &Finder),
+        encoder: &mut impl RowWriter,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        encoder.begin_row(out);
+        let nodes = &self.places(row).columns;
+        for ((kind, node), column) in self.kinds.iter().zip(nodes).zip(&*self.columns) {
+            let text = found.found[*node].clone().map(|range| &row[range]);
+            write(*kind, text.unwrap_or("null"), encoder, out)
+                .map_err(|why| format!("column `{}` of {}", column.name, why))?;
+        }
+        encoder.end_row(out);
+        Ok(())
+    }
+}
+
+/// Where the values of a row are.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    /// For each place, what stands there.
+    found: Vec<Option<Range<usize>>>,
+}
+
+impl Finder {
+    /// Looks for the values of a row, which is JSON.
+    ///
+    /// # Errors
+    /// It has no columns, or one of them twice.
+    pub(super) fn find(&mut self, plan: &Plan, row: &str) -> Result<(), String> {
+        let places = plan.places(row);
+        self.found.clear();
+        self.found.resize(places.nodes.len(), None);
+        let has_members = !places.nodes[0].0.is_empty();
+        if has_members && !row.trim_start().starts_with(['{', '[']) {
+            return Err("it is neither an object nor an array".to_owned());
+        }
+        self.walk(places, 0, row, skip_blanks(row, 0)).map(drop)
+    }
+
+    /// Notes the value that begins at `at`, and those in it that are columns; gives its end.
+    fn walk(&mut self, places: &Places, node: usize, row: &str, at: usize) -> Result<usize, String> {
+        let members = &places.nodes[node].0;
+        let end = match row.as_bytes().get(at) {
+            _ if members.is_empty() => skip_value(row, at),
+            Some(b'{') => self.walk_object(places, members, row, at)?,
+            Some(b'[') => self.walk_array(places, members, row, at)?,
+            _ => skip_value(row, at),
+        };
+        self.found[node] = Some(at..end);
+        Ok(end)
+    }
+
+    fn walk_object(
+        &mut self,
+        places: &Places,
+        members: &[(String, usize)],
+        row: &str,
+        begin: usize,
+    ) -> Result<usize, String> {
+        let bytes = row.as_bytes();
+        let mut at = skip_blanks(row, begin + 1);
+        // Rows have their members in one order, mostly.
+        let mut next = 0;
+        while bytes.get(at) == Some(&b'"') {
+            let name_end = skip_string(row, at);
+            let name = &row[at + 1..name_end - 1];
+            // Behind the name and its colon.
+            at = skip_blanks(row, skip_blanks(row, name_end) + 1);
+            let (before, behind) = members.split_at(next.min(members.len()));
+            let wanted =
+                behind.iter().chain(before).position(|(wanted, _)| pointer::names(name.as_bytes(), wanted));
+            at = match wanted {
+                None => skip_value(row, at),
+                Some(index) => {
+                    let index = (next + index) % members.len();
+                    next = index + 1;
+                    let node = members[index].1;
+                    if self.found[node].is_some() {
+                        let name = crate::diagnostic::shown(&members[index].0);
+                        return Err(format!("it has {name} twice"));
+                    }
+                    self.walk(places, node, row, at)?
+                }
+            };
+            at = skip_comma(row, at);
+        }
+        Ok(at + 1)
+    }
+
+    fn walk_array(
+        &mut self,
+        places: &Places,
+        members: &[(String, usize)],
+        row: &str,
+        begin: usize,
+    ) -> Result<usize, String> {
+        let bytes = row.as_bytes();
+        let mut at = skip_blanks(row, begin + 1);
+        let mut number = 0;
+        while bytes.get(at).is_some_and(|byte| *byte != b']') {
+            let is_wanted = |(wanted, _): &&(String, usize)| pointer::index(wanted) == Some(number);
+            at = match members.iter().find(is_wanted) {
+                None => skip_value(row, at),
+                Some((_, node)) => self.walk(places, *node, row, at)?,
+            };
+            at = skip_comma(row, at);
+            number += 1;
+        }
+        Ok(at + 1)
+    }
+}
+
+fn skip_blanks(row: &str, at: usize) -> usize {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    at + row.as_bytes()[at..].iter().take_while(|byte| blank(byte)).count()
+}
+
+/// What follows a value, behind the comma if there is one.
+fn skip_comma(row: &str, at: usize) -> usize {
+    let at = skip_blanks(row, at);
+    if row.as_bytes().get(at) == Some(&b',') { skip_blanks(row, at + 1) } else { at }
+}
+
+/// The end of the string that begins at `at`.
+fn skip_string(row: &str, at: usize) -> usize {
+    let bytes = row.as_bytes();
+    let mut at = at + 1;
+    while let Some(found) = memchr2(b'"', b'\\', &bytes[at..]) {
+        if bytes[at + found] == b'"' {
+            return at + found + 1;
+        }
+        at += found + 2;
+    }
+    row.len()
+}
+
+/// The end of the value that begins at `at`.
+fn skip_value(row: &str, at: usize) -> usize {
+    let bytes = row.as_bytes();
+    let (mut at, mut depth) = (at, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        at = match byte {
+            b'"' => skip_string(row, at),
+            b'{' | b'[' => {
+                depth += 1;
+                at + 1
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                at + 1
+            }
+            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' => {
+                at += 1;
+                continue;
+            }
+            _ => at + bytes[at..].iter().take_while(|byte| is_of_scalar(**byte)).count(),
+        };
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Whether a byte belongs to a number, or to `true`, `false` or `null`.
+fn is_of_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
+/// Writes a value of this type, of the JSON `text`.
+///
+/// # Errors
+/// What it is instead; nothing of what it says, because errors are logged.
+fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), String> {
+    if text == "null" {
+        encoder.value(Value::Null, out);
+        return Ok(());
+    }
+    let wrong = || format!("type {} holds {}", kind.name(), what(text));
+    let unescaped;
+    // What a string says, or else the text of the scalar.
+    let said = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => plain,
+        Some(_) if kind != Kind::Json => {
+            let no_text = |_| format!("type {} holds a string with half a surrogate pair", kind.name());
+            unescaped = serde_json::from_str::<String>(text).map_err(no_text)?;
+            &unescaped
+        }
+        _ => text,
+    };
+    let is_string = text.starts_with('"');
+    let value = match kind {
+        Kind::Integer => is_integer(said).then(|| said.parse().ok()).flatten().map(Value::Int),
+        Kind::Float => float(said, is_string).map(Value::Float),
+        Kind::Decimal | Kind::DecimalOf(..) => is_json_number(said.as_bytes()).then_some(Value::Number(said)),
+        Kind::Text => is_string.then_some(Value::Text(said)),
+        Kind::Boolean => match text {
+            "true" => Some(Value::Bool(true)),
+            "false" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        Kind::Date => is_string.then(|| plan::date(said.as_bytes())).flatten().map(Value::Date),
+        // Without a zone it is UTC, as that of a parameter is.
+        Kind::Timestamp => is_string
+            .then(|| plan::timestamp(said.as_bytes()))
+            .flatten()
+            .map(|time| Value::TimestampTz(time.micros)),
+        Kind::Uuid => is_string.then(|| uuid(said)).flatten().map(Value::Uuid),
+        Kind::Json => Some(Value::Json(text)),
+    };
+    encoder.value(value.ok_or_else(wrong)?, out);
+    Ok(())
+}
+
+/// What a JSON value is, for people.
+fn what(text: &str) -> &'static str {
+    match text.as_bytes().first() {
+        Some(b'"') => "a string that is none",
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b't' | b'f') => "a boolean",
+        _ if is_integer(text) && text.parse::<i64>().is_err() => "an integer beyond 64 bits",
+        _ if is_integer(text) => "an integer",
+        _ => "a number that is none",
+    }
+}
+
+/// Whether a number has neither point nor exponent.
+fn is_integer(text: &str) -> bool {
+    is_json_number(text.as_bytes()) && !text.contains(['.', 'e', 'E'])
+}
+
+fn float(text: &str, is_string: bool) -> Option<f64> {
+    match (text, is_string) {
+        ("NaN", true) => Some(f64::NAN),
+        ("Infinity", true) => Some(f64::INFINITY),
+        ("-Infinity", true) => Some(f64::NEG_INFINITY),
+        (_, true) => None,
+        (number, false) if is_json_number(number.as_bytes()) => {
+            number.parse().ok().filter(|float: &f64| float.is_finite())
+        }
+        (_, false) => None,
+    }
+}
+
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    const GROUPS: [usize; 4] = [8, 13, 18, 23];
+    let is_well = |(at, byte): (usize, u8)| match GROUPS.contains(&at) {
+        true => byte == b'-',
+        false => byte.is_ascii_hexdigit(),
+    };
+    if text.len() != 36 || !text.bytes().enumerate().all(is_well) {
+        return None;
+    }
+    let digits = text.chars().filter_map(|c| c.to_digit(16));
+    Some(digits.fold(0_u128, |number, digit| number << 4 | u128::from(digit)).to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use rowstream_encode::{RowEncoder, Shape};
+
+    use super::*;
+
+    fn plan(columns: &[(&str, &str, Option<&str>)]) -> Plan {
+        let declared = |(name, kind, at): &(&str, &str, Option<&str>)| Declared {
+            name: (*name).to_owned(),
+            kind: Kind::from_name(kind).expect("a type"),
+            at: at.map(|at| Pointer::parse(at).expect("a pointer")),
+        };
+        Plan::new(&columns.iter().map(declared).collect::<Vec<_>>())
+    }
+
+    fn encode(plan: &Plan, row: &str) -> Result<String, String> {
+        let mut finder = Finder::default();
+        finder.find(plan, row)?;
+        let (mut out, mut encoder) = (Vec::new(), RowEncoder::new(Shape::Lines, &plan.columns()));
+        plan.encode((row, &finder), &mut encoder, &mut out)?;
+        Ok(String::from_utf8(out).expect("UTF-8").trim_end().to_owned())
+    }
+
+    #[test]
+    fn values_stand_anywhere() {
+        let columns = plan(&[
+            ("id", "integer", None),
+            ("city", "text", Some("/address/city")),
+            ("address", "json", None),
+            ("last", "json", Some("/list/2")),
+        ]);
+        for (row, expected) in [
+            (
+                r#"{"id":1,"address":{"x":{"city":1},"city":"K"},"list":[0,{"a":[1,"]"]},"two" , 3]}"#,
+                r#"{"id":1,"city":"K","address":{"x":{"city":1},"city":"K"},"last":"two"}"#,
+            ),
+            (
+                r#" {"list":[],"x":"\"}","addre\u0073s" : [1],"\"id\"":2 , "id" :7 } "#,
+                r#"{"id":7,"city":null,"address":[1],"last":null}"#,
+            ),
+            ("{}", r#"{"id":null,"city":null,"address":null,"last":null}"#),
+            (
+                r#"{"address":null,"list":{"2":true}}"#,
+                r#"{"id":null,"city":null,"address":null,"last":true}"#,
+            ),
+            // Elements at the positions of the columns that do not say where they are.
+            (r#"[1,2,[3,[4]]]"#, r#"{"id":1,"city":null,"address":[3,[4]],"last":null}"#),
+            ("[]", r#"{"id":null,"city":null,"address":null,"last":null}"#),
+        ] {
+            assert_eq!(encode(&columns, row).as_deref(), Ok(expected), "{row}");
+        }
+        for (row, why) in [
+            ("7", "it is neither an object nor an array"),
+            (r#"{"id":1,"id":1}"#, "it has `id` twice"),
+            (r#"{"address":{"city":"a"},"address":{}}"#, "it has `address` twice"),
+        ] {
+            assert_eq!(encode(&columns, row), Err(why.to_owned()), "{row}");
+        }
+        let whole = plan(&[("row", "json", Some(""))]);
+        for row in ["7", "[1, 2]", "{\"a\":1}", "\"x\"", "null"] {
+            assert_eq!(encode(&whole, row), Ok(format!("{{\"row\":{row}}}")));
+        }
+    }
+
+    #[test]
+    fn values_are_what_their_type_says() {
+        for (kind, value, expected) in [
+            ("integer", "9223372036854775807", Some("9223372036854775807")),
+            ("integer", "\"-9007199254740993\"", Some("-9007199254740993")),
+            ("integer", "-0", Some("0")),
+            ("integer", "1.0", None),
+            ("integer", "1e2", None),
+            ("integer", "\"\"", None),
+            ("integer", "\"+1\"", None),
+            ("float", "0.1", Some("0.1")),
+            ("float", "\"NaN\"", Some("\"NaN\"")),
+            ("float", "\"-Infinity\"", Some("\"-Infinity\"")),
+            ("float", "\"0.1\"", None),
+            ("float", "-1e400", None),
+            ("decimal", "123456789012345678901234567890.10", Some("123456789012345678901234567890.10")),
+            ("decimal", "\"-0.50\"", Some("-0.50")),
+            ("decimal(4,2)", "1e2", Some("1e2")),
+            ("decimal", "\".5\"", None),
+            ("text", "\"a\\u00e4\\n\"", Some("\"aä\\n\"")),
+            ("text", "\"\\ud83d\"", None),
+            ("text", "1", None),
+            ("boolean", "false", Some("false")),
+            ("boolean", "\"true\"", None),
+            ("date", "\"2024-02-29\"", Some("\"2024-02-29\"")),
+            ("date", "\"2024-02-30\"", None),
+            ("timestamp", "\"2024-02-29T12:00:00Z\"", Some("\"2024-02-29T12:00:00Z\"")),
+            ("timestamp", "\"2024-02-29 12:00:00.123456\"", Some("\"2024-02-29T12:00:00.123456Z\"")),
+            ("timestamp", "\"2024-02-29T12:00:00.1234567Z\"", None),
+            ("timestamp", "1709208000", None),
+            (
+                "uuid",
+                "\"6BA7B810-9DAD-11D1-80B4-00C04FD430C8\"",
+                Some("\"6ba7b810-9dad-11d1-80b4-00c04fd430c8\""),
+            ),
+            ("uuid", "\"6ba7b810-9dad-11d1-80b4-00c04fd430cg\"", None),
+            ("json", "{\"a\" : \"\\ud83d\"}", Some("{\"a\" : \"\\ud83d\"}")),
+        ] {
+            let encoded = encode(&plan(&[("v", kind, None)]), &format!("{{\"v\":{value}}}"));
+            let expected = expected.map(|expected| format!("{{\"v\":{expected}}}"));
+            assert_eq!(encoded.clone().ok(), expected, "{kind} {value} {encoded:?}");
+            assert_eq!(encode(&plan(&[("v", kind, None)]), "{\"v\":null}").as_deref(), Ok("{\"v\":null}"));
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Where a list goes on: links to the next page, and parameters of a query.
+//!
+//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, behind the prefix of its URL, and to be made of
+//! what URLs are made of. What comes out is a path and a query, and nothing else.
+
+use http::header::{self, HeaderMap};
+use http::uri::PathAndQuery;
+use percent_encoding::utf8_percent_encode;
+
+use crate::upstream::template::{ENCODED, is_dots};
+use crate::upstream::url::Base;
+
+/// Why a link is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is no URL, or one that cannot be asked.
+    NoUrl,
+    /// It leads to another scheme, host or port.
+    Elsewhere,
+    /// It leads out of the prefix of the source's URL.
+    OutOfPrefix,
+}
+
+/// What a link asks of the source that it stands in a reply of, behind the source's prefix; `current` is what that reply was asked for.
+///
+/// # Errors
+/// It is not followed.
+pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
+    let link = link.split('#').next().unwrap_or_default();
+    // Everything that a URL may have (RFC 3986): no blank, no control, nothing beyond ASCII.
+    let is_well = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte);
+    if !link.bytes().all(is_well) {
+        return Err(Refused::NoUrl);
+    }
+    let target = absolute(base, current, link)?;
+    let inner = target.strip_prefix(base.prefix.as_str()).ok_or(Refused::OutOfPrefix)?;
+    let path = inner.split('?').next().unwrap_or_default();
+    if !base.prefix.is_empty() && !matches!(inner.as_bytes().first(), None | Some(b'/' | b'?')) {
+        return Err(Refused::OutOfPrefix);
+    }
+    // Servers and proxies take such segments for a way out of the prefix; some of them with parameters, or with slashes that are encoded.
+    let leads_out = |segment: &str| is_dots(segment.split(';').next().unwrap_or_default());
+    let path_in_lower_case = path.to_ascii_lowercase();
+    let has_slash = ["%2f", "%5c"].iter().any(|slash| path_in_lower_case.contains(slash));
+    if has_slash || path.split('/').any(leads_out) || target.parse::<PathAndQuery>().is_err() {
+        return Err(Refused::NoUrl);
+    }
+    Ok(inner.to_owned())
+}
+
+/// The path and query of a link, on the source's origin.
+fn absolute(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
+    if let Some(Absolute { scheme, authority, rest }) = Absolute::read(base, link)? {
+        let origin = Base::parse(&format!("{scheme}://{authority}")).map_err(|_| Refused::NoUrl)?;
+        if (origin.tls, &origin.host, origin.port) != (base.tls, &base.host, base.port) {
+            return Err(Refused::Elsewhere);
+        }
+        return Ok(if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") });
+    }
+    let current = format!("{}{current}", base.prefix);
+    let path = current.split('?').next().unwrap_or_default();
+    Ok(match link.as_bytes().first() {
+        Some(b'/') => link.to_owned(),
+        Some(b'?') => format!("{path}{link}"),
+        _ => {
+            let folder = path.rfind('/').map_or("/", |slash| &path[..=slash]);
+            format!("{folder}{link}")
+        }
+    })
+}
+
+/// A link that says where it leads to.
+struct Absolute<'a> {
+    scheme: &'a str,
+    authority: &'a str,
+    /// Path and query.
+    rest: &'a str,
+}
+
+impl<'a> Absolute<'a> {
+    /// Reads a link; `None` where it leads to where it stands.
+    fn read(base: &Base, link: &'a str) -> Result<Option<Self>, Refused> {
+        let (scheme, behind) = match link.strip_prefix("//") {
+            Some(behind) => (if base.tls { "https" } else { "http" }, behind),
+            None => {
+                // A colon before any of these ends a scheme.
+                let head = link.split(['/', '?']).next().unwrap_or_default();
+                let Some((scheme, _)) = head.split_once(':') else { return Ok(None) };
+                if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+                    return Err(Refused::Elsewhere);
+                }
+                (scheme, link[scheme.len()..].strip_prefix("://").ok_or(Refused::NoUrl)?)
+            }
+        };
+        let (authority, rest) = behind.split_at(behind.find(['/', '?']).unwrap_or(behind.len()));
+        Ok(Some(Self { scheme, authority, rest }))
+    }
+}
+
+/// The target of the first link with the relation `next` (RFC 8288).
+///
+/// # Errors
+/// A field is malformed: what it says is not known, and may be that there is more.
+pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, ()> {
+    for field in headers.get_all(header::LINK) {
+        let mut rest = field.to_str().map_err(|_| ())?.trim_start();
+        while !rest.is_empty() {
+            let (link, behind) = read_link(rest)?;
+            if link.is_next {
+                return Ok(Some(link.target.trim().to_owned()));
+            }
+            rest = behind;
+        }
+    }
+    Ok(None)
+}
+
+/// A link of a field.
+struct Link<'a> {
+    target: &'a str,
+    is_next: bool,
+}
+
+/// Reads one link; gives what is behind its comma.
+fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
+    let (target, mut rest) = text.strip_prefix('<').and_then(|text| text.split_once('>')).ok_or(())?;
+    let (mut relation, mut is_of_another) = (None, false);
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() || rest.starts_with(',') {
+            let is_next = relation.is_some_and(|relation: String| has_next(&relation)) && !is_of_another;
+            return Ok((Link { target, is_next }, rest.trim_start_matches([',', ' ', '\t'])));
+        }
+        let parameter = rest.strip_prefix(';').ok_or(())?.trim_start();
+        let name_end = parameter.find([';', ',', '=', ' ', '\t']).unwrap_or(parameter.len());
+        let (name, behind) = parameter.split_at(name_end);
+        let (value, behind) = read_value(behind)?;
+        match name.to_ascii_lowercase().as_str() {
+            // Only the first counts.
+            "rel" if relation.is_none() => relation = Some(value),
+            // Then it says what follows something else.
+            "anchor" => is_of_another = true,
+            _ => {}
+        }
+        rest = behind;
+    }
+}
+
+/// The value of a parameter, a token or a quoted string; empty where it has none.
+fn read_value(text: &str) -> Result<(String, &str), ()> {
+    let Some(text) = text.trim_start().strip_prefix('=').map(str::trim_start) else {
+        return Ok((String::new(), text));
+    };
+    let Some(quoted) = text.strip_prefix('"') else {
+        let (token, rest) = text.split_at(text.find([';', ',', ' ', '\t']).unwrap_or(text.len()));
+        return Ok((token.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Ok((value, &quoted[at + 1..])),
+            '\\' => value.push(chars.next().ok_or(())?.1),
+            c => value.push(c),
+        }
+    }
+    Err(())
+}
+
+fn has_next(relation: &str) -> bool {
+    relation.split_ascii_whitespace().any(|relation| relation.eq_ignore_ascii_case("next"))
+}
+
+/// A target whose query has this value for a parameter, in the place of every other that it has.
+pub(super) fn with_parameter(target: &str, name: &str, value: &str) -> String {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let is_other = |pair: &&str| !pair.is_empty() && pair.split('=').next() != Some(name);
+    let mut out = path.to_owned();
+    let mut sign = '?';
+    for pair in query.split('&').filter(is_other) {
+        out.push(sign);
+        out.push_str(pair);
+        sign = '&';
+    }
+    out.push(sign);
+    out.push_str(name);
+    out.push('=');
+    out.extend(utf8_percent_encode(value, ENCODED));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_source_itself() {
+        use Refused::{Elsewhere, NoUrl, OutOfPrefix};
+        let (bare, within) = ("http://api.example:8080", "https://api.example/v2");
+        for (base, link, expected) in [
+            (bare, "/orders?page=2", Ok("/orders?page=2")),
+            (bare, "?page=2", Ok("/a/orders?page=2")),
+            (bare, "items?page=2", Ok("/a/items?page=2")),
+            (bare, "http://api.example:8080/orders?page=2#top", Ok("/orders?page=2")),
+            (bare, "HTTP://API.example:8080", Ok("/")),
+            (bare, "http://api.example:8080?page=2", Ok("/?page=2")),
+            (bare, "//api.example:8080/x", Ok("/x")),
+            (bare, "/x?at=12:30", Ok("/x?at=12:30")),
+            (bare, "http://api.example/x", Err(Elsewhere)),
+            (bare, "https://api.example:8080/x", Err(Elsewhere)),
+            (bare, "http://api.example.evil.example:8080/x", Err(Elsewhere)),
+            (bare, "http://169.254.169.254/latest", Err(Elsewhere)),
+            (bare, "//evil.example/x", Err(Elsewhere)),
+            (bare, "file:///etc/passwd", Err(Elsewhere)),
+            (bare, "javascript:alert(1)", Err(Elsewhere)),
+            (bare, "http:/x", Err(NoUrl)),
+            (bare, "http://api.example:8080@evil.example/x", Err(NoUrl)),
+            (bare, "http://u:p@api.example:8080/x", Err(NoUrl)),
+            (bare, "http:\\\\evil.example", Err(NoUrl)),
+            (bare, "/x\r\nX-Evil: 1", Err(NoUrl)),
+            (bare, "/x y", Err(NoUrl)),
+            (bare, "/ä", Err(NoUrl)),
+            (bare, "/a/../b", Err(NoUrl)),
+            (bare, "/a/%2E%2e/b", Err(NoUrl)),
+            (within, "/v2/orders?page=2", Ok("/orders?page=2")),
+            (within, "https://api.example:443/v2?page=2", Ok("?page=2")),
+            (within, "?page=2", Ok("/a/orders?page=2")),
+            (within, "/v1/orders", Err(OutOfPrefix)),
+            (within, "/v21/orders", Err(OutOfPrefix)),
+            (within, "/", Err(OutOfPrefix)),
+            (within, "/v2/../v1", Err(NoUrl)),
+            (within, "http://api.example/v2/x", Err(Elsewhere)),
+        ] {
+            let base = Base::parse(base).unwrap();
+            let resolved = resolve(&base, "/a/orders?page=1&x=/y", link);
+            assert_eq!(resolved.as_deref().map_err(|refused| *refused), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn link_fields() {
+        for (fields, expected) in [
+            (&[][..], Ok(None)),
+            (&["</a?page=2>; rel=\"next\""], Ok(Some("/a?page=2"))),
+            (&["</a>;rel=next"], Ok(Some("/a"))),
+            (&["< /a >; REL = \"Prev NEXT\" ; title=\"x\""], Ok(Some("/a"))),
+            (&["</1>; rel=prev, </2,x>; title=\"a,b;rel=\\\"next\", </3>; rel=next"], Ok(Some("/3"))),
+            (&["</1>; rel=last", "</2>; rel=next"], Ok(Some("/2"))),
+            (&["</1>; rel=prev; rel=next"], Ok(None)),
+            (&["</1>; rel=next; anchor=\"#x\""], Ok(None)),
+            (&["</1>; rel=nextish"], Ok(None)),
+            (&["</1>; crossorigin; rel=next"], Ok(Some("/1"))),
+            (&["</1>"], Ok(None)),
+            (&["</1; rel=next"], Err(())),
+            (&["/1; rel=next"], Err(())),
+            (&["</1> rel=next"], Err(())),
+            (&["</1>; rel=\"next"], Err(())),
+        ] {
+            let mut headers = HeaderMap::new();
+            for field in fields {
+                headers.append(header::LINK, field.parse().unwrap());
+            }
+            assert_eq!(
+                link(&headers).as_ref().map(Option::as_deref),
+                expected.as_ref().map(|link| *link),
+                "{fields:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn parameters_are_put_in_their_place() {
+        for (target, expected) in [
+            ("/a", "/a?after=x%26y"),
+            ("/a?b=1", "/a?b=1&after=x%26y"),
+            ("/a?after=1&b&after=2", "/a?b&after=x%26y"),
+            ("/a?afters=1", "/a?afters=1&after=x%26y"),
+        ] {
+            assert_eq!(with_parameter(target, "after", "x&y"), expected, "{target}");
+        }
+    }
+}

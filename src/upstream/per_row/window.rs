@@ -1,0 +1,469 @@
+//! The rows that are held, and their calls.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::Stream as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::row::{Keeping, Row};
+use super::{Bound, Form, LONGEST, PerRow, RowCall};
+use crate::Error;
+use crate::error::POOL_TIMEOUT;
+use crate::params::ParamValue;
+use crate::pointer::Pointer;
+use crate::source::{self, Layout};
+use crate::upstream::calls::{OnError, Order, Outcome, Text, run};
+use crate::upstream::template::Values;
+use crate::upstream::{Call, Group, Source, fields};
+
+/// The rows that are held, and their calls.
+pub(super) struct Window {
+    plan: Arc<PerRow>,
+    bound: Arc<Bound>,
+    /// Of the parameters, and behind them the texts of the columns of the row that came last.
+    values: Vec<ParamValue>,
+    lanes: Vec<Lane>,
+    /// Of each upstream.
+    asked: Vec<Asked>,
+    running: FuturesUnordered<Running>,
+    replies: Replies,
+    /// What the rows are read by, once there was one.
+    layout: Option<Layout>,
+    /// By number.
+    rows: HashMap<u64, Held>,
+    /// The number of the next one that comes, and of the next one that is due in order of input.
+    next: u64,
+    due: u64,
+    /// Those that are due in order of completion.
+    complete: VecDeque<u64>,
+    /// The one that is lent.
+    current: Option<Held>,
+    /// Whether the statement has no more rows.
+    has_ended: bool,
+}
+
+type Running = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send>>;
+
+/// One of the calls that are made for each row: those that wait and run.
+struct Lane {
+    source: Source,
+    /// The fields that every request has.
+    own: HeaderMap,
+    /// All fields of each request, where none holds a column.
+    fields: Option<HeaderMap>,
+    /// The columns that stand in its requests, by the indices of their names.
+    columns: Vec<usize>,
+    /// Those that the rows that are held have in common, by what they ask.
+    known: HashMap<Arc<str>, usize>,
+    waiting: VecDeque<usize>,
+    running: usize,
+}
+
+/// The requests of one upstream.
+struct Asked {
+    in_flight: usize,
+    /// What the pool has let in, before the first row: a response that has begun is refused no place later.
+    group: Arc<Group>,
+}
+
+impl Asked {
+    /// A response counts as one, whether it asks or not, and else as so many as it has in flight.
+    fn enter(source: &Source) -> Result<Self, Error> {
+        Ok(Self { in_flight: 0, group: Arc::new(source.enter(1)?) })
+    }
+
+    fn add(&mut self) {
+        self.in_flight += 1;
+        self.group.resize(self.in_flight);
+    }
+
+    fn end(&mut self) {
+        self.in_flight -= 1;
+        self.group.resize(self.in_flight.max(1));
+    }
+}
+
+/// A row that waits for its calls.
+pub(super) struct Held {
+    pub(super) data: Box<[u8]>,
+    /// Of each of them, where its reply will be; `None` where a column is NULL and nothing is asked.
+    pub(super) calls: Box<[Option<usize>]>,
+}
+
+/// The calls of the rows that are held.
+#[derive(Default)]
+pub(super) struct Replies {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+}
+
+/// One call.
+struct Slot {
+    lane: usize,
+    /// The row that it was made for.
+    row: u64,
+    /// How many of the rows that are held have it.
+    rows: usize,
+    /// What it asks, where others may share it.
+    key: Option<Arc<str>>,
+    /// Until it is made.
+    call: Option<Call>,
+    /// Once it has ended.
+    outcome: Option<Outcome>,
+}
+
+impl Replies {
+    fn add(&mut self, slot: Slot) -> usize {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(slot);
+        index
+    }
+
+    fn slot(&mut self, index: usize) -> Option<&mut Slot> {
+        self.slots.get_mut(index)?.as_mut()
+    }
+
+    /// What came of a call, once it has ended.
+    pub(super) fn get(&self, index: usize) -> Option<&Outcome> {
+        self.slots.get(index)?.as_ref()?.outcome.as_ref()
+    }
+
+    /// A row that had it goes. The call, if that was the last one.
+    fn release(&mut self, index: usize) -> Option<Slot> {
+        let slot = self.slot(index)?;
+        slot.rows -= 1;
+        if slot.rows > 0 {
+            return None;
+        }
+        self.free.push(index);
+        self.slots[index].take()
+    }
+
+    /// Whether all calls of a row have ended.
+    fn have_come(&self, held: &Held) -> bool {
+        held.calls.iter().flatten().all(|&slot| self.get(slot).is_some())
+    }
+}
+
+impl Window {
+    /// For a request with these values of its parameters.
+    ///
+    /// # Errors
+    /// 400: a header field cannot hold one of them. 503: too many wait for an upstream.
+    pub(super) fn new(
+        plan: &Arc<PerRow>,
+        bound: &Arc<Bound>,
+        upstreams: &[Source],
+        values: &[ParamValue],
+    ) -> Result<Self, Error> {
+        let mut values = values.to_vec();
+        values.resize(plan.names.len(), ParamValue::Null);
+        let lane = |call: &RowCall| Lane::new(plan, call, &upstreams[call.upstream], &values);
+        Ok(Self {
+            lanes: plan.calls.iter().map(lane).collect::<Result<_, _>>()?,
+            asked: upstreams.iter().map(Asked::enter).collect::<Result<_, _>>()?,
+            plan: Arc::clone(plan),
+            bound: Arc::clone(bound),
+            values,
+            running: FuturesUnordered::new(),
+            replies: Replies::default(),
+            layout: None,
+            rows: HashMap::new(),
+            next: 0,
+            due: 0,
+            complete: VecDeque::new(),
+            current: None,
+            has_ended: false,
+        })
+    }
+
+    /// Goes on to the next row that is due, or behind the last one.
+    pub(super) fn poll(
+        &mut self,
+        statement: &mut source::Session,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        self.release();
+        loop {
+            self.fill(statement, cx)?;
+            self.start();
+            // All that have ended, so that the rows that are due leave room for as many new ones.
+            if let Poll::Ready(Some((slot, outcome))) = Pin::new(&mut self.running).poll_next(cx) {
+                self.settle(slot, outcome)?;
+                continue;
+            }
+            self.current = self.take_due();
+            if self.current.is_some() {
+                // The response is on its way: its calls wait as long as it takes.
+                self.asked.iter().for_each(|asked| asked.group.begin());
+            }
+            return match (&self.current, self.has_ended && self.rows.is_empty()) {
+                (None, false) => Poll::Pending,
+                _ => Poll::Ready(Ok(())),
+            };
+        }
+    }
+
+    /// The row that is due.
+    pub(super) fn row(&mut self) -> Option<Row<'_>> {
+        let (held, layout) = (self.current.as_ref()?, self.layout.as_mut()?);
+        Some(Row { layout, held, replies: &self.replies, plan: &self.plan, at: self.bound.at })
+    }
+
+    /// Lets go of the row that was lent, and of those of its calls that no other row has.
+    fn release(&mut self) {
+        let Some(held) = self.current.take() else { return };
+        for &index in held.calls.iter().flatten() {
+            if let Some(Slot { lane, key: Some(key), .. }) = self.replies.release(index) {
+                self.lanes[lane].known.remove(&key);
+            }
+        }
+    }
+
+    /// Takes rows that the statement has, while there is room.
+    fn fill(&mut self, statement: &mut source::Session, cx: &mut Context<'_>) -> Result<(), Error> {
+        while !self.has_ended && self.rows.len() < self.plan.rows() {
+            match statement.poll_row(cx)? {
+                Poll::Ready(Some(row)) => self.admit(&row)?,
+                Poll::Ready(None) => self.has_ended = true,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, row: &source::Row<'_>) -> Result<(), Error> {
+        if self.layout.is_none() {
+            self.layout = row.layout();
+        }
+        let Some(layout) = &mut self.layout else {
+            return Err(Error::protocol("calls are made for the rows of statements alone"));
+        };
+        let data = Box::from(row.bytes());
+        let mut keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values, column: 0 };
+        layout.row(&data).encode(&mut keeping, &mut Vec::new())?;
+        let number = self.next;
+        self.next += 1;
+        let calls = (0..self.lanes.len()).map(|lane| self.ask(lane, number)).collect::<Result<_, _>>()?;
+        let held = Held { data, calls };
+        if self.replies.have_come(&held) {
+            self.complete(number);
+        }
+        self.rows.insert(number, held);
+        Ok(())
+    }
+
+    /// The call of a lane for the row that came last: a new one, or one that asks the same. `None` where a column is NULL.
+    fn ask(&mut self, lane: usize, row: u64) -> Result<Option<usize>, Error> {
+        let (call, values) = (&self.plan.calls[lane], &self.values);
+        let of_lane = &mut self.lanes[lane];
+        if of_lane.columns.iter().any(|&column| values[column] == ParamValue::Null) {
+            return Ok(None);
+        }
+        let slot = |key, call, outcome| Slot { lane, row, rows: 1, key, call, outcome };
+        let made = match of_lane.make(&self.plan, call, values) {
+            Ok(made) => made,
+            Err(error) => {
+                let error = of_column(&self.plan, call, error)?;
+                let outcome = Outcome::unmade(row, told(call, error)?);
+                return Ok(Some(self.replies.add(slot(None, None, Some(outcome)))));
+            }
+        };
+        if self.plan.form != Form::Enrich {
+            let index = self.replies.add(slot(None, Some(made), None));
+            of_lane.waiting.push_back(index);
+            return Ok(Some(index));
+        }
+        let key: Arc<str> = of_lane.key(&made).into();
+        if let Some(&index) = of_lane.known.get(&key)
+            && let Some(shared) = self.replies.slot(index)
+        {
+            shared.rows += 1;
+            return Ok(Some(index));
+        }
+        let index = self.replies.add(slot(Some(Arc::clone(&key)), Some(made), None));
+        of_lane.known.insert(key, index);
+        of_lane.waiting.push_back(index);
+        Ok(Some(index))
+    }
+
+    /// Makes as many calls as may run.
+    fn start(&mut self) {
+        for (of_lane, call) in self.lanes.iter_mut().zip(&self.plan.calls) {
+            let asked = &mut self.asked[call.upstream];
+            let places = self.plan.upstreams[call.upstream].places;
+            while of_lane.running < call.concurrency && asked.in_flight < places {
+                let Some(index) = of_lane.waiting.pop_front() else { break };
+                let Some(slot) = self.replies.slot(index) else { continue };
+                let Some(made) = slot.call.take() else { continue };
+                of_lane.running += 1;
+                asked.add();
+                let (source, row, most) = (of_lane.source.clone(), slot.row, call.max_reply);
+                let group = Arc::clone(&asked.group);
+                let pointer = call.pointer.clone();
+                self.running.push(Box::pin(async move {
+                    let mut outcome = run(source, group, made, row, most).await;
+                    if let Some(pointer) = pointer {
+                        narrow(&mut outcome, &pointer);
+                    }
+                    (index, outcome)
+                }));
+            }
+        }
+    }
+
+    /// Notes what came of a call.
+    fn settle(&mut self, index: usize, mut outcome: Outcome) -> Result<(), Error> {
+        let Some(slot) = self.replies.slot(index) else { return Ok(()) };
+        let (lane, row) = (slot.lane, slot.row);
+        let call = &self.plan.calls[lane];
+        self.lanes[lane].running -= 1;
+        self.asked[call.upstream].end();
+        if let Some(error) = outcome.error.take() {
+            // Without a place in time, the response has not begun: that is none of its rows. One that has waits on.
+            let told = if error.code() == POOL_TIMEOUT { Err(error) } else { told(call, error) };
+            outcome.error = Some(told?);
+        }
+        slot.outcome = Some(outcome);
+        self.complete(row);
+        Ok(())
+    }
+
+    /// All calls of a row have ended, of a plan with one for each.
+    fn complete(&mut self, row: u64) {
+        if self.plan.form == Form::Each(Order::Completion) {
+            self.complete.push_back(row);
+        }
+    }
+
+    fn take_due(&mut self) -> Option<Held> {
+        if self.plan.form == Form::Each(Order::Completion) {
+            return self.complete.pop_front().and_then(|row| self.rows.remove(&row));
+        }
+        let held = self.rows.get(&self.due)?;
+        if !self.replies.have_come(held) {
+            return None;
+        }
+        self.due += 1;
+        self.rows.remove(&(self.due - 1))
+    }
+}
+
+impl Lane {
+    fn new(plan: &PerRow, call: &RowCall, source: &Source, values: &[ParamValue]) -> Result<Self, Error> {
+        let own = fields::own(&source.told);
+        let [target, headers] = call.template.params();
+        let parameters: Vec<_> =
+            target.iter().chain(&headers).copied().filter(|name| *name < plan.params).collect();
+        check_length(plan, values, &parameters)?;
+        let is_column = |name: &usize| *name >= plan.params;
+        let fields = match headers.iter().any(is_column) {
+            true => None,
+            false => {
+                let filled = call.template.fill_headers(&Values { names: &plan.names, values, number: 0 })?;
+                Some(with(&own, &filled))
+            }
+        };
+        Ok(Self {
+            source: source.clone(),
+            own,
+            fields,
+            columns: target.into_iter().chain(headers).filter(is_column).collect(),
+            known: HashMap::new(),
+            waiting: VecDeque::new(),
+            running: 0,
+        })
+    }
+
+    /// The request with these values.
+    ///
+    /// # Errors
+    /// 400 that names a parameter, or a column, whose value cannot stand where it would.
+    fn make(&self, plan: &PerRow, call: &RowCall, values: &[ParamValue]) -> Result<Call, Error> {
+        check_length(plan, values, &self.columns)?;
+        let values = Values { names: &plan.names, values, number: 0 };
+        let target = call.template.fill_target(&values)?;
+        let headers = match &self.fields {
+            Some(fields) => fields.clone(),
+            None => with(&self.own, &call.template.fill_headers(&values)?),
+        };
+        Ok(Call { method: Method::GET, target, headers, body: None })
+    }
+
+    /// What tells a request from others of the lane.
+    fn key(&self, call: &Call) -> String {
+        let mut key = call.target.clone();
+        if self.fields.is_none() {
+            // Neither can hold a line end.
+            for value in call.headers.values() {
+                key.push('\n');
+                key.push_str(&String::from_utf8_lossy(value.as_bytes()));
+            }
+        }
+        key
+    }
+}
+
+/// Whether these values leave a request of a length that servers take.
+fn check_length(plan: &PerRow, values: &[ParamValue], names: &[usize]) -> Result<(), Error> {
+    let length = |name: &usize| match &values[*name] {
+        ParamValue::Text(text) => text.len(),
+        value => value.postgres_text().map_or(0, |text| text.len()),
+    };
+    if names.iter().map(length).sum::<usize>() <= LONGEST {
+        return Ok(());
+    }
+    let longest = names.iter().copied().max_by_key(length).unwrap_or_default();
+    let message = format!("with more than {LONGEST} bytes of values, no request is made for a row");
+    Err(Error::invalid_parameters(vec![(plan.names[longest].clone(), message)]))
+}
+
+fn with(own: &HeaderMap, filled: &HeaderMap) -> HeaderMap {
+    let mut headers = own.clone();
+    fields::put(&mut headers, filled);
+    headers
+}
+
+/// Keeps of a reply what the pointer leads to.
+fn narrow(outcome: &mut Outcome, pointer: &Pointer) {
+    if outcome.error.is_some() {
+        return;
+    }
+    let found = match &outcome.body {
+        Some(Text::Json(text)) => pointer.find(text).map(|found| found.map(str::to_owned)).ok(),
+        Some(Text::Plain(_)) | None => None,
+    };
+    match found {
+        Some(found) => outcome.body = found.map(Text::Json),
+        None => {
+            let message = "a reply is no JSON, and `value` leads into it";
+            outcome.error = Some(Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message));
+        }
+    }
+}
+
+/// The error as one of the row, where a column is why no request could be made; else as it is.
+fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error> {
+    match error.parameters() {
+        [(name, message)] if plan.names[plan.params..].contains(name) => {
+            let message = format!("column `{name}` makes no request of `{}`: {message}", call.name);
+            Ok(Error::new("upstream_request", StatusCode::INTERNAL_SERVER_ERROR, message))
+        }
+        _ => Err(error),
+    }
+}
+
+/// The error of a call, where it is told in its row; else it is that of the response.
+fn told(call: &RowCall, error: Error) -> Result<Error, Error> {
+    match call.on_error {
+        OnError::Fail => Err(error),
+        OnError::Row => Ok(error),
+    }
+}
