@@ -4,7 +4,6 @@ use std::path::Path;
 
 use rowstream_encode::{CsvDialect, ValueOptions};
 
-pub use crate::bench::fuzzing::{Counted, count, unchunk};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Fault, File, Variables};
 use crate::endpoint::read::{self, HEARTBEAT, Known};

@@ -14,7 +14,6 @@
 pub mod access_log;
 pub mod admission;
 pub mod auth;
-mod bench;
 pub mod capacity;
 mod check;
 pub mod cli;
@@ -37,7 +36,6 @@ pub mod outcome;
 pub mod params;
 pub mod pointer;
 pub mod pool;
-mod procfs;
 mod readiness;
 pub mod respond;
 pub mod route;

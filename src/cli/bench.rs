@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use rowstream_bench::{Error, Extent, Plan, Protocol, Report, Run, Subject, Target, measure};
 
 use super::output::Results;
 use super::{Failure, block_on};
-use crate::bench::{Extent, Fault, Plan, Protocol, Report, Run, Subject, Target, measure};
 use crate::diagnostic::reader::{parse_duration, parse_size};
 
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and memory.
@@ -152,11 +152,11 @@ impl Args {
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Io(error) => error.into(),
-            Fault::Message(message) => Self::Message(message),
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io(error) => error.into(),
+            Error::Message(message) => Self::Message(message),
         }
     }
 }

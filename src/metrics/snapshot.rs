@@ -15,9 +15,9 @@ use crate::admission::{self, Refusal};
 use crate::histogram::Histogram;
 use crate::outcome::Ended;
 use crate::pool;
-use crate::procfs::{ProcessFiles, kibibytes, number};
 use crate::respond::App;
 use crate::upstream::HostStats;
+use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All that is told.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::procfs::{ProcessFiles, kibibytes};
+use rowstream_procfs::{ProcessFiles, kibibytes};
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(3);

@@ -34,7 +34,7 @@ h2 { font-size: 1.1em; margin: 1.6em 0 .3em }
 
 impl Report {
     /// The page.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
         page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>rowstream bench</title>\n";
         page += &format!("<style>{STYLE}</style>\n<h1>rowstream bench</h1>\n<p>{}</p>\n", self.started);

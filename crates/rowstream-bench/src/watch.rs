@@ -1,8 +1,8 @@
-//! The server's own use of the machine during a run, as the kernel tells it ([`procfs`](crate::procfs)).
+//! The server's own use of the machine during a run, as the kernel tells it ([`rowstream_procfs`]).
 
 use std::fs;
 
-use crate::procfs::{Cpu, ProcessFiles, kibibytes, number};
+use rowstream_procfs::{Cpu, ProcessFiles, kibibytes, number};
 
 /// A process that is watched during a run.
 pub(super) struct Process {

@@ -15,7 +15,7 @@ const QUANTILES: [(&str, f64); 5] =
 
 impl Report {
     /// As JSON; `command` is the command line that was given.
-    pub(crate) fn json(&self, command: &[String]) -> Value {
+    pub fn json(&self, command: &[String]) -> Value {
         let targets: Vec<Value> = self
             .targets
             .iter()
@@ -38,7 +38,7 @@ impl Report {
 
 impl Run {
     /// In one line.
-    pub(crate) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let (requests, rows) = (self.per_second(self.tally.complete), self.per_second(self.tally.rows));
         let (wall, failed) = (time(self.wall.as_secs_f64()), self.tally.failed());
         format!("{wall}, {} requests/s, {} rows/s, {failed} failed", grouped(requests), grouped(rows))

@@ -4,7 +4,7 @@ use super::bits::{BLOCK, Block, between_pairs, range};
 use super::{Document, End};
 
 /// Counts records.
-pub(in crate::bench) struct Csv {
+pub struct Csv {
     /// Records that have ended, with the header.
     records: u64,
     header: u64,

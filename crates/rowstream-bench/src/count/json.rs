@@ -13,7 +13,7 @@ use super::{Document, End};
 
 /// Counts the rows of one JSON document.
 #[derive(Default)]
-pub(in crate::bench) struct Json {
+pub struct Json {
     state: State,
     /// Objects and arrays that are open.
     depth: u64,

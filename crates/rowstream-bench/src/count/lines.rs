@@ -4,7 +4,7 @@ use super::{Document, End};
 
 /// Counts lines.
 #[derive(Default)]
-pub(in crate::bench) struct Lines {
+pub struct Lines {
     rows: u64,
     line: Line,
 }

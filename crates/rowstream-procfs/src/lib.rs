@@ -1,4 +1,4 @@
-//! What Linux's `/proc` tells of a process (proc(5)), for the metrics and for `rowstream bench`.
+//! What Linux's `/proc` tells of a process (proc(5)), for the server's metrics and for the load tester.
 //!
 //! Some fields of text files need no library. All are of one process: a server of several is not seen whole.
 
@@ -7,53 +7,57 @@ use std::path::{Path, PathBuf};
 
 /// A process, by its folder.
 #[derive(Debug)]
-pub(crate) struct ProcessFiles(PathBuf);
+pub struct ProcessFiles(PathBuf);
 
 /// Processor time of all threads of a process, also of those that have ended, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Cpu {
-    pub(crate) user: f64,
-    pub(crate) system: f64,
+pub struct Cpu {
+    /// In programs.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
 }
 
 impl ProcessFiles {
     /// This process.
-    pub(crate) fn own() -> Self {
+    pub fn own() -> Self {
         Self("/proc/self".into())
     }
 
     /// The process of an id, which need not be there.
-    pub(crate) fn of(pid: u32) -> Self {
+    pub fn of(pid: u32) -> Self {
         Self(format!("/proc/{pid}").into())
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Its folder below `/proc`.
+    pub fn folder(&self) -> &Path {
         &self.0
     }
 
     /// A file of it; `None` if it has ended, or there is no `/proc`.
-    pub(crate) fn read(&self, name: &str) -> Option<String> {
+    pub fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.0.join(name)).ok()
     }
 
-    pub(crate) fn cpu(&self) -> Option<Cpu> {
+    /// The time that it took so far; `None` as of a file.
+    pub fn cpu(&self) -> Option<Cpu> {
         let stat = self.read("stat")?;
         Some(Cpu { user: seconds(field(&stat, 14)?), system: seconds(field(&stat, 15)?) })
     }
 
     /// When it began, in seconds since 1970.
-    pub(crate) fn started(&self) -> Option<f64> {
+    pub fn started(&self) -> Option<f64> {
         let booted = number(&fs::read_to_string("/proc/stat").ok()?, "btime")?;
         Some(booted as f64 + seconds(field(&self.read("stat")?, 22)?))
     }
 
     /// Descriptors that are open, but for the one that looks.
-    pub(crate) fn open_fds(&self) -> Option<u64> {
+    pub fn open_fds(&self) -> Option<u64> {
         Some((fs::read_dir(self.0.join("fd")).ok()?.count() as u64).saturating_sub(1))
     }
 
     /// Descriptors that may be open; `None` where there is no bound.
-    pub(crate) fn max_fds(&self) -> Option<u64> {
+    pub fn max_fds(&self) -> Option<u64> {
         number(&self.read("limits")?, "Max open files")
     }
 }
@@ -70,13 +74,13 @@ fn field(stat: &str, number: usize) -> Option<u64> {
 }
 
 /// The number behind a name at the start of a line.
-pub(crate) fn number(text: &str, name: &str) -> Option<u64> {
+pub fn number(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// The same in kibibytes, as bytes.
-pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
+pub fn kibibytes(text: &str, name: &str) -> Option<u64> {
     Some(number(text, name)? * 1024)
 }
 

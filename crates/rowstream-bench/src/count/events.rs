@@ -6,7 +6,7 @@ const DATA: &[u8; 4] = b"data";
 
 /// Counts events.
 #[derive(Default)]
-pub(in crate::bench) struct Events {
+pub struct Events {
     rows: u64,
     /// The event that goes on has data.
     data: bool,

@@ -22,29 +22,35 @@ enum State {
 
 /// The bytes are not in the chunked coding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
 /// Decodes one body.
 #[derive(Debug)]
-pub(super) struct Chunked {
+pub struct Chunked {
     state: State,
     /// Bytes of the chunk that are still to come.
     left: u64,
 }
 
-impl Chunked {
-    pub(super) fn new() -> Self {
+impl Default for Chunked {
+    /// At the begin of a body.
+    fn default() -> Self {
         Self { state: State::Size(0), left: 0 }
     }
+}
 
+impl Chunked {
     /// The last chunk and the trailers have been read; what follows is not of this body.
-    pub(super) fn ended(&self) -> bool {
+    pub fn ended(&self) -> bool {
         self.state == State::End
     }
 
     /// Takes bytes off the front of `bytes` up to a piece of data, and returns that; `None` when all are taken, or at
     /// the end.
-    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
+    ///
+    /// # Errors
+    /// The bytes are not in the chunked coding.
+    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
         while let Some((&first, rest)) = bytes.split_first() {
             match self.state {
                 State::End => break,
@@ -97,7 +103,7 @@ mod tests {
 
     /// The data, whether it ended, and what was left over.
     fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool, Vec<u8>), Malformed> {
-        let (mut chunked, mut data, mut left) = (Chunked::new(), Vec::new(), Vec::new());
+        let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
         for piece in pieces {
             let mut bytes = *piece;
             while let Some(part) = chunked.next(&mut bytes)? {

@@ -10,9 +10,9 @@ const AGENT: &str = concat!("rowstream-bench/", env!("CARGO_PKG_VERSION"));
 
 /// An `http://` URL. `{a-b}` in its path or query is a random integer, another one in each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub struct Target {
     /// As it was given.
-    pub(crate) url: String,
+    pub url: String,
     pub(super) authority: String,
     host: String,
     port: u16,
@@ -28,9 +28,11 @@ enum Piece {
 }
 
 impl Target {
+    /// Reads a URL.
+    ///
     /// # Errors
     /// The text is no URL that can be driven; the message says why.
-    pub(crate) fn parse(url: &str) -> Result<Self, String> {
+    pub fn parse(url: &str) -> Result<Self, String> {
         let rest = url.strip_prefix("http://").ok_or_else(|| match url.starts_with("https://") {
             true => "https is not supported: drive the server behind its TLS proxy, over http://".to_owned(),
             false => format!("`{url}` is no URL: write http://HOST[:PORT]/PATH"),

@@ -13,7 +13,7 @@ const MOST_METADATA: usize = 16 << 20;
 
 /// Counts the rows of record batches.
 #[derive(Default)]
-pub(in crate::bench) struct Arrow {
+pub struct Arrow {
     rows: u64,
     part: Part,
 }

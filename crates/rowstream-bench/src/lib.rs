@@ -9,12 +9,13 @@
 //! It knows nothing of the server: ours gets no other treatment than another's. Bodies over HTTP/1.1 are read by our own
 //! reader, because a load tester that is slower than what it measures measures itself.
 
+// Tests may unwrap; what runs in production may not.
+#![warn(clippy::unwrap_used)]
+
 mod attack;
 mod chunked;
 mod connection;
 mod count;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
 mod http1;
 mod http2;
 mod pacer;
@@ -27,86 +28,113 @@ mod target;
 mod throttle;
 mod watch;
 
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 
-pub(crate) use attack::Run;
-pub(crate) use pacer::Extent;
-pub(crate) use target::Target;
+pub use attack::Run;
+pub use chunked::{Chunked, Malformed};
+pub use count::{Counter, Document, End};
+pub use pacer::Extent;
+pub use target::Target;
 
 /// What each run does, whatever its target.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) connections: usize,
-    pub(crate) threads: usize,
-    pub(crate) extent: Extent,
+pub struct Plan {
+    /// Each has one request at a time.
+    pub connections: usize,
+    /// Between which the connections are divided.
+    pub threads: usize,
+    /// How much is asked for.
+    pub extent: Extent,
     /// Requests per second over all connections: the open model. `None` is the closed one.
-    pub(crate) rate: Option<f64>,
+    pub rate: Option<f64>,
     /// Bytes per second that each connection reads.
-    pub(crate) slow: Option<u64>,
-    pub(crate) protocol: Protocol,
+    pub slow: Option<u64>,
+    /// How HTTP is spoken.
+    pub protocol: Protocol,
     /// Sent with every request, in the place of our own of the same name.
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) expect_rows: Option<u64>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The rows that each answer has to hold.
+    pub expect_rows: Option<u64>,
     /// How long a connection may bring nothing.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// How HTTP is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// HTTP/1.1.
     Http1,
-    /// Without TLS, by prior knowledge.
+    /// HTTP/2 without TLS, by prior knowledge.
     Http2,
 }
 
 /// A target, and the server's process if it is to be watched.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
-    pub(crate) target: Target,
-    pub(crate) pid: Option<u32>,
+pub struct Subject {
+    /// What is driven.
+    pub target: Target,
+    /// The server's process.
+    pub pid: Option<u32>,
 }
 
 /// What a subject's runs measured.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) url: String,
-    pub(crate) runs: Vec<Run>,
+pub struct Measured {
+    /// The target's URL as it was given.
+    pub url: String,
+    /// In the order in which they were made.
+    pub runs: Vec<Run>,
 }
 
 /// All that was measured.
 #[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) started: Timestamp,
+pub struct Report {
+    /// When the first run began.
+    pub started: Timestamp,
     /// The target, and the one that it is compared with.
-    pub(crate) targets: Vec<Measured>,
+    pub targets: Vec<Measured>,
 }
 
 /// Why nothing could be measured.
-pub(crate) enum Fault {
+#[derive(Debug)]
+pub enum Error {
+    /// A thread or its runtime could not be started.
     Io(io::Error),
+    /// What the message says.
     Message(String),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Message(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
 /// Drives the target once, or in turn with another one `pairs` times. `on_run` is told of each run that has ended.
 ///
 /// # Errors
 /// A host has no address, a process does not exist, or a thread cannot be started.
-pub(crate) async fn measure(
+pub async fn measure(
     plan: &Plan,
     target: Subject,
     compare: Option<(Subject, u32)>,
     mut on_run: impl FnMut(&Subject, &Run),
-) -> Result<Report, Fault> {
+) -> Result<Report, Error> {
     let started = Timestamp::now();
     let (subjects, pairs) = match compare {
         None => (vec![target], 1),
@@ -141,12 +169,12 @@ fn order(subjects: usize, pairs: u32) -> Vec<usize> {
 
 impl Report {
     /// Requests that failed, over all runs.
-    pub(crate) fn failed(&self) -> u64 {
+    pub fn failed(&self) -> u64 {
         self.runs().map(|run| run.tally.failed()).sum()
     }
 
     /// Requests that ended, over all runs.
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.runs().map(|run| run.tally.requests()).sum()
     }
 

@@ -6,7 +6,7 @@ const SEPARATOR: u8 = 0x1e;
 
 /// Counts texts.
 #[derive(Default)]
-pub(in crate::bench) struct Sequence {
+pub struct Sequence {
     rows: u64,
     last: Last,
     /// The text that goes on is counted.

@@ -276,7 +276,7 @@ impl<'a> Fields<'a> {
     fn framing(&self, status: u16) -> State {
         match self.length {
             _ if matches!(status, 204 | 304) => State::End,
-            _ if self.chunked => State::Chunks(Chunked::new()),
+            _ if self.chunked => State::Chunks(Chunked::default()),
             Some(0) => State::End,
             Some(length) => State::Length(length),
             None => State::UntilClose,

@@ -21,27 +21,35 @@ use lines::Lines;
 use sequence::Sequence;
 
 /// The counter of one body, by its format.
-pub(super) enum Counter {
+pub enum Counter {
     /// A format that has no rows to us: only its framing tells whether it is whole.
     Opaque,
+    /// `application/json`: the elements of the outermost arrays.
     Json(Json),
+    /// NDJSON, by any of its names: the lines that are not empty.
     Lines(Lines),
+    /// `text/csv`: the records behind the header.
     Csv(Csv),
+    /// `text/event-stream`: the events that are rows.
     Events(Events),
+    /// `application/json-seq`: the texts.
     Sequence(Sequence),
+    /// An Arrow stream: the rows of its batches.
     Arrow(Arrow),
 }
 
 /// What a body holds, once it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Document {
-    pub(super) rows: u64,
-    pub(super) end: End,
+pub struct Document {
+    /// Its rows; where it is broken, those before.
+    pub rows: u64,
+    /// What its end proves.
+    pub end: End,
 }
 
 /// What the end of a document proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// The format marks its end, and the mark is there and last.
     Proven,
     /// It may end here, but the format marks no end: the framing has to tell.
@@ -59,7 +67,7 @@ impl End {
 
 impl Counter {
     /// By the `Content-Type` of the response.
-    pub(super) fn for_content_type(value: &str) -> Self {
+    pub fn for_content_type(value: &str) -> Self {
         let mut parts = value.split(';').map(|part| part.trim().to_ascii_lowercase());
         match parts.next().unwrap_or_default().as_str() {
             "application/json" => Self::Json(Json::default()),
@@ -75,7 +83,7 @@ impl Counter {
     }
 
     /// Takes the next bytes of the body.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         match self {
             Self::Opaque => {}
             Self::Json(json) => json.feed(bytes),
@@ -88,7 +96,7 @@ impl Counter {
     }
 
     /// The rows that have come whole.
-    pub(super) fn rows(&self) -> u64 {
+    pub fn rows(&self) -> u64 {
         match self {
             Self::Opaque => 0,
             Self::Json(json) => json.rows(),
@@ -101,7 +109,7 @@ impl Counter {
     }
 
     /// What it was, if the body ends here.
-    pub(super) fn finish(&self) -> Document {
+    pub fn finish(&self) -> Document {
         match self {
             Self::Opaque => Document { rows: 0, end: End::Possible },
             Self::Json(json) => json.finish(),

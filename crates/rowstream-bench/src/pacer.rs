@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 /// How much is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
+    /// So many requests over all connections.
     Requests(u64),
+    /// Requests begin for so long.
     Duration(Duration),
 }
 

@@ -22,7 +22,7 @@ use super::reply::{Failure, FailureKind, Live, Reply};
 use super::tally::{Tally, Times};
 use super::target::Target;
 use super::watch::{Cost, Process, Sample};
-use super::{Fault, Plan};
+use super::{Error, Plan};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,7 +34,7 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
 /// What one run measured.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub struct Run {
     /// From the begin to the end of the last request, and no less than the duration that was asked for.
     pub(super) wall: Duration,
     pub(super) tally: Tally,
@@ -101,9 +101,9 @@ struct Driven {
 ///
 /// # Errors
 /// The host has no address, the process does not exist, or a thread cannot be started.
-pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Result<Run, Fault> {
-    let addresses = target.resolve().await.map_err(Fault::Message)?;
-    let process = pid.map(Process::attach).transpose().map_err(Fault::Message)?;
+pub(super) async fn run(plan: &Plan, target: &Target, pid: Option<u32>) -> Result<Run, Error> {
+    let addresses = target.resolve().await.map_err(Error::Message)?;
+    let process = pid.map(Process::attach).transpose().map_err(Error::Message)?;
     let threads = plan.threads.min(plan.connections);
     let shared = Arc::new(Shared {
         plan: plan.clone(),
