@@ -10,7 +10,6 @@ use crate::endpoint::read::{self, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
-pub use crate::split::fuzzing::{Split, split};
 use crate::sql::Dialect;
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};

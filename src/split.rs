@@ -19,8 +19,6 @@
 //! 4. names are compared as what they say, whatever is escaped in them; where a pointer leads to two members of the same
 //!    name, the document fails: readers do not agree on which of them counts.
 
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;
 mod track;

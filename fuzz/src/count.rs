@@ -1,4 +1,5 @@
-//! The load tester's counters: any cut of a body gives what the whole gives, and what other readers give where they read it.
+//! The load tester's counters: any cut of a body gives what the whole gives, and what other readers
+//! give where they read it.
 
 use rowstream_bench::{Chunked, Counter, Document, End};
 use serde_json::value::RawValue;
@@ -80,8 +81,8 @@ fn elements(json: &RawValue) -> Option<u64> {
     }
 }
 
-/// The data of a chunked body that comes in pieces, whether it ended, and the bytes that are not its own; `None` if it
-/// is malformed.
+/// The data of a chunked body that comes in pieces, whether it ended, and the bytes that are not its
+/// own; `None` if it is malformed.
 fn unchunk(pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
     let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
     for piece in pieces {

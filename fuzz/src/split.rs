@@ -1,13 +1,25 @@
 //! Rows out of JSON while it comes: any cut of a document gives what the whole gives, and that is what serde_json finds.
 
-use rowstream::fuzzing::split as splits;
+use bytes::Bytes;
+use rowstream::pointer::Pointer;
+use rowstream::split::{Fault, Layout, Splitter, Watched};
 use serde_json::value::RawValue;
 
 use crate::json::Members;
 
 const POINTERS: [&str; 8] = ["", "/a", "/b", "/a/b", "/a/0", "/0", "/", "/a/0/b"];
 
-/// The first byte chooses where the rows are, and whether they are lines, the second what is watched, the third how the rest is cut.
+/// What came of a document.
+struct Split {
+    elements: Vec<String>,
+    /// The scalar that was watched.
+    watched: Option<String>,
+    /// Whether it is a document.
+    ended_well: bool,
+}
+
+/// The first byte chooses where the rows are, and whether they are lines, the second what is
+/// watched, the third how the rest is cut.
 pub fn split(data: &[u8]) {
     let [rows, watched, cut, body @ ..] = data else { return };
     let pointer = |choice: u8| POINTERS[usize::from(choice) % POINTERS.len()];
@@ -27,6 +39,34 @@ pub fn split(data: &[u8]) {
     }
 }
 
+/// Splits a document, or lines, which comes in pieces; the pointers are where its rows are, and what
+/// is watched.
+fn splits((rows, watched, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Split {
+    let pointer = |text| Pointer::parse(text).unwrap_or_default();
+    let mut splitter = Splitter::new(&pointer(rows), [&pointer(watched)], usize::MAX);
+    splitter.begin(if lines { Layout::Lines } else { Layout::Document });
+    let mut elements = Vec::new();
+    let ended_well = read(&mut splitter, pieces, &mut elements).is_ok();
+    let watched = match splitter.watched(0) {
+        Ok(Watched::Scalar(text)) => Some(text.to_owned()),
+        _ => None,
+    };
+    Split { elements, watched, ended_well }
+}
+
+fn read(splitter: &mut Splitter, pieces: &[&[u8]], elements: &mut Vec<String>) -> Result<(), Fault> {
+    for piece in pieces {
+        splitter.push(Bytes::copy_from_slice(piece));
+        while splitter.advance()? {
+            elements.push(splitter.element()?.to_owned());
+        }
+    }
+    while splitter.finish()? {
+        elements.push(splitter.element()?.to_owned());
+    }
+    Ok(())
+}
+
 fn assert_lines(body: &[u8], elements: &[String], ended_well: bool) {
     let is_blank = |text: &[u8]| text.iter().all(|byte| b" \t\r".contains(byte));
     let texts = body.split(|byte| *byte == b'\n').filter(|text| !is_blank(text));
@@ -39,7 +79,7 @@ fn assert_lines(body: &[u8], elements: &[String], ended_well: bool) {
     }
 }
 
-fn assert_document(body: &[u8], (rows, watched): (&str, &str), whole: &rowstream::fuzzing::Split) {
+fn assert_document(body: &[u8], (rows, watched): (&str, &str), whole: &Split) {
     let Ok(document) = serde_json::from_slice::<&RawValue>(body) else { return assert!(!whole.ended_well) };
     if !whole.ended_well {
         return;

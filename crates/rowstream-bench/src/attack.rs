@@ -1,6 +1,8 @@
-//! One run: connections spread over threads, each thread with a runtime of its own, so that nothing is handed between cores.
+//! One run: connections spread over threads. Each thread has a runtime of its own, so that cores hand
+//! nothing to one another.
 //!
-//! The calling thread sends nothing. It looks at the server and the counts every 100 ms, and ends the run on Ctrl-C.
+//! The calling thread sends nothing. It looks at the server and the counts every 100 ms, and ends the
+//! run on Ctrl-C.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -29,13 +31,14 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Beyond this share of a core a thread is taken to have had no time left.
 const BUSY: f64 = 0.9;
 
-/// A server that refuses connections is not asked again at once: the closed model would do nothing else.
+/// How long a connection waits after it was refused. The closed model would do nothing else otherwise.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
 /// What one run measured.
 #[derive(Debug)]
 pub struct Run {
-    /// From the begin to the end of the last request, and no less than the duration that was asked for.
+    /// From the begin to the end of the last request, and no less than the duration that the plan
+    /// asks for.
     pub(super) wall: Duration,
     pub(super) tally: Tally,
     pub(super) cost: Option<Cost>,

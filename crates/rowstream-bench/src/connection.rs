@@ -17,7 +17,8 @@ use super::{Plan, Protocol};
 /// Of each thread. Larger reads do not cost less, and no longer fit into a core's cache.
 const READ_BUFFER: usize = 256 * 1024;
 
-/// The kernel doubles it; without it a slow reader's socket takes megabytes before the server feels anything.
+/// The kernel doubles it. Without it a slow reader's socket takes megabytes before the server feels
+/// anything.
 const SLOW_RECEIVE_BUFFER: u32 = 64 * 1024;
 
 /// What the connections of a thread share.
@@ -47,7 +48,7 @@ impl Wire {
 
 /// Why an exchange gave no response that can be judged.
 pub(super) enum Trouble {
-    /// The server had closed the connection before the request: it is to be sent again, on a new one.
+    /// The server had closed the connection before the request, which goes again on a new one.
     Stale,
     Failed(Failure),
 }

@@ -1,7 +1,8 @@
 //! Counts the rows of a body while it passes, and tells whether the document is whole.
 //!
-//! Counters are state machines over bytes: slices of any cut go in, nothing is kept of them but what says how many rows come. They are no validators: they
-//! follow a format as far as counting needs it, because they must be faster than the socket.
+//! Counters are state machines over bytes. They take slices that are cut anywhere, and keep nothing
+//! but what says how many rows come. They do not validate: a counter follows its format as far as
+//! counting needs it, because it must be faster than the socket.
 
 mod arrow;
 mod bits;

@@ -1,5 +1,5 @@
-//! HTTP/1.1, read with as little as possible between the socket and the counters: one large buffer a thread, and bodies
-//! passed on in the pieces in which the kernel hands them over.
+//! HTTP/1.1, read with as little as possible between the socket and the counters: a thread has one
+//! large buffer, and passes bodies on in the pieces in which the kernel hands them over.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -75,8 +75,8 @@ impl Http1 {
         }
     }
 
-    /// Reads once, and passes on what came. The thread's buffer is borrowed for that alone, so that all connections of
-    /// a thread can share it.
+    /// Reads once, and passes on what came. It borrows the thread's buffer for that alone, so that all
+    /// connections of a thread can share it.
     async fn read(
         &mut self,
         limit: usize,

@@ -1,9 +1,9 @@
 //! When requests begin.
 //!
-//! Closed model: a connection sends its next request when the last one has ended, so a slow server gets fewer. Open model:
-//! requests are due at a constant rate, whatever the server does. One that finds no connection free waits, and its time
-//! runs from when it was due: a server that stalls cannot hide the requests that it kept from being sent (coordinated
-//! omission).
+//! Closed model: a connection sends its next request when the last one has ended, so a slow server
+//! gets fewer. Open model: requests are due at a constant rate, whatever the server does. A request
+//! that finds no connection free waits, and its time runs from when it was due. So a server that
+//! stalls cannot hide the requests that it kept from being sent (coordinated omission).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +18,8 @@ pub enum Extent {
     Duration(Duration),
 }
 
-/// tokio's timer counts whole milliseconds and rounds up. A connection that was free and woke within this much after its
-/// time was late by our timer, not by the server.
+/// tokio's timer counts whole milliseconds and rounds up. A connection that was free and woke within
+/// this much after its time was late by our timer, not by the server.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
 /// Hands requests out, to connections on any thread.

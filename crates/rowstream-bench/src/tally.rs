@@ -91,7 +91,8 @@ pub(super) struct Times {
     pub(super) connect: Option<Duration>,
     /// When it was due, or was begun; its connection may still have had to be opened.
     pub(super) begun: Instant,
-    /// From when the waiting for the first byte and row counts: in the open model, when it was due; in the closed one, when it was sent.
+    /// From when the waiting for the first byte and row counts: in the open model, when the request
+    /// was due; in the closed one, when it was sent.
     pub(super) awaited: Instant,
     pub(super) first_byte: Option<Instant>,
     pub(super) first_row: Option<Instant>,

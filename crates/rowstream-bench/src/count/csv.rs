@@ -1,4 +1,5 @@
-//! CSV (RFC 4180): the records but the header. Line ends in quotes are data; blank lines are no records.
+//! CSV (RFC 4180): the records but the header. Line ends in quotes are data, and blank lines are no
+//! records.
 
 use super::bits::{BLOCK, Block, between_pairs, range};
 use super::{Document, End};
