@@ -14,19 +14,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
-
 use crate::Error;
+use crate::budget::{ADMIN_REQUESTS, REQUEST};
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
-
-/// What a request may take from its head to the end of its answer: its target, which the log keeps,
-/// its header fields, an answer of 4 KB, and what HTTP knows of it.
-pub(crate) const REQUEST: usize = 32 * 1024;
-/// What requests for admin endpoints may take, beside all others: who looks after a server has to
-/// see it when all memory is in use. Half of it also is for answers that tell clients that there is
-/// none.
-pub(crate) const RESERVE: usize = 2 << 20;
+pub use crate::outcome::Refusal;
+use crate::spool::spill;
 
 /// Hands out the permits of a server.
 #[derive(Debug)]
@@ -52,41 +45,6 @@ struct Counts {
     clients: HashMap<IpAddr, usize>,
     /// As in [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
-}
-
-/// Why there is no permit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The client has all of its own.
-    Client,
-    /// All of the endpoint's are in use.
-    Endpoint,
-    /// All of the server's are in use.
-    Server,
-    /// What runs has all the memory for streams.
-    Memory,
-}
-
-impl Refusal {
-    /// Every reason.
-    pub const ALL: [Self; 4] = [Self::Client, Self::Endpoint, Self::Server, Self::Memory];
-
-    /// The code of its error.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Client => "too_many_streams_of_client",
-            Self::Endpoint => "too_many_streams_of_endpoint",
-            Self::Server => "too_many_streams",
-            Self::Memory => "no_memory",
-        }
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            Self::Client => StatusCode::TOO_MANY_REQUESTS,
-            Self::Endpoint | Self::Server | Self::Memory => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
 }
 
 /// What is in use at a moment, and what was refused so far.
@@ -121,21 +79,14 @@ pub(crate) struct Spare {
     held: Permit,
 }
 
-impl Spare {
-    /// Takes it, unless it was taken before; false: there is none.
-    pub(crate) fn claim(&mut self) -> bool {
+impl spill::Memory for Spare {
+    fn claim(&mut self) -> bool {
         let is_there = self.held.memory == self.bytes
             || take(&mut lock(&self.held.counts).memory, self.bytes, self.most);
         if is_there {
             self.held.memory = self.bytes;
         }
         is_there
-    }
-
-    /// None is needed.
-    #[cfg(test)]
-    pub(crate) fn none() -> Self {
-        Self { bytes: 0, most: None, held: Permit::nothing(&Arc::default()) }
     }
 }
 
@@ -195,7 +146,7 @@ impl Admission {
         let mut counts = lock(&self.counts);
         let is_there = match holder {
             Holder::Client => take(&mut counts.memory, bytes, self.memory),
-            Holder::Admin => take(&mut counts.reserve, bytes, Some(RESERVE)),
+            Holder::Admin => take(&mut counts.reserve, bytes, Some(ADMIN_REQUESTS)),
         };
         match (is_there, holder) {
             (false, _) => return Err(counts.no_memory()),
@@ -210,7 +161,7 @@ impl Admission {
         if self.memory.is_none() {
             return (None, true);
         }
-        if !take(&mut lock(&self.counts).reserve, REQUEST, Some(RESERVE / 2)) {
+        if !take(&mut lock(&self.counts).reserve, REQUEST, Some(ADMIN_REQUESTS / 2)) {
             return (None, false);
         }
         let mut held = self.holding_nothing();

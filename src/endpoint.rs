@@ -24,12 +24,13 @@ use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
-pub use self::follow::{CouchFeed, Follow, Followed};
+pub use self::follow::Follow;
 pub use self::key::{Key, KeyColumn};
 pub use self::slow_clients::SlowClients;
 pub use self::timeout::Timeout;
 pub use self::upstream::{Pass, Upstream};
 use crate::Error;
+pub use crate::params::{CouchFeed, Followed};
 use crate::params::{Param, ParamValue};
 use crate::source;
 pub use crate::sql::Cardinality;

@@ -14,6 +14,7 @@
 pub mod access_log;
 pub mod admission;
 pub mod auth;
+mod budget;
 pub mod capacity;
 mod check;
 pub mod cli;

@@ -33,8 +33,21 @@ pub(crate) use self::runtime::{Connected, Connections, Worker, Workers};
 use self::snapshot::Snapshot;
 pub(crate) use self::timing::{SERVER_TIMING, server_timing};
 use crate::Error;
+use crate::admission::Usage;
 use crate::endpoint::Endpoint;
-use crate::respond::App;
+use crate::source::Source;
+
+/// A server as its metrics see it.
+pub(crate) trait Observed: Send + Sync + 'static {
+    /// What is counted.
+    fn metrics(&self) -> &Metrics;
+    /// The permits in use.
+    fn usage(&self) -> Usage;
+    /// The sources by name, in the order of the file.
+    fn sources(&self) -> impl Iterator<Item = (&str, &Source)>;
+    /// The most connections of clients.
+    fn max_connections(&self) -> usize;
+}
 
 /// What is counted, whatever the configuration is at the moment.
 #[derive(Default)]
@@ -59,15 +72,15 @@ impl Metrics {
         endpoints.iter().map(series).collect()
     }
 
-    /// What there is to tell of the server of `app`, as `exposition` has it. It is put together on a thread for what blocks: reading
+    /// What there is to tell of the `server`, as `exposition` has it. It is put together on a thread for what blocks: reading
     /// `/proc` and writing it all takes longer than the requests of a worker should wait.
     ///
     /// # Errors
     /// It panicked, which is a fault of ours.
-    pub(crate) async fn tell(app: Arc<App>, exposition: Exposition) -> Result<String, Error> {
-        let one = Arc::clone(&app.metrics().telling).lock_owned().await;
+    pub(crate) async fn tell(server: Arc<impl Observed>, exposition: Exposition) -> Result<String, Error> {
+        let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let tell = move || {
-            let told = exposition.write(Snapshot::take(&app));
+            let told = exposition.write(Snapshot::take(&*server));
             drop(one);
             told
         };

@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::Error;
-use crate::admission::Refusal;
 use crate::error::{POOL_FULL, POOL_TIMEOUT};
 
 /// Where the time of a stream went.
@@ -21,6 +20,41 @@ pub struct Times {
     pub client: Duration,
     /// How much of `client` a connection was held for.
     pub held: Duration,
+}
+
+/// Why there is no permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The client has all of its own.
+    Client,
+    /// All of the endpoint's are in use.
+    Endpoint,
+    /// All of the server's are in use.
+    Server,
+    /// What runs has all the memory for streams.
+    Memory,
+}
+
+impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::Client, Self::Endpoint, Self::Server, Self::Memory];
+
+    /// The code of its error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Client => "too_many_streams_of_client",
+            Self::Endpoint => "too_many_streams_of_endpoint",
+            Self::Server => "too_many_streams",
+            Self::Memory => "no_memory",
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Client => StatusCode::TOO_MANY_REQUESTS,
+            Self::Endpoint | Self::Server | Self::Memory => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
 }
 
 /// How a request ended.

@@ -5,9 +5,11 @@
 
 mod bind;
 mod decimal;
+mod follow;
 mod parse;
 
 pub use bind::{Bound, Chosen, bind};
+pub use follow::{CouchFeed, Followed};
 pub(crate) use parse::percent_decode;
 
 /// A parameter's type, as `type = "…"` names it.

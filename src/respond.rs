@@ -31,7 +31,7 @@ pub(crate) use self::last::Last;
 use self::proxy::Passed;
 use crate::Error;
 use crate::access_log::{Entry, LogFormat};
-use crate::admission::{Admission, Claim, Holder, Permit};
+use crate::admission::{Admission, Claim, Holder, Permit, Usage};
 use crate::auth;
 use crate::capacity::memory;
 use crate::client::Client;
@@ -177,6 +177,25 @@ struct PassedOn<'a> {
     client: Option<IpAddr>,
 }
 
+impl metrics::Observed for App {
+    fn metrics(&self) -> &Metrics {
+        &self.kept.metrics
+    }
+
+    fn usage(&self) -> Usage {
+        self.admission.usage()
+    }
+
+    fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
+        let named = move |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
+        self.config.sources.iter().filter_map(named).map(|(name, source)| (name.as_str(), source))
+    }
+
+    fn max_connections(&self) -> usize {
+        self.config.limits.max_connections
+    }
+}
+
 impl App {
     /// An app of checked configuration; opens no connection.
     ///
@@ -213,7 +232,7 @@ impl App {
             let opened = open(source).map_or_else(|| Source::open(source), Ok)?;
             sources.insert(source.name.clone(), opened);
         }
-        let router = Router::new(&config.endpoints)
+        let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str()))
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
@@ -242,17 +261,6 @@ impl App {
         let new =
             move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
         settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
-    }
-
-    /// The sources by name, in the order of the file.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
-        let named = move |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
-        self.config.sources.iter().filter_map(named).map(|(name, source)| (name.as_str(), source))
-    }
-
-    /// What is counted.
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.kept.metrics
     }
 
     fn series(&self, subject: Subject) -> &Series {
@@ -678,7 +686,7 @@ impl App {
             }
         };
         let (settings, used) = (&self.config.limits.spooling, &self.kept.spooled);
-        Ok(Some(Box::new(Spill::new(spills, settings, used, self.admission.spare(spare)))))
+        Ok(Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare))))))
     }
 
     /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.

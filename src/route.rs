@@ -12,7 +12,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 
 use crate::Error;
-use crate::endpoint::Endpoint;
 use crate::params::percent_decode;
 
 /// What is encoded in the fixed way: all but RFC 3986's unreserved characters.
@@ -59,12 +58,12 @@ pub enum Suffix {
 }
 
 impl Router {
-    /// A router of endpoints whose paths have been checked.
+    /// A router of path templates that have been checked, in the order of their endpoints.
     ///
     /// # Errors
     /// Two endpoints that match the same paths.
-    pub fn new(endpoints: &[Endpoint]) -> Result<Self, Conflict> {
-        let paths: Vec<_> = endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
+    pub fn new<'a>(templates: impl Iterator<Item = &'a str>) -> Result<Self, Conflict> {
+        let paths: Vec<_> = templates.collect();
         match conflicts(&paths).first() {
             Some(conflict) => Err(*conflict),
             None => Ok(Self::of(&paths)),

@@ -45,7 +45,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
-pub(crate) use self::connections::RESERVE;
 use self::connections::{Connections, Seat, Taken};
 pub use self::preparing::Preparing;
 pub(crate) use self::preparing::prepare;
@@ -56,9 +55,10 @@ pub use self::signals::ignore_user_signals;
 use self::socket::{ClientSocket, Ends};
 use self::watched::{PIECE, Streams, WatchedBody};
 use crate::Error;
+use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::client::network_of;
 use crate::completeness::delivery::Delivery;
-use crate::metrics::{self, Connected, Metrics};
+use crate::metrics::{self, Connected, Metrics, Observed as _};
 use crate::respond::{Admin, App, NoHost, Peer, Remote, is_check};
 use crate::watchdog::Watchdog;
 
@@ -67,11 +67,6 @@ use crate::watchdog::Watchdog;
 const SEND_BUFFER: usize = 128 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
-/// The longest head of a request; and while hyper holds more than this of a response, it takes no further chunk. Half a chunk, so
-/// that a slow client costs one chunk more often than two; hyper's default is about 400 KiB.
-const HTTP1_BUFFER: usize = 16 * 1024;
-/// What hyper may hold of an HTTP/2 stream's response.
-const HTTP2_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
 const BACKLOG: i32 = 1024;
 /// Connections to the port of the server's own paths. They count apart: whoever looks after a server gets in also when its clients have
@@ -92,18 +87,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to be resolved. A disk is not faster with
 /// more of them, and each takes memory.
 const BLOCKING_THREADS: usize = 16;
-/// What a client may send of an HTTP/2 request's body, which nobody reads; and of all of a connection, for which HTTP/2 has no less.
-const HTTP2_WINDOW: u32 = 16 * 1024;
+/// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no less.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
 /// All header fields of one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
-
-/// What an idle connection of a client takes: hyper's buffer for the next head, its states and ours.
-pub(crate) const CONNECTION: usize = 16 * 1024;
-/// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes, and the body of a request, which nobody reads.
-pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
 
 /// Where a connection was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,6 +42,7 @@ pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
 use crate::Error;
+use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
 pub use crate::completeness::page::PageEnd;
@@ -54,8 +55,6 @@ use crate::pool::{Errand, Vacating, Waiter};
 use crate::source::{self, Row, Session, Snapshot, Source};
 use crate::stream::encoder::Encoder;
 
-/// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
-pub(crate) const CHUNK: usize = 32 * 1024;
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
 /// A full chunk until the client is known to keep up. There may be hundreds that do not, and each holds one or two chunks

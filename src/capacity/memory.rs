@@ -11,20 +11,18 @@
 
 use rowstream_encode::{ArrowEncoder, Format};
 
-use crate::admission;
+use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM};
 use crate::compress::{self, Coding};
 use crate::config::Config;
 use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
-use crate::server::{CONNECTION, HTTP_STREAM, RESERVE};
 use crate::source::{ChosenBy, Kind, SourceConfig};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
-use crate::stream::CHUNK;
 
 /// The program itself with its runtimes, threads and endpoints, what the log may hold, what the
-/// allocator keeps, and the [reserve](admission::RESERVE) of admin endpoints.
+/// allocator keeps, and the [reserve](ADMIN_REQUESTS) of admin endpoints.
 const SERVER: usize = 16 << 20;
-const _: () = assert!(admission::RESERVE < SERVER / 4);
+const _: () = assert!(ADMIN_REQUESTS < SERVER / 4);
 
 /// How many streams of any endpoint fit by default, whatever their format.
 const STREAMS: usize = 8;
@@ -116,7 +114,8 @@ pub fn without_streams(config: &Config) -> usize {
     // One connection more tells whether the source can be reached.
     let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
     let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
-    let clients = config.limits.max_connections.saturating_add(RESERVE).saturating_mul(CONNECTION);
+    let clients =
+        config.limits.max_connections.saturating_add(budget::RESERVED_CONNECTIONS).saturating_mul(CONNECTION);
     pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
 }
 

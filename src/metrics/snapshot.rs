@@ -8,6 +8,7 @@ use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
 };
 
+use super::Observed;
 use super::families::{self as family, Family};
 use super::requests::{Counts, NONE, OWN, Protocol, Totals};
 use super::runtime::Worker;
@@ -15,7 +16,6 @@ use crate::admission::{self, Refusal};
 use crate::histogram::Histogram;
 use crate::outcome::Ended;
 use crate::pool;
-use crate::respond::App;
 use crate::upstream::HostStats;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
@@ -70,13 +70,13 @@ struct ProcessSeen {
 
 impl Snapshot {
     /// What there is to see of a server.
-    pub(super) fn take(app: &App) -> Self {
-        let metrics = app.metrics();
+    pub(super) fn take(server: &impl Observed) -> Self {
+        let metrics = server.metrics();
         Self {
             endpoints: metrics.totals(),
             others: [(NONE, metrics.none.total()), (OWN, metrics.own.total())],
-            admission: app.admission().usage(),
-            pools: app
+            admission: server.usage(),
+            pools: server
                 .sources()
                 .map(|(name, source)| PoolSeen {
                     source: name.to_owned(),
@@ -86,7 +86,7 @@ impl Snapshot {
                 })
                 .collect(),
             connections: metrics.connections.open(),
-            connections_max: app.config().limits.max_connections,
+            connections_max: server.max_connections(),
             accepted: metrics.connections.accepted(),
             gave_way: metrics.connections.gave_way(),
             refused: metrics.connections.refused(),

@@ -3,11 +3,11 @@
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 
+use super::{CouchFeed, Followed};
 use super::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use crate::Error;
 use crate::completeness::Controls;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
-use crate::endpoint::{CouchFeed, Followed};
 use crate::error::bounds;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.

@@ -5,7 +5,7 @@
 //!
 //! 1. while there is room, it has a [`Seat`] like any other;
 //! 2. without room, the longest idle connection of the address that has the most gives way to it;
-//! 3. where none is idle, or the address has all that it may have, it has a seat of the [reserve](RESERVE), on which the server's
+//! 3. where none is idle, or the address has all that it may have, it has a seat of the [reserve](RESERVED_CONNECTIONS), on which the server's
 //!    checks are answered and nothing else, unless there is room when it first asks for more. Of these the oldest gives way.
 //!
 //! A connection is idle while no request of it is being answered: between two requests, before the
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Connections beyond all others, for the server's checks.
-pub(crate) const RESERVE: usize = 64;
-/// How long one of these lasts: a check asks its sources for a second.
+use crate::budget::RESERVED_CONNECTIONS;
+
+/// How long a connection of the reserve lasts: a check asks its sources for a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);
 
 /// The connections of one port.
@@ -246,7 +246,7 @@ impl State {
     /// Adds one to the reserve, in which the oldest gives way.
     fn reserve(&mut self, id: u64) {
         self.reserved.insert(id);
-        if self.reserved.len() > RESERVE
+        if self.reserved.len() > RESERVED_CONNECTIONS
             && let Some(oldest) = self.reserved.pop_first()
             && let Some(open) = self.open.remove(&oldest)
         {
@@ -427,7 +427,8 @@ mod tests {
         let connections = Connections::new(1);
         let (seat, _) = connections.take(address(1), None);
         let _busy = seat.busy();
-        let seats: Vec<_> = (0..RESERVE + 2).map(|_| connections.take(address(2), None).0).collect();
+        let seats: Vec<_> =
+            (0..RESERVED_CONNECTIONS + 2).map(|_| connections.take(address(2), None).0).collect();
         assert_eq!(who_gives_way(&seats), [0, 1]);
         drop((seats, _busy, seat));
         let (_seat, taken) = connections.take(address(3), None);

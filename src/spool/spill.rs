@@ -40,8 +40,7 @@ use tokio::time::Instant;
 use super::Spooling;
 use super::file::{PIECE, SpoolFile, Used};
 use crate::Error;
-use crate::admission::Spare;
-use crate::stream::CHUNK;
+use crate::budget::CHUNK;
 
 /// How much longer a client may keep the rows waiting than they keep it. One that takes turns with the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -78,13 +77,19 @@ pub(crate) struct Spill {
     settings: Spooling,
     used: Arc<Used>,
     /// What it takes of the server's memory once chunks wait.
-    spare: Spare,
+    spare: Box<dyn Memory>,
     pace: Pace,
     state: State,
     /// Rows that were handed over, as far as is known while some wait.
     rows: u64,
     /// Bytes that went into files.
     spilled: u64,
+}
+
+/// Memory that a stream takes once chunks wait, from whoever bounds it.
+pub(crate) trait Memory: Send {
+    /// Takes it, unless it was taken before; false: there is none.
+    fn claim(&mut self) -> bool;
 }
 
 enum State {
@@ -98,7 +103,7 @@ enum State {
 
 impl Spill {
     /// For one stream whose head is on its way; its file may take what `settings` say.
-    pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Spare) -> Self {
+    pub(crate) fn new(spills: Spills, settings: &Spooling, used: &Arc<Used>, spare: Box<dyn Memory>) -> Self {
         let (settings, used, pace) = (settings.clone(), Arc::clone(used), Pace::of_head());
         Self { spills, settings, used, spare, pace, state: State::Flowing, rows: 0, spilled: 0 }
     }
@@ -478,6 +483,15 @@ mod tests {
     /// So many bytes at a time, each row one byte, and each another one than those near it.
     const PUT: usize = 10_000;
 
+    /// No bound.
+    struct Enough;
+
+    impl Memory for Enough {
+        fn claim(&mut self) -> bool {
+            true
+        }
+    }
+
     fn chunk(number: usize) -> Vec<u8> {
         (0..PUT).map(|i| ((number * PUT + i) % 251) as u8).collect()
     }
@@ -492,7 +506,7 @@ mod tests {
 
     /// A stream whose client was given something, and has left it for long enough.
     fn slow(settings: &Spooling, used: &Arc<Used>) -> Spill {
-        let mut spill = Spill::new(Spills::WhenSlow, settings, used, Spare::none());
+        let mut spill = Spill::new(Spills::WhenSlow, settings, used, Box::new(Enough));
         spill.given();
         spill.pace.behind = PATIENCE;
         spill
@@ -535,7 +549,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_takes_what_there_is_is_not_slow() {
-        let mut spill = Spill::new(Spills::WhenSlow, &Spooling::default(), &Arc::default(), Spare::none());
+        let mut spill = Spill::new(Spills::WhenSlow, &Spooling::default(), &Arc::default(), Box::new(Enough));
         let mut cx = Context::from_waker(Waker::noop());
         for number in 0..3 {
             assert!(matches!(spill.poll_take(&mut cx), Poll::Ready(None)));

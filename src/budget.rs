@@ -1,0 +1,34 @@
+//! The sizes of what requests and connections hold, from which the bound on memory is computed.
+//!
+//! Whoever holds a buffer of one of these sizes takes the constant from here, and whoever adds a
+//! buffer to the way of a response adds a constant. What a source holds stands with the source.
+//! The sums are `capacity::memory`'s, and the promise is kept by admission.
+
+/// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
+pub(crate) const CHUNK: usize = 32 * 1024;
+
+/// The longest head of a request; and while hyper holds more than this of a response, it takes no
+/// further chunk. Half a chunk, so that a slow client costs one chunk more often than two; hyper's
+/// default is about 400 KiB.
+pub(crate) const HTTP1_BUFFER: usize = 16 * 1024;
+/// What hyper may hold of an HTTP/2 stream's response.
+pub(crate) const HTTP2_BUFFER: usize = 32 * 1024;
+/// What a client may send of an HTTP/2 request's body, which nobody reads.
+pub(crate) const HTTP2_WINDOW: u32 = 16 * 1024;
+/// What HTTP takes for one stream, beside its chunks: heads, what hyper gathers before it writes,
+/// and the body of a request, which nobody reads.
+pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WINDOW as usize;
+
+/// What an idle connection of a client takes: hyper's buffer for the next head, its states and
+/// ours.
+pub(crate) const CONNECTION: usize = 16 * 1024;
+/// Connections beyond all others, for the server's checks.
+pub(crate) const RESERVED_CONNECTIONS: usize = 64;
+
+/// What a request may take from its head to the end of its answer: its target, which the log keeps,
+/// its header fields, an answer of 4 KB, and what HTTP knows of it.
+pub(crate) const REQUEST: usize = 32 * 1024;
+/// What requests for admin endpoints may take, beside all others: who looks after a server has to
+/// see it when all memory is in use. Half of it also is for answers that tell clients that there is
+/// none.
+pub(crate) const ADMIN_REQUESTS: usize = 2 << 20;
