@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rowstream_encode::Format;
 
-use super::{App, Query, Record, source_is_gone};
+use super::app::{App, source_is_gone};
+use super::request::Query;
+use super::tracker::Record;
 use crate::Error;
 use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};

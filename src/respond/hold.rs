@@ -8,7 +8,12 @@ use std::future::poll_fn;
 use http::{Response, header};
 use rowstream_encode::Format;
 
-use super::{Answer, App, Query, Record, Streaming, head, tell_digest, tell_page};
+use super::app::App;
+use super::body::Answer;
+use super::head::{head, tell_digest, tell_page};
+use super::request::Query;
+use super::streaming::Streaming;
+use super::tracker::Record;
 use crate::Error;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;

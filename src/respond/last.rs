@@ -5,8 +5,9 @@
 //! that takes nothing. Where the time of an answer is limited, its watchdog keeps this until all
 //! has left the process, and knows until then when the time is over.
 
-use super::{Outcome, Over, Record};
-use crate::watchdog::Watchdog;
+use super::tracker::Record;
+use crate::outcome::Outcome;
+use crate::watchdog::{Over, Watchdog};
 
 /// A response that was handed over and has not left yet. Dropped, it was aborted.
 pub(crate) struct Last {

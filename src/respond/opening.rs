@@ -5,7 +5,7 @@ use std::future::poll_fn;
 
 use bytes::Bytes;
 
-use super::Record;
+use super::tracker::Record;
 use crate::Error;
 use crate::stream::RowStream;
 

@@ -3,14 +3,22 @@
 //! The body of the response polls that of the answer, so a client that does not read stops the upstream, and one that leaves closes
 //! the connection to it. An answer that breaks off breaks the response off.
 
+use std::net::IpAddr;
+use std::pin::pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response, header};
 
+use super::app::{App, source_is_gone};
+use super::body::Answer;
+use super::head::no_endpoint;
+use super::tracker::Record;
 use crate::Error;
-use crate::endpoint::Endpoint;
+use crate::admission::Claim;
+use crate::capacity::memory;
+use crate::endpoint::{Authorization, Endpoint, Pass, SlowClients};
 use crate::params::{self, ParamValue};
 use crate::pool::Patience;
 use crate::route::Match;
@@ -24,6 +32,69 @@ pub(crate) struct Passed {
     reply: Reply,
     /// How many bytes are still to come, where the answer tells.
     left: Option<u64>,
+}
+
+/// A request to an upstream whose answer is passed through.
+pub(super) struct PassedOn<'a> {
+    endpoint: &'a Endpoint,
+    call: Call,
+    /// Who asks, where clients are counted.
+    client: Option<IpAddr>,
+}
+
+impl App {
+    /// What an upstream is asked on behalf of a request, and by whom.
+    pub(super) fn pass_on<'a, B>(
+        &self,
+        pass: &Pass,
+        (endpoint, found): (&'a Endpoint, &Match),
+        request: &Request<B>,
+    ) -> Result<PassedOn<'a>, Error> {
+        // What looks like a format is a part of the path: the upstream's answers have a type of their own.
+        let path = request.uri().path();
+        let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
+        let values = values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
+        let mut call = pass.call(&values)?;
+        let own = std::mem::take(&mut call.headers);
+        let is_public = endpoint.authorization == Authorization::Public;
+        call.method = request.method().clone();
+        call.headers = fields::request(request.headers(), &self.told(request), is_public);
+        for name in pass.header_names() {
+            call.headers.remove(name);
+        }
+        fields::put(&mut call.headers, &own);
+        Ok(PassedOn { endpoint, call, client: self.client(request) })
+    }
+
+    /// Asks an upstream, and passes its answer through.
+    pub(super) async fn pass(
+        &self,
+        asked: PassedOn<'_>,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        let PassedOn { endpoint, call, client } = asked;
+        let memory = match self.config.limits.memory {
+            Some(_) => memory::passed_window(self.settings(endpoint)?),
+            None => 0,
+        };
+        let begun = Instant::now();
+        self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
+        record.meter.admit();
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
+        let asked = pin!(ask(source, &call, record.waiter.begin()));
+        let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
+        record.entry.times.pool = waited.pool;
+        record.entry.times.database = waited.begun.elapsed();
+        // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
+        let late = source.total().map(|total| total + LATE);
+        if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
+            record.watchdog.limit(begun.into(), total);
+        }
+        if let SlowClients::Shed(rate) = endpoint.slow_clients {
+            record.watchdog.shed_below(rate);
+        }
+        Ok(response(reply).map(|passed| Answer::Passed(Box::new(passed))))
+    }
 }
 
 /// The values of the parameters. What says how rows are written has no meaning here, and is refused.

@@ -1,0 +1,81 @@
+//! The admin endpoints, below [`OWN`]: what the server says of itself.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Request, Response};
+
+use super::app::App;
+use super::body::Answer;
+use super::head::no_endpoint;
+use crate::Error;
+use crate::admission::Holder;
+use crate::metrics::{Exposition, Metrics};
+
+/// The server's own paths.
+pub(super) const OWN: &str = "/_rowstream/";
+/// Below [`OWN`]: whether it answers at all.
+const LIVE: &str = "live";
+/// Below [`OWN`]: whether requests should come here.
+pub(super) const READY: &str = "ready";
+/// Where the metrics are, below [`OWN`].
+pub(super) const METRICS: &str = "metrics";
+/// Where it is told how streams go, below [`OWN`].
+const STREAMS: &str = "streams/";
+
+/// In a request's extensions: it came to the port of the server's own paths.
+#[derive(Debug, Clone, Copy)]
+pub struct Admin;
+
+/// Whether a request asks how the server is.
+pub(crate) fn is_check<B>(request: &Request<B>) -> bool {
+    matches!(request.uri().path().strip_prefix(OWN), Some(LIVE | READY))
+}
+
+/// Who holds memory for a request.
+pub(super) fn holder<B>(request: &Request<B>) -> Holder {
+    match request.uri().path().starts_with(OWN) {
+        true => Holder::Admin,
+        false => Holder::Client,
+    }
+}
+
+/// Whether a request came to the port of the server's own paths.
+pub(super) fn is_admin<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<Admin>().is_some()
+}
+
+impl App {
+    /// Whether a path of the server's own can be asked for where a request has come. How a stream went is told wherever streams are.
+    pub(super) fn tells_own<B>(&self, path: &str, request: &Request<B>) -> bool {
+        self.config.admin_listen.is_none() || is_admin(request) || path.starts_with(STREAMS)
+    }
+
+    /// The server's own paths.
+    pub(super) fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
+        let told = path.strip_prefix(STREAMS).and_then(|id| self.kept.streams.told(id));
+        match (path, told) {
+            (LIVE | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
+            (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),
+            (_, None) => Err(no_endpoint(&format!("{OWN}{path}"))),
+        }
+    }
+}
+
+/// What `/_rowstream/metrics` tells.
+pub(super) async fn own_metrics(app: Arc<App>, exposition: Exposition) -> Result<Response<Answer>, Error> {
+    let told = Metrics::tell(app, exposition).await?;
+    let mut response = own(Bytes::from(told), exposition.media_type());
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// What the server says of itself, now.
+fn own(body: Bytes, media_type: &'static str) -> Response<Answer> {
+    let mut response = Response::new(Answer::Whole(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

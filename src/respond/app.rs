@@ -1,0 +1,176 @@
+//! What is configured, and what outlives a configuration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::access_log::LogFormat;
+use crate::admission::{Admission, Usage};
+use crate::capacity::memory;
+use crate::completeness::streams::Streams;
+use crate::config::Config;
+use crate::endpoint::Endpoint;
+use crate::error::ErrorDetail;
+use crate::metrics::{self, Metrics, Series, Subject};
+use crate::readiness::Readiness;
+use crate::route::Router;
+use crate::source::{Source, SourceConfig};
+use crate::spool::file::Used;
+use crate::stream::notifier::Feeds;
+
+/// Everything that answers requests: the endpoints, their sources, and the bounds.
+pub struct App {
+    pub(super) config: Config,
+    pub(super) router: Router,
+    pub(super) sources: HashMap<String, Source>,
+    pub(super) admission: Admission,
+    pub(super) feeds: Feeds,
+    pub(super) log: LogFormat,
+    pub(super) readiness: Readiness,
+    /// How much of what a database says clients are told.
+    pub(super) detail: ErrorDetail,
+    pub(super) kept: Arc<Kept>,
+    /// What is counted of each endpoint.
+    pub(super) series: Vec<Arc<Series>>,
+}
+
+/// What outlives a configuration.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) streams: Streams,
+    pub(super) leaving: AtomicBool,
+    pub(super) metrics: Metrics,
+    /// What is in temporary files.
+    pub(super) spooled: Arc<Used>,
+    pub(super) ending: AtomicBool,
+    /// Whether followers are to end.
+    pub(super) closing: watch::Sender<bool>,
+}
+
+impl metrics::Observed for App {
+    fn metrics(&self) -> &Metrics {
+        &self.kept.metrics
+    }
+
+    fn usage(&self) -> Usage {
+        self.admission.usage()
+    }
+
+    fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
+        let named = move |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
+        self.config.sources.iter().filter_map(named).map(|(name, source)| (name.as_str(), source))
+    }
+
+    fn max_connections(&self) -> usize {
+        self.config.limits.max_connections
+    }
+}
+
+impl App {
+    /// An app of checked configuration; opens no connection.
+    ///
+    /// # Errors
+    /// A source whose URL is not understood.
+    pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
+        Self::build(config, log, admission, Arc::default(), |_| None)
+    }
+
+    /// The app of another configuration, for the requests to come. Streams that run count in it, and sources whose settings are the
+    /// same are the same, with their connections.
+    ///
+    /// # Errors
+    /// See [`App::new`].
+    pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
+        let admission = Admission::new(&config.limits, memory::for_streams(&config));
+        let admission = admission.with_streams_of(&self.admission);
+        Self::build(config, self.log, admission, Arc::clone(&self.kept), |wanted| {
+            let same = self.config.sources.iter().find(|source| *source == wanted)?;
+            self.sources.get(&same.name).cloned()
+        })
+    }
+
+    fn build(
+        config: Config,
+        log: LogFormat,
+        admission: Admission,
+        kept: Arc<Kept>,
+        open: impl Fn(&SourceConfig) -> Option<Source>,
+    ) -> Result<Self, Error> {
+        let mut sources = HashMap::new();
+        for source in &config.sources {
+            let opened = open(source).map_or_else(|| Source::open(source), Ok)?;
+            sources.insert(source.name.clone(), opened);
+        }
+        let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str()))
+            .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
+        let feeds = Feeds::new(config.endpoints.len());
+        let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
+        let series = kept.metrics.series_of(&config.endpoints);
+        for (name, source) in &sources {
+            let looks_up = |endpoint: &Endpoint| endpoint.source == *name && endpoint.looks_up();
+            source.keep_for_look_ups(config.endpoints.iter().any(looks_up));
+        }
+        let detail = config.error_detail();
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, kept, series })
+    }
+
+    /// What was configured.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether requests should come here.
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
+    /// The sources that are not those of the app `before`.
+    pub fn new_sources(&self, before: Option<&Self>) -> impl Iterator<Item = &Source> {
+        let settings = &self.config.sources;
+        let new =
+            move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
+        settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
+    }
+
+    pub(super) fn series(&self, subject: Subject) -> &Series {
+        match subject {
+            Subject::None => &self.kept.metrics.none,
+            Subject::Own => &self.kept.metrics.own,
+            Subject::Endpoint(index) => &self.series[index],
+        }
+    }
+
+    /// Who may run a stream.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// From now on the server is on its way out, though it still answers: [`ready`](crate::readiness) says so.
+    pub fn leave(&self) {
+        self.kept.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server is on its way out.
+    pub fn is_leaving(&self) -> bool {
+        self.kept.leaving.load(Ordering::Relaxed)
+    }
+
+    /// From now on, a response that is dropped was ended by the server and not by its client.
+    pub fn end(&self) {
+        self.kept.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// The settings of an endpoint's source.
+    pub(super) fn settings(&self, endpoint: &Endpoint) -> Result<&SourceConfig, Error> {
+        let mut settings = self.config.sources.iter();
+        settings.find(|source| source.name == endpoint.source).ok_or_else(source_is_gone)
+    }
+}
+
+pub(super) fn source_is_gone() -> Error {
+    Error::endpoint("the source is gone")
+}

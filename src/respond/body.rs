@@ -1,0 +1,237 @@
+//! The body of a response, as hyper polls it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+
+use super::last::Last;
+use super::proxy::Passed;
+use super::streaming::{Streaming, lock};
+use super::tracker::Record;
+use crate::Error;
+use crate::admission::Permit;
+use crate::completeness::delivery::{Delivery, Wait};
+use crate::outcome::Outcome;
+use crate::spool::whole::Spooled;
+
+/// The body of an answer, before its head is known to be sent.
+pub(super) enum Answer {
+    Nothing,
+    Whole(Bytes),
+    Stream(Arc<Mutex<Streaming>>),
+    /// What waited for its end.
+    File(Box<Spooled>),
+    /// What an upstream answers.
+    Passed(Box<Passed>),
+    /// It has failed, and is broken off once what was handed over is on its way.
+    Breaking(Box<Wait>),
+}
+
+/// The body of a response, polled by hyper.
+pub struct ResponseBody {
+    answer: Answer,
+    /// Of a chunk, what has not been given yet.
+    rest: Bytes,
+    /// The most that is given at a time.
+    piece: usize,
+    /// `None` once the watchdog has it.
+    record: Option<Record>,
+    delivery: Delivery,
+    /// Begun when all was given, where the end waits until that has gone.
+    end: Option<Box<Wait>>,
+}
+
+/// Breaks a response off; what failed is in the log.
+#[derive(Debug)]
+pub struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the result could not be completed")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
+impl ResponseBody {
+    pub(super) fn new(answer: Answer, record: Record) -> Self {
+        let mut this = Self {
+            answer,
+            rest: Bytes::new(),
+            piece: usize::MAX,
+            record: Some(record),
+            delivery: Delivery::Unknown,
+            end: None,
+        };
+        // hyper does not poll a body that has ended before it began.
+        if this.is_end_stream() {
+            this.complete();
+        }
+        this
+    }
+
+    /// Gives at most so many bytes at a time.
+    pub(crate) fn in_pieces(&mut self, bytes: usize) {
+        self.piece = bytes;
+    }
+
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        // Whoever waits for a chunk to be gone waits for its last piece, which may be empty.
+        let piece = match self.rest.len() <= self.piece {
+            true => std::mem::take(&mut self.rest),
+            false => self.rest.split_to(self.piece),
+        };
+        if let Some(record) = &mut self.record {
+            record.note_bytes(piece.len());
+        }
+        if self.is_end_stream() {
+            self.complete();
+        }
+        Frame::data(piece)
+    }
+
+    /// Has a failure wait for what was handed over before it, and in HTTP/2 the end, too.
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
+    }
+
+    /// Whether all was given, and its client is waited for.
+    pub(crate) fn is_delivering(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_waiting())
+    }
+
+    /// Ready when the end of a stream may be sent; a frame, if there is one to be sent before.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.end.is_none() {
+            self.end = Wait::before_end(&self.delivery).map(Box::new);
+        }
+        self.end.as_mut().map_or(Poll::Ready(None), |end| end.poll(cx))
+    }
+
+    /// Everything was handed over, unless the answer was a failure already. Gives the permit back,
+    /// but for what is still on its way. Over HTTP/1, where its time is limited, it goes on until
+    /// that has left.
+    fn complete(&mut self) {
+        let digest = match &self.answer {
+            Answer::Stream(streaming) => lock(streaming).content_digest(),
+            _ => None,
+        };
+        self.answer = Answer::Nothing;
+        let Some(mut record) = self.record.take() else { return };
+        record.permit = record.permit.take().and_then(Permit::handed_over);
+        if record.watchdog.outlives_body() {
+            return Last::keep(record, digest);
+        }
+        record.end(Outcome::Complete, digest);
+        self.record = Some(record);
+    }
+
+    /// It cannot be completed. Gives the permit back.
+    fn fail(&mut self, error: Error) {
+        if let Some(record) = &mut self.record {
+            record.end(Outcome::Failed(error), None);
+            record.permit = record.permit.take().and_then(Permit::handed_over);
+        }
+        self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
+    }
+
+    /// The trailers of a stream whose last chunk was given.
+    fn trailers(&self) -> Option<HeaderMap> {
+        match &self.answer {
+            Answer::Stream(streaming) => lock(streaming).trailers(),
+            _ => None,
+        }
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        match &mut self.answer {
+            Answer::Nothing => Poll::Ready(None),
+            Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Answer::Stream(streaming) => {
+                let mut streaming = lock(streaming);
+                let polled = streaming.poll_chunk(cx);
+                if let Some(record) = &mut self.record {
+                    record.note_streaming(&streaming);
+                }
+                polled
+            }
+            Answer::File(file) => file.poll_chunk(cx),
+            Answer::Passed(passed) => passed.poll_chunk(cx),
+            Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    /// What was spilled, and the time for which a client took nothing, is told also where the client has never come back for the rest.
+    fn drop(&mut self) {
+        if let (Answer::Stream(streaming), Some(record)) = (&self.answer, &mut self.record) {
+            let streaming = lock(streaming);
+            record.note_streaming(&streaming);
+            record.entry.times = streaming.stream.times_to_now();
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        match ready!(self.poll_chunk(cx)) {
+            Some(Ok(chunk)) => {
+                self.rest = chunk;
+                Poll::Ready(Some(Ok(self.next_piece())))
+            }
+            Some(Err(error)) => {
+                self.fail(error);
+                self.poll_frame(cx)
+            }
+            None if matches!(self.answer, Answer::Breaking(_)) => {
+                self.answer = Answer::Nothing;
+                Poll::Ready(Some(Err(BrokenOff)))
+            }
+            None => {
+                if let Some(frame) = ready!(self.poll_end(cx)) {
+                    return Poll::Ready(Some(Ok(Frame::data(frame))));
+                }
+                let trailers = self.trailers();
+                self.complete();
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.answer {
+            _ if !self.rest.is_empty() => false,
+            Answer::Nothing => true,
+            Answer::Whole(bytes) => bytes.is_empty(),
+            Answer::Stream(_) | Answer::Passed(_) if matches!(self.delivery, Delivery::Http2) => false,
+            Answer::Stream(streaming) => lock(streaming).is_done(),
+            Answer::File(file) => file.left() == 0,
+            Answer::Passed(passed) => passed.is_done(),
+            Answer::Breaking(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.answer {
+            Answer::Nothing => SizeHint::with_exact(0),
+            Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Answer::File(file) => SizeHint::with_exact(file.left()),
+            Answer::Stream(_) | Answer::Passed(_) | Answer::Breaking(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What pages of other origins may read (Fetch standard, "CORS protocol").
+
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode};
+
+use super::app::App;
+use super::body::Answer;
+use super::head::ALLOW;
+use crate::config::Cors;
+use crate::upstream::fields;
+
+/// What pages of other origins may read of a head, besides what Fetch lets them.
+const EXPOSED: &str = "allow, content-digest, content-disposition, incremental, link, retry-after, rowstream-changes, \
+    rowstream-page, rowstream-stream, rowstream-tag, server-timing, trailer, www-authenticate";
+/// Which pages of other origins are told `Server-Timing` (W3C, "Resource Timing").
+const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
+
+impl App {
+    /// Which page asks, where pages of other origins may.
+    pub(super) fn origin<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
+        self.config.cors.as_ref()?;
+        request.headers().get(header::ORIGIN).map(fields::detached)
+    }
+
+    /// `OPTIONS`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
+    pub(super) fn options(&self, headers: &HeaderMap) -> Response<Answer> {
+        let mut response = Response::new(Answer::Nothing);
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let out = response.headers_mut();
+        out.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        if let (Some(cors), true) =
+            (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
+        {
+            out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(ALLOW));
+            out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
+            if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+                out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+            }
+        }
+        response
+    }
+}
+
+/// Which pages of other origins may read the response. With a list of origins the answer differs by `Origin`, and caches must know.
+pub(super) fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    // An upstream may have an opinion of its own, about clients of its own.
+    for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_ALLOW_CREDENTIALS] {
+        headers.remove(name);
+    }
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    let any = cors.origins.iter().any(|allowed| allowed == "*");
+    if any {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(TIMING_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        return;
+    }
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) =
+        origin.filter(|origin| cors.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()))
+    {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(TIMING_ALLOW_ORIGIN, origin.clone());
+    }
+}

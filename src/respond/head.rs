@@ -1,0 +1,189 @@
+//! Heads of answers: the headers of a success, and problem documents.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream_encode::Format;
+
+use super::app::App;
+use super::body::Answer;
+use super::cors::cors_headers;
+use super::request::Query;
+use crate::Error;
+use crate::completeness::digest::CONTENT_DIGEST;
+use crate::completeness::framing::TAG;
+use crate::completeness::trailers::PAGE;
+use crate::compress::Coding;
+use crate::diagnostic::shown;
+use crate::params;
+use crate::stream::RowStream;
+
+/// Where the values of a response are not those of the database: what was done to them.
+const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
+/// Keeps browsers from taking an answer for something else than its media type says (Fetch
+/// standard).
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+/// Room for the headers of most successes: growing it twice costs a look-up as much as all its headers.
+const HEADERS: usize = 12;
+/// RFC 9457.
+const PROBLEM: &str = "application/problem+json";
+/// What every path can be asked with.
+pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
+/// compressing, `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+pub(super) fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.reserve(HEADERS);
+    headers.insert(header::CONTENT_TYPE, content_type(query));
+    if let Some((_, tag)) = query.asked.framed {
+        tag.tell(TAG, headers);
+    }
+    if let Some(changes) = changes(query) {
+        headers.insert(CHANGES, changes);
+    }
+    let file = query.download.as_deref().map(|name| file_name(name, query.reading.format));
+    if let Some(disposition) = file.as_deref().and_then(attachment) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    if query.vary_accept {
+        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    }
+    if query.encoding.is_some() {
+        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if let Some(coding) = coding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
+    response
+}
+
+/// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
+fn content_type(query: &Query<'_>) -> HeaderValue {
+    if let Some((framing, _)) = query.asked.framed {
+        return HeaderValue::from_static(framing.media_type());
+    }
+    HeaderValue::from_static(match (query.reading.format, query.endpoint.csv.header) {
+        (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
+        (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
+        (format, _) => format.media_type(),
+    })
+}
+
+/// What is done to the values of the database; `None`: nothing.
+fn changes(query: &Query<'_>) -> Option<HeaderValue> {
+    let guard = (query.reading.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
+    let changes: Vec<_> = guard.into_iter().chain(query.reading.options.changes()).collect();
+    if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
+}
+
+/// The name of a file with the format's extension: programs go by that, whatever the answer says of
+/// itself.
+fn file_name(name: &str, format: Format) -> Cow<'_, str> {
+    let also = match format {
+        Format::Ndjson => "jsonl",
+        Format::Arrow => "arrows",
+        _ => format.name(),
+    };
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match [format.name(), also].iter().any(|own| own.eq_ignore_ascii_case(extension)) {
+        true => name.into(),
+        false => format!("{name}.{}", format.name()).into(),
+    }
+}
+
+/// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients, and in full (RFC 8187). `None` if
+/// no header can hold it, which does not happen.
+fn attachment(name: &str) -> Option<HeaderValue> {
+    let plain = |c: char| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' };
+    let plain: String = name.chars().map(plain).collect();
+    let full = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}").parse().ok()
+}
+
+/// Tells whether a page is the last, and the one behind a full one (`Link`, RFC 8288), relative to
+/// this one: a proxy may have its own idea of the path.
+pub(super) fn tell_page(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+    if let Some(page) = stream.page() {
+        headers.insert(PAGE, HeaderValue::from_static(page.name()));
+    }
+    let Some(cursor) = stream.next_page() else { return };
+    let asked = query.asked_for.unwrap_or_default();
+    let is_after = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        params::percent_decode(name).is_some_and(|name| name == "_after")
+    };
+    let others = asked.split('&').filter(|pair| !pair.is_empty() && !is_after(pair));
+    let after = format!("_after={cursor}");
+    let query: Vec<_> = others.chain([after.as_str()]).collect();
+    if let Ok(link) = format!("<?{}>; rel=\"next\"", query.join("&")).parse() {
+        headers.insert(header::LINK, link);
+    }
+}
+
+/// Tells the digest of what is sent in the head, where it is known by then.
+pub(super) fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
+    if let Some(value) = digest.and_then(|digest| HeaderValue::from_str(digest).ok()) {
+        headers.insert(CONTENT_DIGEST, value);
+    }
+}
+
+/// An `EventSource` connects anew whenever its stream ends, unless it is answered so (HTML standard, "Server-sent events").
+pub(super) fn no_more_events() -> Response<Answer> {
+    let mut response = Response::new(Answer::Nothing);
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+impl App {
+    /// Adds what every answer has, whatever it is.
+    pub(super) fn complete_head(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if let Some(cors) = &self.config.cors {
+            cors_headers(cors, origin, headers);
+        }
+    }
+}
+
+/// A problem document (RFC 9457).
+pub(super) fn problem(error: &Error) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(error.problem()));
+    *response.status_mut() = error.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(delay) = error.retry_delay() {
+        headers.insert(header::RETRY_AFTER, delay.as_secs().max(1).into());
+    }
+    match error.status() {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowstream\""));
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+        }
+        StatusCode::NOT_ACCEPTABLE => {
+            headers.insert(header::VARY, HeaderValue::from_static("accept"));
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// RFC 9112, section 3.2: who is asked may otherwise differ from hop to hop.
+pub(super) fn no_host() -> Error {
+    let message = "the request needs one header `Host`, and has none or several";
+    Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
+}
+
+pub(super) fn no_endpoint(path: &str) -> Error {
+    Error::new("no_endpoint", StatusCode::NOT_FOUND, format!("there is no endpoint {}", shown(path)))
+}

@@ -1,0 +1,196 @@
+//! What a request asks for, and who asks.
+
+use std::net::IpAddr;
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, Request};
+use rowstream_encode::Format;
+
+use super::app::App;
+use super::follow;
+use crate::Error;
+use crate::client::Client;
+use crate::completeness::Asked;
+use crate::compress::Coding;
+use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
+use crate::negotiate::{self, Encoding};
+use crate::params::{self, ParamValue};
+use crate::route::{Match, Suffix};
+use crate::stream::Reading;
+use crate::upstream::fields;
+
+/// Where an `EventSource` that connects anew goes on (HTML standard, "Server-sent events").
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// What proxies tell of the client that they ask for.
+const FORWARDED: [HeaderName; 3] =
+    [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
+/// The length of a body that is longer than is known.
+pub(super) const STREAMED: usize = usize::MAX;
+
+/// In a request's extensions: its client is on another machine, as the server has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote;
+
+/// In a request's extensions: it does not say once which host it is for.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHost;
+
+/// In a request's extensions: the address that it came from, as the server has seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
+
+/// What a request asks for, once it is known to be well-formed and allowed.
+pub(super) struct Query<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    /// The endpoint's index.
+    pub(super) index: usize,
+    /// What is read; its options as far as they change anything in the format.
+    pub(super) reading: Reading,
+    /// Whether rows are waited for.
+    pub(super) followed: Followed,
+    /// The request's query.
+    pub(super) asked_for: Option<&'a str>,
+    pub(super) vary_accept: bool,
+    /// How the client lets the body be compressed; `None` where it is not asked.
+    pub(super) encoding: Option<Encoding>,
+    /// What is to prove the end.
+    pub(super) asked: Asked,
+    /// How many rows of the endpoint's key come at most, if that is known.
+    pub(super) page: Option<u64>,
+    /// The name of the file that the answer is to be saved as.
+    pub(super) download: Option<String>,
+    pub(super) values: Vec<ParamValue>,
+    /// What an upstream is told of the request.
+    pub(super) told: HeaderMap,
+}
+
+/// Checks what the request asks for.
+pub(super) fn read_query<'a, B>(
+    endpoint: &'a Endpoint,
+    found: &Match,
+    request: &'a Request<B>,
+) -> Result<Query<'a>, Error> {
+    let mut bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let followed = follow::read(endpoint, &mut bound)?;
+    let accept = request.headers().get_all(header::ACCEPT);
+    let formats = match (followed, &found.suffix, &bound.format) {
+        (Followed::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
+        _ => &endpoint.formats,
+    };
+    let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
+    let negotiate::Choice { format, framed, vary_accept } = choice;
+    let asked = Asked::read(request, bound.proof, format, framed)?;
+    follow::check(followed, format, &asked)?;
+    let options = bound.options.over(endpoint.options).in_format(format);
+    let encoding = match negotiates_encoding(endpoint, format, request) {
+        true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
+        false => None,
+    };
+    let after = after(endpoint, format, bound.after, request)?;
+    let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
+    let cursors = proves || followed != Followed::No;
+    let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
+    let (download, values) = (bound.download, bound.values);
+    let page = endpoint.key.as_ref().and_then(|key| endpoint.page_of(key.statement, &values));
+    let asked_for = request.uri().query();
+    let index = found.endpoint;
+    Ok(Query {
+        endpoint,
+        index,
+        reading,
+        followed,
+        asked_for,
+        vary_accept,
+        encoding,
+        asked,
+        page,
+        download,
+        values,
+        told: HeaderMap::new(),
+    })
+}
+
+/// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its URL, so its header counts.
+fn after<B>(
+    endpoint: &Endpoint,
+    format: Format,
+    given: Option<String>,
+    request: &Request<B>,
+) -> Result<Option<String>, Error> {
+    if given.is_some() && endpoint.key.is_none() {
+        let message = "this endpoint has no `key`, and so no cursors".to_owned();
+        return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
+    }
+    let has_ids = format == Format::Sse && endpoint.key.is_some();
+    let last = request.headers().get(LAST_EVENT_ID).filter(|last| has_ids && !last.is_empty());
+    Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
+}
+
+/// Whether the client is asked how the body may be compressed.
+fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<B>) -> bool {
+    let compression = match endpoint.compression {
+        Compression::On => true,
+        Compression::Off => false,
+        Compression::Auto => is_remote(request),
+    };
+    compression && !format.is_compressed()
+}
+
+/// Whether the client is on another machine; a proxy on this one tells that it asks for somebody else.
+fn is_remote<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<Remote>().is_some()
+        || FORWARDED.iter().any(|name| request.headers().contains_key(name))
+}
+
+/// Whether requests for an endpoint make others.
+pub(super) fn asks_upstreams(endpoint: &Endpoint) -> bool {
+    endpoint.upstream.is_some() || endpoint.per_row.is_some()
+}
+
+impl Query<'_> {
+    /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end record gets one.
+    pub(super) fn ends_events(&self) -> bool {
+        let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();
+        has_ids && self.asked.framed.is_none() && self.followed == Followed::No
+    }
+
+    /// How long the answer may take: as long as they like for those who follow.
+    pub(super) fn timeout(&self) -> Timeout {
+        let total = self.endpoint.timeout.total.filter(|_| self.followed != Followed::Continuously);
+        Timeout { total, ..self.endpoint.timeout }
+    }
+
+    /// How a body of so many bytes is compressed.
+    pub(super) fn coding(&self, bytes: usize) -> Option<Coding> {
+        self.encoding.and_then(|encoding| encoding.coding(bytes))
+    }
+}
+
+impl App {
+    /// Who asks, where clients are counted.
+    pub(super) fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        self.config.limits.max_streams_per_client?;
+        self.address(request)
+    }
+
+    /// The address of who asks.
+    pub(super) fn address<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        let Peer(peer) = request.extensions().get()?;
+        Some(self.config.limits.proxies.client(*peer, request.headers()))
+    }
+
+    /// Who asks, where clients take turns.
+    pub(super) fn who<B>(&self, token: Option<[u8; 32]>, request: &Request<B>) -> Client {
+        let address = || self.address(request).map(Client::Address);
+        token.map(Client::Token).or_else(address).unwrap_or_default()
+    }
+
+    /// What an upstream is told of a request.
+    pub(super) fn told<B>(&self, request: &Request<B>) -> HeaderMap {
+        let peer = request.extensions().get().map(|Peer(peer)| *peer);
+        let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
+        fields::told(request.headers(), host, fields::Client { peer, is_trusted })
+    }
+}

@@ -1,0 +1,205 @@
+//! Statements that are run up to the first chunk, or to the end if that is waited for.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Response, header};
+
+use super::app::{App, source_is_gone};
+use super::body::Answer;
+use super::head::{head, no_more_events, tell_digest, tell_page};
+use super::request::{Query, STREAMED};
+use super::streaming::{Streaming, timed};
+use super::tracker::Record;
+use super::{hold, opening};
+use crate::Error;
+use crate::capacity::memory;
+use crate::completeness::digest::Digest;
+use crate::completeness::framing::Frames;
+use crate::completeness::streams::STREAM;
+use crate::completeness::trailers;
+use crate::compress::{self, Coding, Compressor};
+use crate::endpoint::{Followed, SlowClients};
+use crate::params::ParamValue;
+use crate::source::Source;
+use crate::spool::spill::{Spill, Spills};
+use crate::spool::whole;
+use crate::stream::{Reading, RowStream};
+use crate::upstream::{self, per_row};
+
+impl App {
+    /// What a stream may take at most, in bytes; 0 where memory has no limit.
+    pub(super) fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
+        if self.config.limits.memory.is_none() {
+            return Ok(0);
+        }
+        let source = self.settings(query.endpoint)?;
+        let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
+        Ok(window + if query.waits().is_some() { whole::IN_MEMORY } else { 0 })
+    }
+
+    /// Runs the statements up to the first chunk, or to the end if that is waited for.
+    pub(super) async fn run(
+        &self,
+        mut query: Query<'_>,
+        record: &mut Record,
+        begun: &mut Instant,
+    ) -> Result<Response<Answer>, Error> {
+        let timeout = query.timeout();
+        let values = std::mem::take(&mut query.values);
+        let (mut stream, first) = match query.followed {
+            // Boxed, as is all that few requests do: every request would carry what it needs.
+            Followed::ByLongPoll => Box::pin(self.long_poll(&query, &values, record, begun)).await?,
+            Followed::No | Followed::Continuously => {
+                timeout.until_row(*begun, pin!(self.open(&query, values, record))).await?
+            }
+        };
+        if stream.is_done() && stream.rows() == 0 && query.ends_events() {
+            return Ok(no_more_events());
+        }
+        if stream.is_done() {
+            return whole(&query, first, &mut stream, record);
+        }
+        let coding = query.coding(STREAMED);
+        let (first, compressor) = match coding {
+            Some(coding) => (None, Some(Compressor::new(coding, first)?)),
+            None => (Some(first), None),
+        };
+        let digest = query.asked.digest.then(Box::default);
+        let streaming = Streaming {
+            ahead: None,
+            first,
+            stream,
+            compressor,
+            failed: None,
+            spill: None,
+            digest,
+            trailers: false,
+        };
+        if let Some(waits) = query.waits() {
+            let held = Box::pin(self.hold((&query, waits), coding, streaming, record));
+            return timeout.until_end(*begun, held).await;
+        }
+        self.begin_stream(&query, coding, streaming, record)
+    }
+
+    /// Begins the statements, and waits for the first chunk.
+    pub(super) async fn open(
+        &self,
+        query: &Query<'_>,
+        values: Vec<ParamValue>,
+        record: &mut Record,
+    ) -> Result<(RowStream, Bytes), Error> {
+        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
+        let upstream = match source {
+            Source::Http(source) => Some(Source::Http(source.on_behalf_of(query.told.clone()))),
+            Source::Postgres(_) | Source::Sqlite(_) => None,
+        };
+        let source = upstream.as_ref().unwrap_or(source);
+        let follower = match query.followed {
+            Followed::Continuously => Some(Box::pin(self.follower(query, &values, record)).await?),
+            Followed::No | Followed::ByLongPoll => None,
+        };
+        let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };
+        let turn = if query.followed == Followed::No { None } else { source.turn().await };
+        let mut stream =
+            RowStream::open_for(&record.waiter, (query.endpoint, source), reading, values).await?;
+        stream.tell(self.detail);
+        drop(turn);
+        if let Some(follower) = follower {
+            stream.follow(follower, (query.reading.format, query.endpoint.heartbeat));
+        }
+        if let Some((framing, tag)) = query.asked.framed {
+            stream.frame(Frames::new(framing, tag), query.asked.digest);
+        }
+        let first = opening::first_chunk(&mut stream, record).await?;
+        Ok((stream, first))
+    }
+
+    /// Who is asked for each row.
+    fn upstreams(&self, query: &Query<'_>) -> Result<Vec<upstream::Source>, Error> {
+        let Some(plan) = &query.endpoint.per_row else { return Ok(Vec::new()) };
+        let open = |upstream: &per_row::Upstream| {
+            let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
+            Ok(source.on_behalf_of(query.told.clone()))
+        };
+        plan.upstreams.iter().map(open).collect()
+    }
+
+    /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
+    pub(super) fn begin_stream(
+        &self,
+        query: &Query<'_>,
+        coding: Option<Coding>,
+        mut streaming: Streaming,
+        record: &mut Record,
+    ) -> Result<Response<Answer>, Error> {
+        let mut response = head(query, coding);
+        let stream = self.kept.streams.begin(&query.endpoint.path, query.reading.format.name())?;
+        stream.id().tell(STREAM, response.headers_mut());
+        record.stream = Some(stream);
+        record.meter.begin_stream(self.series(record.meter.subject));
+        streaming.trailers = query.asked.trailers;
+        if streaming.trailers {
+            let (next, page) = (streaming.stream.cursor().is_some(), query.page.is_some());
+            let fields = trailers::Fields { next, page, digest: query.asked.digest };
+            if let Some(names) = trailers::announcement(fields) {
+                response.headers_mut().insert(header::TRAILER, names);
+            }
+        }
+        hold::tell_streamed(query, &mut response);
+        streaming.spill = self.spill(query)?;
+        let spills = streaming.spill.is_some();
+        let streaming = Arc::new(Mutex::new(streaming));
+        if spills {
+            record.watchdog.spill(Arc::downgrade(&streaming));
+        }
+        Ok(response.map(|()| Answer::Stream(streaming)))
+    }
+
+    /// What has the rows of a stream wait in a file where its client is behind. Nobody waits for
+    /// long for an upstream's.
+    fn spill(&self, query: &Query<'_>) -> Result<Option<Box<Spill>>, Error> {
+        let endpoint = query.endpoint;
+        let (spills, spare) = match (endpoint.slow_clients, &endpoint.upstream) {
+            (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
+            (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return Ok(None),
+            (SlowClients::Hold | SlowClients::Shed(_), None) => {
+                (Spills::WhenWanted, self.spilled_window(query)?)
+            }
+        };
+        let (settings, used) = (&self.config.limits.spooling, &self.kept.spooled);
+        Ok(Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare))))))
+    }
+
+    /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
+    fn spilled_window(&self, query: &Query<'_>) -> Result<usize, Error> {
+        if self.config.limits.memory.is_none() {
+            return Ok(0);
+        }
+        Ok(memory::spilled(query.endpoint, self.settings(query.endpoint)?, query.reading.format))
+    }
+}
+
+/// The answer of a result that is there as a whole.
+fn whole(
+    query: &Query<'_>,
+    mut body: Bytes,
+    stream: &mut RowStream,
+    record: &mut Record,
+) -> Result<Response<Answer>, Error> {
+    let coding = query.coding(body.len());
+    if let Some(coding) = coding {
+        body = timed(stream, || compress::whole(coding, &body))?;
+        record.note(stream);
+    }
+    let mut response = head(query, coding);
+    tell_page(query, stream, response.headers_mut());
+    response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+    if query.asked.digest {
+        tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
+    }
+    Ok(response.map(|()| Answer::Whole(body)))
+}

@@ -1,0 +1,176 @@
+//! A stream in flight: its rows, compressed, spilled and digested as they are asked for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::Error;
+use crate::completeness::digest::Digest;
+use crate::completeness::trailers;
+use crate::compress::Compressor;
+use crate::spool::spill::{GivesWay, Spill};
+use crate::spool::whole::Spooled;
+use crate::stream::RowStream;
+
+/// A stream in flight. The body and its watchdog have it, which are polled by the same task.
+pub(crate) struct Streaming {
+    /// What was sent to wait for the end, of a result that is too long for that.
+    pub(super) ahead: Option<Box<Spooled>>,
+    /// What was polled before the head was made; a compressor has it where there is one.
+    pub(super) first: Option<Bytes>,
+    pub(super) stream: RowStream,
+    pub(super) compressor: Option<Compressor>,
+    /// Follows the last of what was compressed, and of what waits in `spill`.
+    pub(super) failed: Option<Error>,
+    /// Where slow clients are spilled.
+    pub(super) spill: Option<Box<Spill>>,
+    /// Of what is sent, where it was asked for.
+    pub(super) digest: Option<Box<Digest>>,
+    /// Whether fields follow the body.
+    pub(super) trailers: bool,
+}
+
+impl Streaming {
+    /// The client wants more.
+    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let Some(spill) = &mut self.spill else { return self.poll_live(cx) };
+        if spill.is_draining() {
+            self.stream.wait_for_client();
+        }
+        if let Some(waited) = ready!(spill.poll_take(cx)) {
+            return Poll::Ready(Some(waited));
+        }
+        let polled = self.poll_live(cx);
+        if let (true, Some(spill)) = (polled.is_ready(), &mut self.spill) {
+            spill.given();
+        }
+        polled
+    }
+
+    /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
+    /// when it is woken.
+    ///
+    /// # Errors
+    /// The stream has to end: others wait for its connection.
+    pub(crate) fn poll_spill(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<tokio::time::Instant>, GivesWay> {
+        while let Some(spill) = &mut self.spill {
+            let is_wanted = self.stream.gives_way(spill.stands_still());
+            let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted, cx) else { break };
+            room?;
+            let Poll::Ready(chunk) = self.poll_live(cx) else { break };
+            let (Some(spill), rows) = (&mut self.spill, self.stream.rows()) else { break };
+            match chunk {
+                Some(Ok(chunk)) => spill.put(&chunk, rows),
+                Some(Err(error)) => {
+                    self.failed = Some(error);
+                    spill.end();
+                }
+                None => spill.end(),
+            }
+        }
+        Ok(self.spill.as_ref().and_then(|spill| spill.again()))
+    }
+
+    /// The next chunk as it is sent, once it is in the digest.
+    fn poll_live(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(ahead) = &mut self.ahead {
+            // It is in the digest already.
+            if let Some(chunk) = ready!(ahead.poll_chunk(cx)) {
+                return Poll::Ready(Some(chunk));
+            }
+            self.ahead = None;
+        }
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = match (self.first.take(), &mut self.compressor) {
+            (Some(first), _) => Poll::Ready(Some(Ok(first))),
+            (None, None) => self.stream.poll_chunk(cx),
+            (None, Some(compressor)) => poll_compressed(&mut self.stream, compressor, &mut self.failed, cx),
+        };
+        polled.map_ok(|chunk| self.hashed(chunk))
+    }
+
+    /// Whether all has been given: the last chunk, and no trailers are to follow.
+    pub(super) fn is_done(&self) -> bool {
+        let given = match &self.compressor {
+            Some(compressor) => compressor.is_finished(),
+            None => self.first.is_none() && self.stream.is_done(),
+        };
+        let spilled = self.spill.as_ref().is_some_and(|spill| !spill.is_empty());
+        given && self.ahead.is_none() && self.failed.is_none() && !spilled && !self.trailers
+    }
+
+    /// Rows that were handed over.
+    pub(super) fn rows(&self) -> u64 {
+        let rows = self.stream.rows();
+        self.spill.as_ref().map_or(rows, |spill| spill.rows(rows))
+    }
+
+    /// A chunk that is sent, once it is in the digest.
+    fn hashed(&mut self, chunk: Bytes) -> Bytes {
+        if let Some(digest) = &mut self.digest {
+            digest.update(&chunk);
+        }
+        chunk
+    }
+
+    /// The digest of all chunks so far.
+    pub(super) fn content_digest(&self) -> Option<String> {
+        self.digest.as_ref().map(|digest| digest.text())
+    }
+
+    /// What follows the body of a whole result.
+    pub(super) fn trailers(&self) -> Option<HeaderMap> {
+        let (next, digest) = (self.stream.cursor(), self.content_digest());
+        let end = (next.as_deref(), self.stream.page());
+        self.trailers.then(|| trailers::complete(self.stream.rows(), end, digest.as_deref()))
+    }
+}
+
+/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind all that was compressed; the
+/// error then waits in `failed`.
+fn poll_compressed(
+    stream: &mut RowStream,
+    compressor: &mut Compressor,
+    failed: &mut Option<Error>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, Error>>> {
+    loop {
+        if let Some(chunk) = timed(stream, || compressor.compress())? {
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        match stream.poll_chunk(cx) {
+            Poll::Ready(Some(Ok(chunk))) => compressor.put(chunk),
+            Poll::Ready(Some(Err(error))) => match timed(stream, || compressor.release())? {
+                Some(chunk) => {
+                    *failed = Some(error);
+                    return Poll::Ready(Some(Ok(chunk)));
+                }
+                None => return Poll::Ready(Some(Err(error))),
+            },
+            Poll::Ready(None) => return Poll::Ready(timed(stream, || compressor.finish()).transpose()),
+            Poll::Pending => return timed(stream, || compressor.poll_flush(cx)).map(Some),
+        }
+    }
+}
+
+/// What a response streams.
+pub(crate) fn lock(streaming: &Mutex<Streaming>) -> MutexGuard<'_, Streaming> {
+    // After a panic under it nothing is polled any more: it ends the task of both who have it.
+    streaming.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a step of a stream's compression, whose time is that of encoding.
+pub(super) fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let out = step();
+    stream.compressed(begun.elapsed());
+    out
+}
