@@ -507,7 +507,7 @@ async fn get_alone(url: &str) -> Reply {
 #[tokio::test]
 async fn heads_tell_where_the_time_went() {
     let db = TestDb::new().await;
-    let slow = "select 1 as n, pg_sleep(0.05)::text as s";
+    let slow = "select 1 as n, pg_sleep(0.2)::text as s";
     let endpoints = [("few", FEW), ("look/{id}", LOOK_UP), ("slow", slow)];
     let server = server(&db, "[cors]\norigins = [\"https://a.example\"]", "max = 4", &endpoints).await;
     for target in ["/few", "/few?_wait=end", "/look/1", "/look/99", "/slow"] {
@@ -527,7 +527,8 @@ async fn heads_tell_where_the_time_went() {
         // What waits for its end tells all of the database's time.
         assert!(first_row >= pool + database - 0.002 || target.ends_with("_wait=end"), "{told}");
         if target == "/slow" {
-            assert!(database >= 50.0, "{told}");
+            // On a busy machine some of it passes before the server goes on to wait.
+            assert!(database >= 100.0, "{told}");
         }
     }
     // Where nothing was waited for, nothing is told.

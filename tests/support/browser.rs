@@ -33,10 +33,7 @@ pub struct Browser {
 
 impl Browser {
     pub async fn start() -> Self {
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut driver = command.spawn().expect("chromedriver is installed: run `cargo xtask test`");
-        let port = read_port(&mut driver);
+        let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary folder");
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut browser = Self { driver, address, session: String::new(), _profile: profile };
@@ -74,15 +71,30 @@ impl Browser {
     }
 }
 
+/// A driver and its port. The system chooses one that is free in IPv6; a driver that finds it taken
+/// in IPv4 ends, and another is started.
+fn start_driver() -> (Child, u16) {
+    let mut command = Command::new("chromedriver");
+    command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    for _ in 0..10 {
+        let mut driver = command.spawn().expect("chromedriver is installed: run `cargo xtask test`");
+        if let Some(port) = read_port(&mut driver) {
+            return (driver, port);
+        }
+        drop(driver.wait());
+    }
+    panic!("chromedriver does not start: run `cargo xtask test`")
+}
+
 /// The port that it chose, from what it says at its start. What it says later is read, so that its pipe never fills.
-fn read_port(driver: &mut Child) -> u16 {
+fn read_port(driver: &mut Child) -> Option<u16> {
     let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let port = lines.by_ref().find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
         port.trim_end_matches('.').parse().ok()
     });
     std::thread::spawn(move || lines.for_each(drop));
-    port.expect("chromedriver does not start: run `cargo xtask test`")
+    port
 }
 
 impl Drop for Browser {
