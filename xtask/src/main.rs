@@ -1,12 +1,13 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our Arrow in one of them),
-//! [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer one), [`installed`] (what those two get from package
-//! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
+//! [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer one), [`deny`] (what may become a part of it),
+//! [`installed`] (what those three get from package indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
 //! (inputs for which a property does not hold), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
 //! command). It does not know what the tests test.
 
 mod compare;
+mod deny;
 mod fuzz;
 mod installed;
 mod instructions;
@@ -26,6 +27,7 @@ use postgres::Postgres;
 
 const USAGE: &str = "\
 usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
+       cargo xtask test --fast [FILTER…]   what of it answers within minutes
        cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
@@ -44,9 +46,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["test", filters @ ..] if !filters.iter().any(|word| word.starts_with('-')) => {
-            exit(test::run(filters))
-        }
+        ["test", words @ ..] => exit(test::run(words)),
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),

@@ -16,15 +16,17 @@ const PYTHON: &str = "bin/python";
 /// The Python that has the libraries; installs them where they are missing or others than the test wants.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let requirements = workspace().join("tests/readers/requirements.txt");
-    let make = |folder: &Path| {
-        make(folder)?;
-        let mut python = Command::new(folder.join(PYTHON));
-        let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "2"];
-        let install = ["install", "--only-binary", ":all:", "--requirement"];
-        needs::run(python.args(pip).args(install).arg(&requirements))
-    };
     let pins = std::slice::from_ref(&requirements);
-    installed::prepare(target, ("test-python", PYTHON), pins, make)
+    installed::prepare(target, ("test-python", PYTHON), pins, |folder| install(folder, &requirements))
+}
+
+/// A virtual environment in the place of what is there, with what the requirements list.
+pub(crate) fn install(folder: &Path, requirements: &Path) -> Result<()> {
+    make(folder)?;
+    let mut python = Command::new(folder.join(PYTHON));
+    let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "2"];
+    let install = ["install", "--only-binary", ":all:", "--requirement"];
+    needs::run(python.args(pip).args(install).arg(requirements))
 }
 
 /// An empty environment in the place of what is there.

@@ -19,7 +19,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let postgres = Postgres::start(&target)?;
     let mut command = cargo();
     command.args(["test", "--all-features", "--locked", "--test", "alone", "--", "--nocapture", "soak::"]);
-    give(&mut command, &target, &postgres);
+    give(&mut command, &postgres);
     command.env(SECONDS, (minutes * 60).to_string());
     if let Some(seed) = seed {
         command.env(SEED, seed.to_string());

@@ -1,6 +1,7 @@
 //! The steps of a run: each is run whatever became of those before, and the summary tells all of them.
 
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How a step ended.
@@ -45,11 +46,22 @@ struct Step {
     took: Duration,
 }
 
+impl Step {
+    fn run(name: &str, work: impl FnOnce() -> Outcome) -> Self {
+        let start = Instant::now();
+        let outcome = work();
+        Self { name: name.to_owned(), outcome, took: start.elapsed() }
+    }
+}
+
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:>7.1} s  {}: {}", self.took.as_secs_f64(), self.name, self.outcome)
     }
 }
+
+/// A step that goes on beside others.
+pub(crate) struct Beside(JoinHandle<Step>);
 
 /// The steps that have run.
 #[derive(Default)]
@@ -58,9 +70,21 @@ pub(crate) struct Steps(Vec<Step>);
 impl Steps {
     pub(crate) fn run(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
         println!("\n==> {name}");
-        let start = Instant::now();
-        let outcome = work();
-        let step = Step { name: name.to_owned(), outcome, took: start.elapsed() };
+        self.add(Step::run(name, work));
+    }
+
+    /// Begins a step that goes on until [`Steps::end`] waits for it.
+    pub(crate) fn begin(&self, name: &'static str, work: fn() -> Outcome) -> Beside {
+        println!("\n==> {name}, beside the next steps");
+        Beside(std::thread::spawn(move || Step::run(name, work)))
+    }
+
+    pub(crate) fn end(&mut self, step: Beside) {
+        println!();
+        self.add(step.0.join().expect("a step does not panic"));
+    }
+
+    fn add(&mut self, step: Step) {
         println!("{step}");
         self.0.push(step);
     }
@@ -88,6 +112,16 @@ mod tests {
         steps.run("second", || Outcome::of(&mut Command::new("true")));
         steps.run("third", || Outcome::Skipped("for no reason"));
         assert_eq!(steps.0.len(), 3);
+        assert!(!steps.all_passed());
+    }
+
+    #[test]
+    fn a_step_goes_on_beside_others() {
+        let mut steps = Steps::default();
+        let first = steps.begin("first", || Outcome::of(&mut Command::new("false")));
+        steps.run("second", || Outcome::of(&mut Command::new("true")));
+        assert!(steps.all_passed());
+        steps.end(first);
         assert!(!steps.all_passed());
     }
 

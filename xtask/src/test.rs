@@ -8,46 +8,109 @@ use std::process::{Command, Stdio};
 use crate::instructions::Mode;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, instructions, needs, newer, python, target_folder};
+use crate::{Result, deny, instructions, needs, newer, python, target_folder};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
+/// Tests mostly wait, for time-outs and for one another's processes, so there are more of them at
+/// once than the two processors of a small machine.
+const AT_ONCE: &str = "--test-threads=4";
+
+/// What `--fast` leaves out: tests that hold the release build to its claims, and those that wait
+/// long, for time-outs or for many processes. A test's name contains the word.
+const NOT_FAST: &[&str] = &[
+    ALONE,
+    "arrow::a_million_rows_come_in_bounded_batches",
+    "bounds::",
+    "browser::",
+    "contract::",
+    "cuts::",
+    "demo::",
+    "enrich::memory_does_not_hang_on_the_number_of_rows",
+    "examples::",
+    "nested::memory_is_constant_while_nested_rows_are_read",
+    "procedures::refcursors_in_fragments_of_any_size_are_the_same",
+    "resume::a_million_rows_through_a_connection_that_is_cut_again_and_again",
+    "rolling::",
+    "slow::",
+    "streams::a_thousand_disconnects_leave_nothing_behind",
+    "support_works::rows_arrive_whole",
+    "turns::",
+];
+
+/// The modules of `tests/alone`, which need the machine for themselves.
+const ALONE: &str = "alone::";
+
+/// How much is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All that has to pass.
+    Everything,
+    /// What answers within minutes: nothing of a release build, of a second PostgreSQL or of the
+    /// documentation.
+    Fast,
+}
+
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
-pub(crate) fn run(filters: &[&str]) -> Result<bool> {
+///
+/// What is built comes first, the release build beside all others. Then nothing is built while
+/// tests run, whose bounds of time it would stretch.
+pub(crate) fn run(words: &[&str]) -> Result<bool> {
+    let (scope, filters) = read(words)?;
     needs::require()?;
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let (mut python, mut newer) = (None, None);
+    let release = (scope == Scope::Everything).then(|| steps.begin("release build", release_build));
     if filters.is_empty() {
-        steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
-        steps.run("clippy", clippy);
+        check(scope, &target, &mut steps);
     }
-    steps.run("release build", || Outcome::of(cargo().args(["build", "--release", "--locked"])));
+    steps.run("build of the tests", || Outcome::of(cargo_test().arg("--no-run")));
     steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
-    steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
-    steps.run("tests", || {
-        tests(all(filters, python.as_deref()), &target, Postgres::start(&target), &mut counts)
-    });
-    if let Some(bin) = newer {
-        steps.run("tests of PostgreSQL, with the newer one", || {
-            tests(
-                of_postgres(filters, python.as_deref()),
-                &target,
-                Postgres::start_from(&bin, &target),
-                &mut counts,
-            )
+    if let Some(release) = release {
+        steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
+        steps.end(release);
+    }
+    let tests = Tests { scope, filters: &filters, target: &target, python: python.as_deref() };
+    steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
+    if scope == Scope::Everything {
+        steps.run("tests that need the machine for themselves", || {
+            tests.run(tests.alone(), Postgres::start(&target), &mut counts)
         });
     }
-    if filters.is_empty() {
+    if let Some(bin) = newer {
+        steps.run("tests of PostgreSQL, with the newer one", || {
+            tests.run(tests.of_postgres(), Postgres::start_from(&bin, &target), &mut counts)
+        });
+    }
+    if filters.is_empty() && scope == Scope::Everything {
         steps.run("instructions", instructions);
-        steps.run("documentation", documentation);
-        steps.run("dependencies", dependencies);
     }
     steps.print_summary();
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    println!("{}", counts.summary(tests.left_out(&counts)));
     Ok(steps.all_passed())
+}
+
+/// `[--fast] [FILTER…]`.
+fn read<'a>(words: &[&'a str]) -> Result<(Scope, Vec<&'a str>)> {
+    let (options, filters): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with('-'));
+    match options.as_slice() {
+        [] => Ok((Scope::Everything, filters)),
+        ["--fast"] => Ok((Scope::Fast, filters)),
+        _ => Err("write `cargo xtask test [--fast] [FILTER…]`".to_owned()),
+    }
+}
+
+/// What is wrong without a test having to run.
+fn check(scope: Scope, target: &Path, steps: &mut Steps) {
+    steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
+    steps.run("clippy", clippy);
+    steps.run("dependencies", || deny::check(target));
+    if scope == Scope::Everything {
+        steps.run("documentation", documentation);
+    }
 }
 
 /// The cargo that runs us, in the root of the workspace.
@@ -61,6 +124,11 @@ pub(crate) fn cargo() -> Command {
 pub(crate) fn workspace() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
+}
+
+/// Quiet, because it runs beside other steps.
+fn release_build() -> Outcome {
+    Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"]))
 }
 
 fn clippy() -> Outcome {
@@ -102,83 +170,94 @@ fn documentation() -> Outcome {
     Outcome::of(cargo().args(arguments).env("RUSTDOCFLAGS", flags))
 }
 
-/// Licences, bans and sources need nothing but the lock file. Advisories need a copy of their database, which
-/// `cargo deny fetch` gets: they are checked where it is, so that a run needs no network and no one day breaks old commits.
-fn dependencies() -> Outcome {
-    let installed =
-        Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !installed.is_ok_and(|status| status.success()) {
-        return Outcome::Skipped("cargo-deny is not installed");
-    }
-    let mut command = cargo();
-    command.args(["deny", "--offline", "--locked", "--workspace", "check", "licenses", "bans", "sources"]);
-    if advisory_database().is_some_and(|folder| folder.is_dir()) {
-        command.arg("advisories");
-    }
-    Outcome::of(&mut command)
-}
-
-/// Where cargo-deny keeps the databases that it fetched.
-fn advisory_database() -> Option<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")))?;
-    Some(home.join("advisory-dbs"))
-}
-
-/// All tests.
-fn all(filters: &[&str], python: Option<&Path>) -> Command {
-    cargo_test(&[], filters, python)
-}
-
 /// The modules of tests in which another version of PostgreSQL could make a difference.
 const OF_POSTGRES: [&str; 3] = ["postgres_", "strings::", "python::"];
 
-/// The tests of [`OF_POSTGRES`]; with filters those that they name, whatever their modules, for
-/// test programs cannot ask for both.
-fn of_postgres(filters: &[&str], python: Option<&Path>) -> Command {
-    let filters = if filters.is_empty() { &OF_POSTGRES } else { filters };
-    cargo_test(&["--test", "it"], filters, python)
-}
-
-/// Tests of the workspace; always with the same options, so that nothing is compiled twice. Those that call Python are run where it
-/// has its libraries.
-fn cargo_test(which: &[&str], filters: &[&str], python: Option<&Path>) -> Command {
+/// Tests of the workspace; always with the same options, so that nothing is compiled twice.
+fn cargo_test() -> Command {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]).args(which);
-    command.arg("--").args(filters);
-    match python {
-        Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
-        None => command.args(["--skip", "python_reads_"]),
-    };
+    command.args(["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
     command
 }
 
-/// Tests against a PostgreSQL of their own.
-fn tests(command: Command, target: &Path, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
-    let outcome = match postgres {
-        Ok(postgres) => Outcome::of_result(run_tests(command, target, &postgres, counts)),
-        Err(message) => Outcome::of_result(Err(message)),
-    };
-    // Tests that did not compile, or a test program that crashed, leave no line to be counted.
-    if outcome == Outcome::Failed {
-        counts.failed = counts.failed.max(1);
-    }
-    outcome
+/// What tests are run, and with what.
+struct Tests<'a> {
+    scope: Scope,
+    filters: &'a [&'a str],
+    target: &'a Path,
+    python: Option<&'a Path>,
 }
 
+impl Tests<'_> {
+    /// All but those of `tests/alone`; with `--fast` fewer.
+    fn most(&self) -> Command {
+        let mut command = cargo_test();
+        command.args(["--", AT_ONCE]).args(self.filters);
+        let skipped = if self.scope == Scope::Fast { NOT_FAST } else { &[ALONE] };
+        command.args(skipped.iter().flat_map(|name| ["--skip", name]));
+        command
+    }
+
+    fn alone(&self) -> Command {
+        let mut command = cargo_test();
+        command.args(["--test", "alone", "--"]).args(self.filters);
+        command
+    }
+
+    /// The tests of [`OF_POSTGRES`]; with filters those that they name, whatever their modules, for
+    /// test programs cannot ask for both.
+    fn of_postgres(&self) -> Command {
+        let filters = if self.filters.is_empty() { &OF_POSTGRES } else { self.filters };
+        let mut command = cargo_test();
+        command.args(["--test", "it", "--", AT_ONCE]).args(filters);
+        command
+    }
+
+    /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has its
+    /// libraries.
+    fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
+        match self.python {
+            Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
+            None => command.args(["--skip", "python_reads_"]),
+        };
+        let outcome = match postgres {
+            Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
+            Err(message) => Outcome::of_result(Err(message)),
+        };
+        // Tests that did not compile, or a test program that crashed, leave no line to be counted.
+        if outcome == Outcome::Failed {
+            counts.failed = counts.failed.max(1);
+        }
+        outcome
+    }
+
+    fn run_on(&self, mut command: Command, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
+        give(&mut command, postgres);
+        match self.scope {
+            Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
+            // A test that asks for it fails, for it is not in `NOT_FAST`.
+            Scope::Fast => command.env_remove(RELEASE),
+        };
+        run_and_count(&mut command, counts)
+    }
+
+    /// How many tests `--fast` has left out. With filters, what was not asked for looks the same.
+    fn left_out(&self, counts: &Counts) -> u64 {
+        let told = self.scope == Scope::Fast && self.filters.is_empty();
+        if told { counts.filtered_out } else { 0 }
+    }
+}
+
+/// The variable that tells tests of the release build.
+pub(crate) const RELEASE: &str = "ROWSTREAM_TEST_RELEASE_BIN";
+
 /// Gives tests their PostgreSQL, and the programs that they run.
-pub(crate) fn give(command: &mut Command, target: &Path, postgres: &Postgres) {
+pub(crate) fn give(command: &mut Command, postgres: &Postgres) {
     // A developer's own PGHOST or PGSSLMODE is not what the tests are about.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
     command.env("PATH", needs::path()).envs(postgres.environment());
-    command.env("ROWSTREAM_TEST_RELEASE_BIN", target.join("release/rowstream"));
-}
-
-fn run_tests(mut command: Command, target: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
-    give(&mut command, target, postgres);
-    run_and_count(&mut command, counts)
 }
 
 /// Passes the output through, and adds up what the test programs say at their ends.
@@ -201,6 +280,7 @@ struct Counts {
     passed: u64,
     failed: u64,
     skipped: u64,
+    filtered_out: u64,
 }
 
 impl Counts {
@@ -216,15 +296,42 @@ impl Counts {
                 "passed" => self.passed += number,
                 "failed" => self.failed += number,
                 "ignored" => self.skipped += number,
+                "filtered out" => self.filtered_out += number,
                 _ => {}
             }
         }
+    }
+
+    /// The last line of a run; what was left out has been skipped.
+    fn summary(&self, left_out: u64) -> String {
+        let skipped = self.skipped + left_out;
+        format!("{} passed, {} failed, {skipped} skipped", self.passed, self.failed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!(read(&[]), Ok((Scope::Everything, vec![])));
+        assert_eq!(read(&["a", "b"]), Ok((Scope::Everything, vec!["a", "b"])));
+        assert_eq!(read(&["--fast"]), Ok((Scope::Fast, vec![])));
+        assert_eq!(read(&["a", "--fast"]), Ok((Scope::Fast, vec!["a"])));
+        assert!(read(&["--slow"]).is_err());
+        assert!(read(&["--fast", "--fast"]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_fast_is_there() {
+        let programs = workspace().join("tests");
+        for name in NOT_FAST.iter().filter(|name| **name != ALONE) {
+            let (module, test) = name.split_once("::").unwrap();
+            let text = std::fs::read_to_string(programs.join(format!("it/{module}.rs"))).unwrap();
+            assert!(text.contains(&format!("fn {test}")), "{name}");
+        }
+    }
 
     #[test]
     fn results_add_up() {
@@ -235,6 +342,7 @@ mod tests {
         counts.add("test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.01s");
         counts.add("test a_test ... ok");
         counts.add("it said: test result: ok. 9 passed; 0 failed");
-        assert_eq!(counts, Counts { passed: 13, failed: 2, skipped: 1 });
+        assert_eq!(counts, Counts { passed: 13, failed: 2, skipped: 1, filtered_out: 7 });
+        assert_eq!(counts.summary(7), "13 passed, 2 failed, 8 skipped");
     }
 }
