@@ -24,6 +24,7 @@ pub mod compress;
 pub mod config;
 pub mod cursor;
 pub mod database;
+mod datetime;
 pub mod diagnostic;
 pub mod endpoint;
 pub mod error;

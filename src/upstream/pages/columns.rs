@@ -9,7 +9,7 @@ use std::sync::Arc;
 use memchr::memchr2;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
-use crate::database::sqlite::plan;
+use crate::datetime;
 use crate::pointer::{self, Pointer};
 
 /// What the values of a column are.
@@ -388,10 +388,10 @@ fn write(kind: Kind, text: &str, encoder: &mut impl RowWriter, out: &mut Vec<u8>
             "false" => Some(Value::Bool(false)),
             _ => None,
         },
-        Kind::Date => is_string.then(|| plan::date(said.as_bytes())).flatten().map(Value::Date),
+        Kind::Date => is_string.then(|| datetime::date(said.as_bytes())).flatten().map(Value::Date),
         // Without a zone it is UTC, as that of a parameter is.
         Kind::Timestamp => is_string
-            .then(|| plan::timestamp(said.as_bytes()))
+            .then(|| datetime::timestamp(said.as_bytes()))
             .flatten()
             .map(|time| Value::TimestampTz(time.micros)),
         Kind::Uuid => is_string.then(|| uuid(said)).flatten().map(Value::Uuid),
