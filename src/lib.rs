@@ -47,6 +47,7 @@ pub mod split;
 mod spool;
 pub mod sql;
 pub mod stream;
+mod tcp;
 mod tls;
 pub mod upstream;
 mod watchdog;

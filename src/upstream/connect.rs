@@ -4,14 +4,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::address::Allowed;
@@ -21,11 +19,8 @@ pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings};
 use super::url::{Base, Host};
 use crate::Error;
+use crate::tcp;
 use crate::tls::{roots_of, system_roots};
-
-/// What the kernel may hold of an answer that is not read (it doubles the number). Left to itself it grows to megabytes per slow
-/// client.
-const RECEIVE_BUFFER: u32 = 64 * 1024;
 
 /// TCP or TLS as one stream of bytes.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -89,8 +84,8 @@ impl Connector {
         turn(&mut addresses, self.begun.fetch_add(1, Ordering::Relaxed));
         // Each of several gets its share of the time, so that one that says nothing leaves some for the others.
         let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        let stream = connect(&addresses, share).await;
-        let stream = stream.map_err(|cause| self.unreachable(&cause))?;
+        let stream = tcp::connect(addresses, share).await;
+        let stream = stream.map_err(|refused| self.unreachable(&refused.into_named_cause()))?;
         self.secure(stream).await.map_err(|cause| self.unreachable(&cause))
     }
 
@@ -159,27 +154,6 @@ fn turn(addresses: &mut [SocketAddr], begun: usize) {
     if alike > 0 {
         addresses[..alike].rotate_left(begun % alike);
     }
-}
-
-/// A connection to the first address that takes one.
-async fn connect(addresses: &[SocketAddr], share: Duration) -> io::Result<TcpStream> {
-    let mut failed = io::Error::other("there is no address");
-    for address in addresses {
-        match timeout(share, connect_to(*address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => failed = io::Error::new(error.kind(), format!("{address}: {error}")),
-            Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, format!("{address}: no answer")),
-        }
-    }
-    Err(failed)
-}
-
-async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    let stream = socket.connect(address).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 fn tls_connector(settings: &Settings) -> Result<TlsConnector, Box<dyn std::error::Error>> {

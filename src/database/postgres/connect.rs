@@ -15,7 +15,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::error::DatabaseError;
@@ -25,14 +25,11 @@ use super::url::{Host, SslMode, Target};
 use super::wire::Wire;
 use crate::Error;
 use crate::source::SourceConfig;
+use crate::tcp::{self, Refused};
 use crate::tls::{roots_of, system_roots};
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
-
-/// What the kernel may hold of a result that is not read (it doubles the number). Left to itself it grows to megabytes per slow
-/// client.
-const RECEIVE_BUFFER: u32 = 64 * 1024;
 
 /// Opens the connections of a source.
 pub(super) struct Connector {
@@ -131,7 +128,6 @@ impl Connector {
             Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
             Host::Tcp(host) => connect_tcp(host, self.target.port).await?,
         };
-        stream.set_nodelay(true)?;
         match &self.tls {
             Some(tls) if server_has_tls(&mut stream).await? => {
                 let stream = tls.connect(self.server_name()?, stream).await?;
@@ -285,17 +281,9 @@ impl Connection {
 
 /// Opens a TCP connection to the first address of `host` that takes one.
 async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut failed = io::Error::other("the name has no address");
-    for address in tokio::net::lookup_host((host, port)).await? {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Before the connection is made, because the window is agreed on there.
-        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-        match socket.connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+    let addresses = tokio::net::lookup_host((host, port)).await?;
+    // The start-up as a whole is bounded, and not the time of each address.
+    tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
 }
 
 /// The next message of the start-up; an error of the server ends it.
