@@ -2,7 +2,7 @@
 //!
 //! Whoever holds a buffer of one of these sizes takes the constant from here, and whoever adds a
 //! buffer to the way of a response adds a constant. What a source holds stands with the source.
-//! The sums are `capacity::memory`'s, and the promise is kept by admission.
+//! The sums are `config::memory`'s, and the promise is kept by admission.
 
 /// A full chunk. Measured: 32 to 64 KiB are as fast as larger ones, and each stream holds one.
 pub(crate) const CHUNK: usize = 32 * 1024;

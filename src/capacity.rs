@@ -4,13 +4,12 @@
 //! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It reckons as if all requests were for the
 //! endpoint in question; those for others at the same source take from the same places.
 
-pub mod memory;
 mod rows;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{Config, memory};
 use crate::database::postgres::pipeline;
 use crate::endpoint::{Endpoint, SlowClients, Upstream};
 use crate::params::ParamValue;

@@ -4,6 +4,7 @@
 //! asked for (whether a statement can be prepared, what its columns are) is not checked here.
 
 mod files;
+pub mod memory;
 mod read;
 mod single;
 mod source;

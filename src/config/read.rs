@@ -7,8 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
+use super::memory;
 use super::{Config, Cors, Limits, Unserved, files, source};
-use crate::capacity::memory;
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Environment, Faults, File, Variables, shown};

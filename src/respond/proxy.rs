@@ -17,7 +17,7 @@ use super::head::no_endpoint;
 use super::tracker::Record;
 use crate::Error;
 use crate::admission::Claim;
-use crate::capacity::memory;
+use crate::config::memory;
 use crate::endpoint::{Authorization, Endpoint, Pass, SlowClients};
 use crate::params::{self, ParamValue};
 use crate::pool::Patience;

@@ -11,9 +11,9 @@
 
 use rowstream_encode::{ArrowEncoder, Format};
 
+use super::Config;
 use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM};
 use crate::compress::{self, Coding};
-use crate::config::Config;
 use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
 use crate::source::{ChosenBy, Kind, SourceConfig};
 use crate::spool::spill;
