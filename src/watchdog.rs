@@ -5,7 +5,7 @@
 //! its statements. It is over
 //!
 //! 1. when the response has lasted for the endpoint's `timeout.total`; over HTTP/1 also when hyper has all of it, and the socket has not
-//!    ([`Last`]);
+//!    ([`LastBytes`]);
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
 //!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`];
 //! 3. when the client has taken less than the endpoint's least rate, seen in the same two places (`slow_clients = { shed = … }`).
@@ -29,8 +29,10 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 use self::credit::Credit;
+use crate::Error;
 use crate::admission::Permit;
-use crate::respond::{self, Last, Streaming};
+use crate::outcome::Outcome;
+use crate::spool::spill::GivesWay;
 
 /// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has failed ([`Watchdog::is_late`]): one that
 /// is dropped is reset as one that is no longer needed.
@@ -49,6 +51,38 @@ pub(crate) enum Over {
     Shed,
     /// The response lasted for so long, which is the endpoint's `timeout.total`.
     Total(Duration),
+}
+
+impl Over {
+    /// How a response ended that was ended so.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Stalled => Outcome::Stalled,
+            Self::Shed => Outcome::Shed,
+            Self::Total(total) => Outcome::Failed(Error::total_timeout(total)),
+        }
+    }
+}
+
+/// A stream whose rows can be spilled while its client is slow. It is asked once a wake-up and not once a
+/// row, so it need not be known which one it is.
+pub(crate) trait Spilling: Send + Sync {
+    /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
+    /// when it is woken.
+    ///
+    /// # Errors
+    /// The stream has to end: others wait for its connection.
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<Instant>, GivesWay>;
+}
+
+/// What is left of a response once its body has gone: its last bytes, on their way to the socket.
+/// Dropped, it was aborted.
+pub(crate) trait LastBytes: Send {
+    /// All of them have left this process.
+    fn flushed(self: Box<Self>);
+
+    /// They never will, for this reason if there is one.
+    fn cut(self: Box<Self>, why: Option<Over>);
 }
 
 /// When a response will be over, and why.
@@ -72,7 +106,7 @@ struct State {
     /// How long the client may take less than the least rate, where there is one.
     credit: Option<Credit>,
     /// What is spilled if the client is slow.
-    spill: Option<Weak<Mutex<Streaming>>>,
+    spill: Option<Weak<dyn Spilling>>,
     over: Option<Over>,
     /// Of a response whose last bytes are on their way.
     permit: Option<Permit>,
@@ -84,7 +118,7 @@ struct State {
 struct Ending {
     at: Instant,
     total: Duration,
-    last: Box<Last>,
+    last: Box<dyn LastBytes>,
 }
 
 impl Watchdog {
@@ -135,8 +169,8 @@ impl Watchdog {
     }
 
     /// Has the response's rows spilled when its client is slow.
-    pub(crate) fn spill(&self, streaming: Weak<Mutex<Streaming>>) {
-        self.lock().spill = Some(streaming);
+    pub(crate) fn spill(&self, stream: Weak<impl Spilling + 'static>) {
+        self.lock().spill = Some(stream);
     }
 
     /// The client was given so many bytes.
@@ -180,7 +214,7 @@ impl Watchdog {
 
     /// The body has gone, and its time goes on until what was handed over has been
     /// [`flushed`](Self::flushed).
-    pub(crate) fn keep(&self, last: Last) {
+    pub(crate) fn keep(&self, last: impl LastBytes + 'static) {
         let mut state = self.lock();
         (state.given, state.credit, state.spill) = (None, None, None);
         if let Some((at, total)) = state.total.take() {
@@ -231,8 +265,8 @@ impl Watchdog {
 
     fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let (end, spills) = self.next();
-            let spilled = spills.map_or(Ok(None), |streaming| respond::lock(&streaming).poll_spill(cx));
+            let (end, stream) = self.next();
+            let spilled = stream.map_or(Ok(None), |stream| stream.poll_spill(cx));
             let Ok(spill_at) = spilled else {
                 self.lock().over = Some(Over::Stalled);
                 return Poll::Ready(());
@@ -265,7 +299,7 @@ impl Watchdog {
     }
 
     /// When it will be over, and why; and what may have to be spilled until then.
-    fn next(&self) -> (Option<End>, Option<Arc<Mutex<Streaming>>>) {
+    fn next(&self) -> (Option<End>, Option<Arc<dyn Spilling>>) {
         let state = self.lock();
         let last = state.last.iter().map(|ending| (ending.at, ending.total));
         let total = state.total.into_iter().chain(last).map(|(at, total)| (at, Over::Total(total)));

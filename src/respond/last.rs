@@ -7,30 +7,30 @@
 
 use super::tracker::Record;
 use crate::outcome::Outcome;
-use crate::watchdog::{Over, Watchdog};
+use crate::watchdog::{LastBytes, Over};
 
 /// A response that was handed over and has not left yet. Dropped, it was aborted.
-pub(crate) struct Last {
+pub(super) struct Last {
     record: Record,
     digest: Option<String>,
 }
 
 impl Last {
-    /// Of a response whose watchdog [outlives its body](Watchdog::outlives_body), in the care of
+    /// Of a response whose watchdog [outlives its body](crate::watchdog::Watchdog::outlives_body), in the care of
     /// that.
     pub(super) fn keep(mut record: Record, digest: Option<String>) {
         // It must not keep the one that keeps it.
         let watchdog = std::mem::take(&mut record.watchdog);
-        Watchdog::keep(&watchdog, Self { record, digest });
+        watchdog.keep(Self { record, digest });
     }
+}
 
-    /// All of it has left this process.
-    pub(crate) fn flushed(mut self) {
+impl LastBytes for Last {
+    fn flushed(mut self: Box<Self>) {
         self.record.end(Outcome::Complete, self.digest.take());
     }
 
-    /// It never will, for this reason if there is one.
-    pub(crate) fn cut(mut self, why: Option<Over>) {
+    fn cut(mut self: Box<Self>, why: Option<Over>) {
         if let Some(over) = why {
             self.record.end(over.outcome(), None);
         }

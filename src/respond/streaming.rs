@@ -14,9 +14,10 @@ use crate::compress::Compressor;
 use crate::spool::spill::{GivesWay, Spill};
 use crate::spool::whole::Spooled;
 use crate::stream::RowStream;
+use crate::watchdog::Spilling;
 
 /// A stream in flight. The body and its watchdog have it, which are polled by the same task.
-pub(crate) struct Streaming {
+pub(super) struct Streaming {
     /// What was sent to wait for the end, of a result that is too long for that.
     pub(super) ahead: Option<Box<Spooled>>,
     /// What was polled before the head was made; a compressor has it where there is one.
@@ -50,15 +51,8 @@ impl Streaming {
         polled
     }
 
-    /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
-    /// when it is woken.
-    ///
-    /// # Errors
-    /// The stream has to end: others wait for its connection.
-    pub(crate) fn poll_spill(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Result<Option<tokio::time::Instant>, GivesWay> {
+    /// What [`Spilling`] asks for, of a stream that is locked.
+    fn poll_spill(&mut self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
         while let Some(spill) = &mut self.spill {
             let is_wanted = self.stream.gives_way(spill.stands_still());
             let Poll::Ready(room) = spill.poll_room(self.stream.rows(), is_wanted, cx) else { break };
@@ -134,6 +128,12 @@ impl Streaming {
     }
 }
 
+impl Spilling for Mutex<Streaming> {
+    fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
+        lock(self).poll_spill(cx)
+    }
+}
+
 /// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind all that was compressed; the
 /// error then waits in `failed`.
 fn poll_compressed(
@@ -162,7 +162,7 @@ fn poll_compressed(
 }
 
 /// What a response streams.
-pub(crate) fn lock(streaming: &Mutex<Streaming>) -> MutexGuard<'_, Streaming> {
+pub(super) fn lock(streaming: &Mutex<Streaming>) -> MutexGuard<'_, Streaming> {
     // After a panic under it nothing is polled any more: it ends the task of both who have it.
     streaming.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,7 +17,7 @@ use crate::metrics::{self, Meter, SERVER_TIMING};
 use crate::outcome::Outcome;
 use crate::pool::Waiter;
 use crate::stream::RowStream;
-use crate::watchdog::{Over, Watchdog};
+use crate::watchdog::Watchdog;
 
 /// What the log will say of a request; says it when dropped, however the request ends.
 pub(super) struct Record {
@@ -91,17 +91,6 @@ impl Record {
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
         self.outcome = Some(Outcome::Failed(error));
         Answer::Whole(document)
-    }
-}
-
-impl Over {
-    /// How a response ended that was ended so.
-    pub(super) fn outcome(self) -> Outcome {
-        match self {
-            Self::Stalled => Outcome::Stalled,
-            Self::Shed => Outcome::Shed,
-            Self::Total(total) => Outcome::Failed(Error::total_timeout(total)),
-        }
     }
 }
 
