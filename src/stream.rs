@@ -15,45 +15,45 @@
 //!
 //! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
 
+mod clock;
 mod cursors;
 pub(crate) mod encoder;
 mod follow;
 mod key;
 mod nest;
 pub(crate) mod notifier;
+mod open;
 mod refcursor;
+mod steps;
 
 use std::future::Future;
 use std::mem;
-use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowstream_encode::{
-    ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
-};
+use rowstream_encode::{Format, ValueOptions};
 use tokio::time::Sleep;
 
-use self::cursors::Cursors;
+use self::clock::{Clock, Phase};
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
+pub(crate) use self::open::Opened;
+use self::steps::{Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
 use crate::completeness::framing::{Frames, Record};
 pub use crate::completeness::page::PageEnd;
-use crate::cursor::Signer;
-use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::error::ErrorDetail;
 pub use crate::outcome::Times;
 use crate::params::ParamValue;
-use crate::pool::{Errand, Vacating, Waiter};
-use crate::source::{self, Row, Session, Snapshot, Source};
-use crate::stream::encoder::Encoder;
+use crate::pool::{Vacating, Waiter};
+use crate::source::{Session, Source};
 
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
@@ -147,44 +147,6 @@ enum Armed {
     Nothing,
     Flush,
     Heartbeat,
-}
-
-/// What a response sends next.
-enum Step {
-    Literal(Bytes),
-    Rows(Rows),
-    Nest(Box<Nest>),
-    Count(Count),
-    Next,
-    /// The digest of all bytes before it.
-    Digest,
-}
-
-/// The number of rows of a statement that was sent before.
-struct Count {
-    /// The statement's index in the endpoint.
-    statement: usize,
-    rows: u64,
-}
-
-/// The rows of one statement.
-struct Rows {
-    /// The statement's place in the session.
-    index: usize,
-    /// Its index in the endpoint.
-    statement: usize,
-    name: Box<str>,
-    args: Box<[usize]>,
-    cardinality: Cardinality,
-    required: bool,
-    /// The column that names the cursor whose rows they are, if they are one's.
-    refcursor: Option<usize>,
-    /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
-    refused: Option<bool>,
-    /// How many there are at most, where they are those of the endpoint's key and that is known.
-    page: Option<u64>,
-    encoder: Encoder,
-    cursors: Option<Box<Cursors>>,
 }
 
 impl RowStream {
@@ -658,348 +620,5 @@ impl RowStream {
         let mut clock = self.clock;
         clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
         clock.times
-    }
-}
-
-/// Statements that are ready to be run.
-pub(crate) struct Opened {
-    session: Session,
-    steps: Vec<Step>,
-    /// Those of the request, and behind them those of a cursor.
-    values: Vec<ParamValue>,
-    clock: Clock,
-}
-
-impl Opened {
-    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open refcursors.
-    ///
-    /// # Errors
-    /// Those of [`RowStream::open_with`].
-    pub(crate) async fn open(
-        waiter: &Waiter,
-        (endpoint, source): (&Endpoint, &Source),
-        reading: &Reading,
-        mut values: Vec<ParamValue>,
-    ) -> Result<Self, Error> {
-        let written = (reading.format, reading.options);
-        let tail = Tail::read(endpoint, reading, &mut values)?;
-        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
-        let pieces = pieces(endpoint, reading.format, &rows);
-        let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
-        let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
-        if let Some(plan) = &endpoint.per_row {
-            let called = crate::upstream::per_row::Session::new(session, plan, &reading.upstreams, &values);
-            session = Session::PerRow(Box::new(called));
-        }
-        let mut steps = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
-                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
-                steps.push(Step::Rows(probe));
-            }
-            steps.push(match piece {
-                Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
-                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
-                    Step::Nest(Box::new(nest.await?))
-                }
-                Piece::Rows(statement) => {
-                    let reading = (endpoint, *statement, written);
-                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
-                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
-                    let page = endpoint.page_of(*statement, &values);
-                    Step::Rows(Rows { page, ..rows.await? })
-                }
-                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
-                Piece::Next => Step::Next,
-                Piece::Digest => Step::Digest,
-            });
-        }
-        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
-        Ok(Self { session, steps, values, clock })
-    }
-}
-
-/// What a body of `format` is made of; `rows` where it holds rows and nothing else.
-fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
-    match format {
-        Format::Json => &endpoint.body,
-        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
-    }
-}
-
-impl Rows {
-    async fn prepare(
-        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
-        tail: Option<&Tail<'_>>,
-        session: &mut Session,
-        before: usize,
-    ) -> Result<Self, Error> {
-        let statement = &endpoint.statements[index];
-        let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
-        let told = match endpoint.calls_for(index) {
-            Some(_) => {
-                let keys = tail.map_or(0, |tail| tail.key.columns.len());
-                session.call_per_row(before, keys)?
-            }
-            None => told,
-        };
-        let refcursors = session.refcursors(before);
-        let (cursors, columns) = match tail {
-            Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
-            Some(tail) => {
-                let ids = written.0 == Format::Sse;
-                let (cursors, columns) = Cursors::new(tail, &told, ids)?;
-                (Some(Box::new(cursors)), columns)
-            }
-            None => (None, &*told),
-        };
-        let refcursor = statement.refcursor(columns, refcursors)?;
-        if refcursor.is_none() {
-            statement.check_columns(columns)?;
-        }
-        let behind = tail.map_or(0..0, |tail| tail.behind.clone());
-        Ok(Self {
-            index: before,
-            statement: index,
-            name: statement.name.as_str().into(),
-            args: statement.args.iter().copied().chain(behind).collect(),
-            cardinality: statement.cardinality,
-            required: endpoint.not_found,
-            refcursor,
-            refused: None,
-            page: None,
-            encoder: encoder(endpoint, written, statement.cardinality, columns),
-            cursors,
-        })
-    }
-
-    /// What finds rows that a cursor leads to in no way.
-    async fn probe(
-        endpoint: &Endpoint,
-        tail: &Tail<'_>,
-        session: &mut Session,
-        before: usize,
-    ) -> Result<Self, Error> {
-        let statement = &endpoint.statements[tail.key.statement];
-        session.prepare(&tail.key.nulls).await?;
-        Ok(Self {
-            index: before,
-            statement: tail.key.statement,
-            name: statement.name.as_str().into(),
-            args: statement.args.as_slice().into(),
-            cardinality: Cardinality::One,
-            required: false,
-            refcursor: None,
-            refused: Some(tail.key.settles),
-            page: None,
-            encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
-            cursors: None,
-        })
-    }
-
-    #[inline]
-    fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        match &mut self.cursors {
-            None => self.encoder.encode(row, out),
-            Some(cursors) => cursors.encode(&mut self.encoder, row, out),
-        }
-    }
-
-    /// One row more must be in its place: only a `:many` has a second one.
-    #[inline]
-    fn admit_row(&self) -> Result<(), Error> {
-        match self.cardinality {
-            Cardinality::One if let Some(settles) = self.refused => {
-                Err(Cursors::left_out(&self.name, settles))
-            }
-            Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
-                Err(Error::several_rows(&self.name))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// How the statement of a response's key is read where it has cursors.
-struct Tail<'a> {
-    key: &'a Key,
-    query: &'a source::Statement,
-    signer: Signer,
-    /// Where the values stand behind which it is to go on.
-    behind: Range<usize>,
-    page: Option<u64>,
-}
-
-impl<'a> Tail<'a> {
-    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
-    fn refuses_nulls(&self) -> bool {
-        !self.behind.is_empty() || self.key.settles
-    }
-
-    /// The same, where `piece` is that list.
-    fn refuses_nulls_of(&self, piece: &Piece) -> bool {
-        *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
-    }
-
-    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
-    fn read(
-        endpoint: &'a Endpoint,
-        reading: &Reading,
-        values: &mut Vec<ParamValue>,
-    ) -> Result<Option<Self>, Error> {
-        let Some(key) = &endpoint.key else { return Ok(None) };
-        let signer = key.signer(values);
-        let page = endpoint.page_of(key.statement, values);
-        let first = values.len();
-        let query = match &reading.after {
-            Some(cursor) => {
-                values.extend(signer.open(cursor, key.columns.len())?);
-                &key.rest
-            }
-            None if key.settles || reading.gives_cursors(endpoint, page) => &key.ordered,
-            None => return Ok(None),
-        };
-        Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
-    }
-}
-
-impl Reading {
-    /// Whether the answer of an endpoint with a key holds cursors.
-    fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
-        match self.format {
-            _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
-            Format::Sse => true,
-            Format::Json => endpoint.body.contains(&Piece::Next),
-            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
-        }
-    }
-}
-
-/// The statements that the steps run, which were prepared for them in this order.
-fn prepared(steps: &[Step]) -> usize {
-    let statements = |step: &Step| match step {
-        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
-        Step::Rows(_) => 1,
-        Step::Nest(nest) => nest.len(),
-    };
-    steps.iter().map(statements).sum()
-}
-
-/// What encodes the rows of one of the endpoint's statements.
-fn encoder(
-    endpoint: &Endpoint,
-    (format, options): (Format, ValueOptions),
-    cardinality: Cardinality,
-    columns: &[Column],
-) -> Encoder {
-    match shape(format, cardinality) {
-        None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
-        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
-        Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
-        Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
-    }
-}
-
-/// How rows stand in a body of JSON; `None` for other formats.
-fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
-    Some(match (format, cardinality) {
-        (Format::Csv | Format::Arrow, _) => return None,
-        (Format::Ndjson, _) => Shape::Lines,
-        (Format::Sse, _) => Shape::Event,
-        (Format::JsonSeq, _) => Shape::Sequence,
-        (Format::Json, Cardinality::Many) => Shape::Array,
-        (Format::Json, Cardinality::One) => Shape::Object,
-        (Format::Json, Cardinality::Value) => Shape::Scalar,
-    })
-}
-
-/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
-async fn begin(
-    waiter: &Waiter,
-    (endpoint, source): (&Endpoint, &Source),
-    (pieces, probes): (&[Piece], bool),
-    values: &[ParamValue],
-) -> Result<(Session, Clock), Error> {
-    if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
-        return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
-    }
-    if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
-        return Ok((source.pages(pages)?, Clock::new(Duration::ZERO)));
-    }
-    let mut statements = pieces.iter().filter_map(Piece::statement);
-    let (first, second) = (statements.next(), statements.next());
-    let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
-    let first = first.map(|index| &endpoint.statements[index]);
-    let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
-    let (patience, before) = (waiter.begin(), waiter.waited());
-    if let Some(first) = look_up {
-        let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
-        if let Some(session) = source.look_up(&first.query, &args, patience).await? {
-            return Ok((session, Clock::since(patience.since(), waiter.waited() - before)));
-        }
-    }
-    let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
-    let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
-    let wait = patience.wait();
-    let session = source.acquire_for(snapshot, errand, patience).await?;
-    drop(wait);
-    Ok((session, Clock::new(waiter.waited() - before)))
-}
-
-/// What a stream waits for between two polls.
-#[derive(Debug, Clone, Copy)]
-enum Phase {
-    /// A place for the first request to an upstream.
-    Pool,
-    Database,
-    Client,
-    /// Rows that nobody has written yet: nobody's time.
-    News,
-}
-
-/// Attributes time: between polls to what was waited for, inside of polls to encoding.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    times: Times,
-    last: Instant,
-    waits_for: Phase,
-}
-
-impl Clock {
-    fn new(pool: Duration) -> Self {
-        Self { times: Times { pool, ..Times::default() }, last: Instant::now(), waits_for: Phase::Database }
-    }
-
-    /// The clock of one that has waited for the database from `begun` on, but for the time that it
-    /// has waited for a connection.
-    fn since(begun: Instant, pool: Duration) -> Self {
-        Self { times: Times { pool, ..Times::default() }, last: begun + pool, waits_for: Phase::Database }
-    }
-
-    fn lap(&mut self) -> Duration {
-        let now = Instant::now();
-        now - mem::replace(&mut self.last, now)
-    }
-
-    /// Attributes the time since `leave`, in which a connection was held or not, and gives it.
-    fn enter(&mut self, holds_connection: bool) -> Duration {
-        let lap = self.lap();
-        match self.waits_for {
-            Phase::Pool => self.times.pool += lap,
-            Phase::Database => self.times.database += lap,
-            Phase::Client => {
-                self.times.client += lap;
-                self.times.held += if holds_connection { lap } else { Duration::ZERO };
-            }
-            Phase::News => {}
-        }
-        lap
-    }
-
-    fn leave(&mut self, waits_for: Phase) {
-        let lap = self.lap();
-        self.times.encode += lap;
-        self.waits_for = waits_for;
     }
 }

@@ -2,7 +2,7 @@
 
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
-use super::Tail;
+use super::open::Tail;
 use crate::Error;
 use crate::completeness::page::PageEnd;
 use crate::cursor::Signer;

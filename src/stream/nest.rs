@@ -27,7 +27,7 @@ use std::task::{Context, Poll, ready};
 use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
 
 use super::key::{Key, Keyed};
-use super::shape;
+use super::open::shape;
 use crate::Error;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::ParamValue;

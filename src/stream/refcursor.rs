@@ -6,7 +6,8 @@
 
 use rowstream_encode::{Format, ValueOptions};
 
-use super::{Step, encoder};
+use super::open::encoder;
+use super::steps::Step;
 use crate::Error;
 use crate::endpoint::{Endpoint, Statement};
 use crate::params::ParamValue;

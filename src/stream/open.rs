@@ -1,0 +1,267 @@
+//! Statements that are prepared for a stream, and what encodes their rows.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use rowstream_encode::{
+    ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
+};
+
+use super::clock::Clock;
+use super::cursors::Cursors;
+use super::encoder::Encoder;
+use super::nest::Nest;
+use super::steps::{Count, Rows, Step, pieces, prepared};
+use super::{Reading, SHORT_PAGE, refcursor};
+use crate::Error;
+use crate::cursor::Signer;
+use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::params::ParamValue;
+use crate::pool::{Errand, Waiter};
+use crate::source::{self, Session, Snapshot, Source};
+
+/// Statements that are ready to be run.
+pub(crate) struct Opened {
+    pub(super) session: Session,
+    pub(super) steps: Vec<Step>,
+    /// Those of the request, and behind them those of a cursor.
+    pub(super) values: Vec<ParamValue>,
+    pub(super) clock: Clock,
+}
+
+impl Opened {
+    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open refcursors.
+    ///
+    /// # Errors
+    /// Those of [`RowStream::open_with`].
+    pub(crate) async fn open(
+        waiter: &Waiter,
+        (endpoint, source): (&Endpoint, &Source),
+        reading: &Reading,
+        mut values: Vec<ParamValue>,
+    ) -> Result<Self, Error> {
+        let written = (reading.format, reading.options);
+        let tail = Tail::read(endpoint, reading, &mut values)?;
+        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let pieces = pieces(endpoint, reading.format, &rows);
+        let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
+        let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
+        if let Some(plan) = &endpoint.per_row {
+            let called = crate::upstream::per_row::Session::new(session, plan, &reading.upstreams, &values);
+            session = Session::PerRow(Box::new(called));
+        }
+        let mut steps = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
+                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
+                steps.push(Step::Rows(probe));
+            }
+            steps.push(match piece {
+                Piece::Literal(text) => Step::Literal(text.clone()),
+                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
+                    let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
+                    Step::Nest(Box::new(nest.await?))
+                }
+                Piece::Rows(statement) => {
+                    let reading = (endpoint, *statement, written);
+                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
+                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
+                    let page = endpoint.page_of(*statement, &values);
+                    Step::Rows(Rows { page, ..rows.await? })
+                }
+                Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
+                Piece::Next => Step::Next,
+                Piece::Digest => Step::Digest,
+            });
+        }
+        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
+        Ok(Self { session, steps, values, clock })
+    }
+}
+
+impl Rows {
+    async fn prepare(
+        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        tail: Option<&Tail<'_>>,
+        session: &mut Session,
+        before: usize,
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[index];
+        let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let told = match endpoint.calls_for(index) {
+            Some(_) => {
+                let keys = tail.map_or(0, |tail| tail.key.columns.len());
+                session.call_per_row(before, keys)?
+            }
+            None => told,
+        };
+        let refcursors = session.refcursors(before);
+        let (cursors, columns) = match tail {
+            Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
+            Some(tail) => {
+                let ids = written.0 == Format::Sse;
+                let (cursors, columns) = Cursors::new(tail, &told, ids)?;
+                (Some(Box::new(cursors)), columns)
+            }
+            None => (None, &*told),
+        };
+        let refcursor = statement.refcursor(columns, refcursors)?;
+        if refcursor.is_none() {
+            statement.check_columns(columns)?;
+        }
+        let behind = tail.map_or(0..0, |tail| tail.behind.clone());
+        Ok(Self {
+            index: before,
+            statement: index,
+            name: statement.name.as_str().into(),
+            args: statement.args.iter().copied().chain(behind).collect(),
+            cardinality: statement.cardinality,
+            required: endpoint.not_found,
+            refcursor,
+            refused: None,
+            page: None,
+            encoder: encoder(endpoint, written, statement.cardinality, columns),
+            cursors,
+        })
+    }
+
+    /// What finds rows that a cursor leads to in no way.
+    async fn probe(
+        endpoint: &Endpoint,
+        tail: &Tail<'_>,
+        session: &mut Session,
+        before: usize,
+    ) -> Result<Self, Error> {
+        let statement = &endpoint.statements[tail.key.statement];
+        session.prepare(&tail.key.nulls).await?;
+        Ok(Self {
+            index: before,
+            statement: tail.key.statement,
+            name: statement.name.as_str().into(),
+            args: statement.args.as_slice().into(),
+            cardinality: Cardinality::One,
+            required: false,
+            refcursor: None,
+            refused: Some(tail.key.settles),
+            page: None,
+            encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
+            cursors: None,
+        })
+    }
+}
+
+/// How the statement of a response's key is read where it has cursors.
+pub(super) struct Tail<'a> {
+    pub(super) key: &'a Key,
+    pub(super) query: &'a source::Statement,
+    pub(super) signer: Signer,
+    /// Where the values stand behind which it is to go on.
+    pub(super) behind: Range<usize>,
+    pub(super) page: Option<u64>,
+}
+
+impl<'a> Tail<'a> {
+    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
+    fn refuses_nulls(&self) -> bool {
+        !self.behind.is_empty() || self.key.settles
+    }
+
+    /// The same, where `piece` is that list.
+    fn refuses_nulls_of(&self, piece: &Piece) -> bool {
+        *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
+    }
+
+    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
+    fn read(
+        endpoint: &'a Endpoint,
+        reading: &Reading,
+        values: &mut Vec<ParamValue>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(key) = &endpoint.key else { return Ok(None) };
+        let signer = key.signer(values);
+        let page = endpoint.page_of(key.statement, values);
+        let first = values.len();
+        let query = match &reading.after {
+            Some(cursor) => {
+                values.extend(signer.open(cursor, key.columns.len())?);
+                &key.rest
+            }
+            None if key.settles || reading.gives_cursors(endpoint, page) => &key.ordered,
+            None => return Ok(None),
+        };
+        Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
+    }
+}
+
+impl Reading {
+    /// Whether the answer of an endpoint with a key holds cursors.
+    fn gives_cursors(&self, endpoint: &Endpoint, page: Option<u64>) -> bool {
+        match self.format {
+            _ if self.cursors || page.is_some_and(|rows| rows <= SHORT_PAGE) => true,
+            Format::Sse => true,
+            Format::Json => endpoint.body.contains(&Piece::Next),
+            Format::Ndjson | Format::Csv | Format::JsonSeq | Format::Arrow => false,
+        }
+    }
+}
+
+/// What encodes the rows of one of the endpoint's statements.
+pub(super) fn encoder(
+    endpoint: &Endpoint,
+    (format, options): (Format, ValueOptions),
+    cardinality: Cardinality,
+    columns: &[Column],
+) -> Encoder {
+    match shape(format, cardinality) {
+        None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
+        None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
+        Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
+        Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
+    }
+}
+
+/// How rows stand in a body of JSON; `None` for other formats.
+pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
+    Some(match (format, cardinality) {
+        (Format::Csv | Format::Arrow, _) => return None,
+        (Format::Ndjson, _) => Shape::Lines,
+        (Format::Sse, _) => Shape::Event,
+        (Format::JsonSeq, _) => Shape::Sequence,
+        (Format::Json, Cardinality::Many) => Shape::Array,
+        (Format::Json, Cardinality::One) => Shape::Object,
+        (Format::Json, Cardinality::Value) => Shape::Scalar,
+    })
+}
+
+/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
+async fn begin(
+    waiter: &Waiter,
+    (endpoint, source): (&Endpoint, &Source),
+    (pieces, probes): (&[Piece], bool),
+    values: &[ParamValue],
+) -> Result<(Session, Clock), Error> {
+    if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
+        return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
+    }
+    if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
+        return Ok((source.pages(pages)?, Clock::new(Duration::ZERO)));
+    }
+    let mut statements = pieces.iter().filter_map(Piece::statement);
+    let (first, second) = (statements.next(), statements.next());
+    let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
+    let first = first.map(|index| &endpoint.statements[index]);
+    let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
+    let (patience, before) = (waiter.begin(), waiter.waited());
+    if let Some(first) = look_up {
+        let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
+        if let Some(session) = source.look_up(&first.query, &args, patience).await? {
+            return Ok((session, Clock::since(patience.since(), waiter.waited() - before)));
+        }
+    }
+    let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
+    let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
+    let wait = patience.wait();
+    let session = source.acquire_for(snapshot, errand, patience).await?;
+    drop(wait);
+    Ok((session, Clock::new(waiter.waited() - before)))
+}

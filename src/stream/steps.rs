@@ -1,0 +1,91 @@
+//! What the body of a response is made of, piece by piece.
+
+use bytes::Bytes;
+use rowstream_encode::Format;
+
+use super::cursors::Cursors;
+use super::encoder::Encoder;
+use super::nest::Nest;
+use crate::Error;
+use crate::endpoint::{Cardinality, Endpoint, Piece};
+use crate::source::Row;
+
+/// What a response sends next.
+pub(super) enum Step {
+    Literal(Bytes),
+    Rows(Rows),
+    Nest(Box<Nest>),
+    Count(Count),
+    Next,
+    /// The digest of all bytes before it.
+    Digest,
+}
+
+/// The number of rows of a statement that was sent before.
+pub(super) struct Count {
+    /// The statement's index in the endpoint.
+    pub(super) statement: usize,
+    pub(super) rows: u64,
+}
+
+/// The rows of one statement.
+pub(super) struct Rows {
+    /// The statement's place in the session.
+    pub(super) index: usize,
+    /// Its index in the endpoint.
+    pub(super) statement: usize,
+    pub(super) name: Box<str>,
+    pub(super) args: Box<[usize]>,
+    pub(super) cardinality: Cardinality,
+    pub(super) required: bool,
+    /// The column that names the cursor whose rows they are, if they are one's.
+    pub(super) refcursor: Option<usize>,
+    /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
+    pub(super) refused: Option<bool>,
+    /// How many there are at most, where they are those of the endpoint's key and that is known.
+    pub(super) page: Option<u64>,
+    pub(super) encoder: Encoder,
+    pub(super) cursors: Option<Box<Cursors>>,
+}
+
+impl Rows {
+    #[inline]
+    pub(super) fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        match &mut self.cursors {
+            None => self.encoder.encode(row, out),
+            Some(cursors) => cursors.encode(&mut self.encoder, row, out),
+        }
+    }
+
+    /// One row more must be in its place: only a `:many` has a second one.
+    #[inline]
+    pub(super) fn admit_row(&self) -> Result<(), Error> {
+        match self.cardinality {
+            Cardinality::One if let Some(settles) = self.refused => {
+                Err(Cursors::left_out(&self.name, settles))
+            }
+            Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
+                Err(Error::several_rows(&self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a body of `format` is made of; `rows` where it holds rows and nothing else.
+pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piece]) -> &'a [Piece] {
+    match format {
+        Format::Json => &endpoint.body,
+        Format::Ndjson | Format::Csv | Format::Sse | Format::JsonSeq | Format::Arrow => rows,
+    }
+}
+
+/// The statements that the steps run, which were prepared for them in this order.
+pub(super) fn prepared(steps: &[Step]) -> usize {
+    let statements = |step: &Step| match step {
+        Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
+        Step::Rows(_) => 1,
+        Step::Nest(nest) => nest.len(),
+    };
+    steps.iter().map(statements).sum()
+}
