@@ -66,10 +66,6 @@ const FLOWING_AFTER: usize = 512 * 1024;
 const SLOW_AFTER: Duration = Duration::from_millis(50);
 /// Room for most look-ups, which have one row.
 const LOOK_UP: usize = 512;
-/// Until there is a row, no chunk is full, and none is flushed: an error before the first row then has a real status, also
-/// when the body begins with literals, and however long the database takes. The rows of `:one` and `:value` do not count,
-/// because a second one would be an error.
-const HELD: usize = usize::MAX;
 /// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
 /// not pay for cursors that nothing holds.
 pub(crate) const SHORT_PAGE: u64 = 1000;
@@ -90,8 +86,7 @@ pub struct RowStream {
     nest: Option<Box<Nest>>,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
-    /// Where `chunk` is full.
-    full: usize,
+    head: Head,
     /// Bytes since the start, or since the client was slow.
     flowing: usize,
     flush: Option<Pin<Box<Sleep>>>,
@@ -138,6 +133,33 @@ pub struct Reading {
 impl From<(Format, ValueOptions)> for Reading {
     fn from((format, options): (Format, ValueOptions)) -> Self {
         Self { format, options, after: None, cursors: false, upstreams: Vec::new() }
+    }
+}
+
+/// Whether the head waits for a row, and how large chunks are once it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// No chunk is full, and none is flushed: an error before the first row then has a real status,
+    /// also when the body begins with literals, and however long the database takes. The rows of
+    /// `:one` and `:value` do not count, because a second one would be an error.
+    Held,
+    /// The head may be sent, and a chunk of so many bytes is full.
+    Sent(usize),
+}
+
+impl Head {
+    #[inline]
+    fn is_full(self, chunk: usize) -> bool {
+        matches!(self, Self::Sent(full) if chunk >= full)
+    }
+
+    /// Waits for nothing any more. Whether it did until now.
+    fn send(&mut self) -> bool {
+        let held = *self == Self::Held;
+        if held {
+            *self = Self::Sent(FIRST_CHUNK);
+        }
+        held
     }
 }
 
@@ -208,7 +230,7 @@ impl RowStream {
             nest: None,
             values,
             chunk: Vec::with_capacity(capacity),
-            full: HELD,
+            head: Head::Held,
             flowing: 0,
             flush: None,
             armed: Armed::Nothing,
@@ -282,14 +304,15 @@ impl RowStream {
         if waited > SLOW_AFTER {
             self.flowing = 0;
         }
-        self.full = if self.flowing < FLOWING_AFTER { SMALL_CHUNK } else { CHUNK };
+        let full = if self.flowing < FLOWING_AFTER { SMALL_CHUNK } else { CHUNK };
+        self.head = Head::Sent(full);
         // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
-        self.chunk.reserve(self.full + self.full / 8);
+        self.chunk.reserve(full + full / 8);
     }
 
     /// Encodes rows until the chunk is full or all is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        while self.chunk.len() < self.full {
+        while !self.head.is_full(self.chunk.len()) {
             let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
                 if self.nest.is_some() {
                     ready!(self.poll_nest(cx))?;
@@ -326,9 +349,7 @@ impl RowStream {
     /// Does what is to be done behind a row of a list.
     #[cold]
     fn note_row(&mut self) {
-        if self.full == HELD {
-            self.full = FIRST_CHUNK;
-        }
+        self.head.send();
         let has_cursors = self.current.as_ref().is_some_and(|rows| rows.cursors.is_some());
         self.watches_rows = has_cursors && self.frames.as_ref().is_some_and(Frames::has_marks);
         self.mark(Frames::is_due);
@@ -365,8 +386,8 @@ impl RowStream {
         };
         if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
             self.end_nest();
-        } else if self.full == HELD && nest.has_rows() {
-            self.full = FIRST_CHUNK;
+        } else if nest.has_rows() {
+            self.head.send();
         }
         Poll::Ready(Ok(()))
     }
@@ -382,8 +403,7 @@ impl RowStream {
 
     /// Has the head wait for no row: there may be none for hours.
     fn send_head(&mut self) {
-        if self.full == HELD {
-            self.full = FIRST_CHUNK;
+        if self.head.send() {
             self.beat();
         }
     }
@@ -540,7 +560,7 @@ impl RowStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.as_ref().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
-            _ if self.full == HELD => return Poll::Pending,
+            _ if self.head == Head::Held => return Poll::Pending,
             (true, _) => (Armed::Flush, FLUSH_AFTER),
             (false, Some((pause, _))) => (Armed::Heartbeat, pause),
             (false, None) => return Poll::Pending,
