@@ -38,11 +38,12 @@ use rowstream_encode::{Format, ValueOptions};
 use tokio::time::Sleep;
 
 use self::clock::{Clock, Phase};
+use self::cursors::Cursors;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
 pub(crate) use self::open::Opened;
-use self::steps::{Rows, Step, pieces, prepared};
+use self::steps::{Probe, Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
@@ -81,9 +82,7 @@ pub struct RowStream {
     /// While that connection is about to be given up for somebody else.
     vacating: Option<Vacating>,
     steps: std::vec::IntoIter<Step>,
-    current: Option<Rows>,
-    /// In the place of `current` where statements are nested.
-    nest: Option<Box<Nest>>,
+    current: Current,
     values: Vec<ParamValue>,
     chunk: Vec<u8>,
     head: Head,
@@ -163,6 +162,32 @@ impl Head {
     }
 }
 
+/// The statements that are being read.
+enum Current {
+    Nothing,
+    Rows(Rows),
+    Nest(Box<Nest>),
+    Probe(Probe),
+}
+
+impl Current {
+    fn rows(&self) -> Option<&Rows> {
+        match self {
+            Self::Rows(rows) => Some(rows),
+            Self::Nothing | Self::Nest(_) | Self::Probe(_) => None,
+        }
+    }
+
+    /// How many rows were encoded.
+    fn count(&self) -> u64 {
+        match self {
+            Self::Rows(rows) => rows.encoder.rows(),
+            Self::Nest(nest) => nest.counts().map(|(_, rows)| rows).sum(),
+            Self::Nothing | Self::Probe(_) => 0,
+        }
+    }
+}
+
 /// What the timer of a stream waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Armed {
@@ -226,8 +251,7 @@ impl RowStream {
             database,
             vacating: None,
             steps: steps.into_iter(),
-            current: None,
-            nest: None,
+            current: Current::Nothing,
             values,
             chunk: Vec::with_capacity(capacity),
             head: Head::Held,
@@ -313,9 +337,11 @@ impl RowStream {
     /// Encodes rows until the chunk is full or all is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.head.is_full(self.chunk.len()) {
-            let (Some(rows), Some(session)) = (&mut self.current, &mut self.session) else {
-                if self.nest.is_some() {
+            let (Current::Rows(rows), Some(session)) = (&mut self.current, &mut self.session) else {
+                if matches!(self.current, Current::Nest(_)) {
                     ready!(self.poll_nest(cx))?;
+                } else if matches!(self.current, Current::Probe(_)) {
+                    ready!(self.poll_probe(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
                     self.send_head();
                     // What there is goes first: a client that takes nothing must not wait for a connection.
@@ -350,20 +376,20 @@ impl RowStream {
     #[cold]
     fn note_row(&mut self) {
         self.head.send();
-        let has_cursors = self.current.as_ref().is_some_and(|rows| rows.cursors.is_some());
+        let has_cursors = self.current.rows().is_some_and(|rows| rows.cursors.is_some());
         self.watches_rows = has_cursors && self.frames.as_ref().is_some_and(Frames::has_marks);
         self.mark(Frames::is_due);
     }
 
     /// The cursor behind the row that was encoded last; `None` on endpoints without a key.
     pub(crate) fn cursor(&self) -> Option<String> {
-        let cursors = self.current.as_ref().and_then(|rows| rows.cursors.as_ref());
+        let cursors = self.current.rows().and_then(|rows| rows.cursors.as_ref());
         cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
     }
 
     /// Writes a mark where rows have waited for one for too long, and more are to come.
     fn mark_if_late(&mut self) {
-        if self.frames.is_some() && (self.current.is_some() || !self.following.is_over()) {
+        if self.frames.is_some() && (self.current.rows().is_some() || !self.following.is_over()) {
             self.mark(Frames::is_late);
         }
     }
@@ -381,7 +407,7 @@ impl RowStream {
 
     /// Encodes the next row of statements that are nested, or ends one of their lists.
     fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Some(nest), Some(session)) = (&mut self.nest, &mut self.session) else {
+        let (Current::Nest(nest), Some(session)) = (&mut self.current, &mut self.session) else {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         if !ready!(nest.poll_step(session, cx, &mut self.chunk))? {
@@ -392,8 +418,20 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Refuses the response if there is a row that it would leave out.
+    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (Current::Probe(probe), Some(session)) = (&self.current, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        if ready!(session.poll_row(cx))?.is_some() {
+            return Poll::Ready(Err(Cursors::left_out(&probe.name, probe.settles)));
+        }
+        self.current = Current::Nothing;
+        Poll::Ready(Ok(()))
+    }
+
     fn end_nest(&mut self) {
-        if let Some(nest) = self.nest.take() {
+        if let Current::Nest(nest) = mem::replace(&mut self.current, Current::Nothing) {
             for (statement, rows) in nest.counts() {
                 self.note_count(statement, rows);
             }
@@ -432,6 +470,7 @@ impl RowStream {
     fn next_step(&mut self) -> bool {
         match self.steps.next() {
             Some(Step::Literal(text)) => self.chunk.extend_from_slice(&text),
+            Some(Step::Probe(probe)) => self.execute_probe(probe),
             Some(Step::Rows(rows)) => self.execute(rows),
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => self.chunk.extend_from_slice(count.rows.to_string().as_bytes()),
@@ -497,20 +536,31 @@ impl RowStream {
         if let Some(session) = &mut self.session {
             nest.execute(session, &self.values, &mut self.chunk);
         }
-        self.nest = Some(nest);
+        self.current = Current::Nest(nest);
+    }
+
+    fn execute_probe(&mut self, probe: Probe) {
+        self.execute_statement(probe.index, &probe.args);
+        self.current = Current::Probe(probe);
     }
 
     fn execute(&mut self, mut rows: Rows) {
-        let args: Vec<&ParamValue> = rows.args.iter().map(|&arg| &self.values[arg]).collect();
-        if let Some(session) = &mut self.session {
-            session.execute(rows.index, &args);
-        }
+        self.execute_statement(rows.index, &rows.args);
         rows.encoder.start(&mut self.chunk);
-        self.current = Some(rows);
+        self.current = Current::Rows(rows);
+    }
+
+    fn execute_statement(&mut self, index: usize, args: &[usize]) {
+        let args: Vec<&ParamValue> = args.iter().map(|&arg| &self.values[arg]).collect();
+        if let Some(session) = &mut self.session {
+            session.execute(index, &args);
+        }
     }
 
     fn end_rows(&mut self) -> Result<(), Error> {
-        let Some(mut rows) = self.current.take() else { return Ok(()) };
+        let Current::Rows(mut rows) = mem::replace(&mut self.current, Current::Nothing) else {
+            return Ok(());
+        };
         if rows.required && rows.encoder.rows() == 0 {
             return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
         }
@@ -558,7 +608,7 @@ impl RowStream {
     /// Ready when bytes or rows wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of
     /// them did; or when none wait, and it is time to say that the stream is still there.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let holds_rows = self.current.as_ref().is_some_and(|rows| rows.encoder.holds_rows());
+        let holds_rows = self.current.rows().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
             _ if self.head == Head::Held => return Poll::Pending,
             (true, _) => (Armed::Flush, FLUSH_AFTER),
@@ -574,7 +624,7 @@ impl RowStream {
 
     /// Writes the rows that the encoder holds back, or a heartbeat where there is nothing to write.
     fn flush_waiting(&mut self) {
-        if let Some(rows) = &mut self.current {
+        if let Current::Rows(rows) = &mut self.current {
             rows.encoder.flush(&mut self.chunk);
         }
         if self.chunk.is_empty() {
@@ -594,8 +644,7 @@ impl RowStream {
 
     /// Whether everything has been encoded: the chunk that came last was the last.
     pub fn is_done(&self) -> bool {
-        self.current.is_none()
-            && self.nest.is_none()
+        matches!(self.current, Current::Nothing)
             && self.steps.len() == 0
             && self.following.is_over()
             && self.frames.is_none()
@@ -604,8 +653,7 @@ impl RowStream {
 
     /// Rows encoded so far.
     pub fn rows(&self) -> u64 {
-        let nested = || self.nest.as_ref().map_or(0, |nest| nest.counts().map(|(_, rows)| rows).sum::<u64>());
-        self.rows + self.current.as_ref().map_or_else(nested, |rows| rows.encoder.rows())
+        self.rows + self.current.count()
     }
 
     /// What is known of the rows behind a page, once all of its rows have come.

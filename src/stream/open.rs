@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
-use super::steps::{Count, Rows, Step, pieces, prepared};
+use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
@@ -53,8 +53,8 @@ impl Opened {
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
-                let probe = Rows::probe(endpoint, tail, &mut session, prepared(&steps)).await?;
-                steps.push(Step::Rows(probe));
+                let probe = Probe::prepare(endpoint, tail, &mut session, prepared(&steps)).await?;
+                steps.push(Step::Probe(probe));
             }
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
@@ -118,15 +118,15 @@ impl Rows {
             cardinality: statement.cardinality,
             required: endpoint.not_found,
             refcursor,
-            refused: None,
             page: None,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
         })
     }
+}
 
-    /// What finds rows that a cursor leads to in no way.
-    async fn probe(
+impl Probe {
+    async fn prepare(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
         session: &mut Session,
@@ -136,16 +136,9 @@ impl Rows {
         session.prepare(&tail.key.nulls).await?;
         Ok(Self {
             index: before,
-            statement: tail.key.statement,
             name: statement.name.as_str().into(),
             args: statement.args.as_slice().into(),
-            cardinality: Cardinality::One,
-            required: false,
-            refcursor: None,
-            refused: Some(tail.key.settles),
-            page: None,
-            encoder: Encoder::Json(RowEncoder::new(Shape::Lines, &[])),
-            cursors: None,
+            settles: tail.key.settles,
         })
     }
 }

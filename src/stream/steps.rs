@@ -13,6 +13,7 @@ use crate::source::Row;
 /// What a response sends next.
 pub(super) enum Step {
     Literal(Bytes),
+    Probe(Probe),
     Rows(Rows),
     Nest(Box<Nest>),
     Count(Count),
@@ -28,6 +29,18 @@ pub(super) struct Count {
     pub(super) rows: u64,
 }
 
+/// A statement that finds rows to which no cursor leads: the list after it would leave them out, so
+/// there must be none.
+pub(super) struct Probe {
+    /// The statement's place in the session.
+    pub(super) index: usize,
+    /// The name of the statement whose rows they are.
+    pub(super) name: Box<str>,
+    pub(super) args: Box<[usize]>,
+    /// Whether it holds only rows whose transactions have ended.
+    pub(super) settles: bool,
+}
+
 /// The rows of one statement.
 pub(super) struct Rows {
     /// The statement's place in the session.
@@ -40,8 +53,6 @@ pub(super) struct Rows {
     pub(super) required: bool,
     /// The column that names the cursor whose rows they are, if they are one's.
     pub(super) refcursor: Option<usize>,
-    /// They are what must not be there, rows that would be left out; of a statement that settles, or of another.
-    pub(super) refused: Option<bool>,
     /// How many there are at most, where they are those of the endpoint's key and that is known.
     pub(super) page: Option<u64>,
     pub(super) encoder: Encoder,
@@ -61,9 +72,6 @@ impl Rows {
     #[inline]
     pub(super) fn admit_row(&self) -> Result<(), Error> {
         match self.cardinality {
-            Cardinality::One if let Some(settles) = self.refused => {
-                Err(Cursors::left_out(&self.name, settles))
-            }
             Cardinality::One | Cardinality::Value if self.encoder.rows() > 0 => {
                 Err(Error::several_rows(&self.name))
             }
@@ -84,7 +92,7 @@ pub(super) fn pieces<'a>(endpoint: &'a Endpoint, format: Format, rows: &'a [Piec
 pub(super) fn prepared(steps: &[Step]) -> usize {
     let statements = |step: &Step| match step {
         Step::Literal(_) | Step::Count(_) | Step::Next | Step::Digest => 0,
-        Step::Rows(_) => 1,
+        Step::Rows(_) | Step::Probe(_) => 1,
         Step::Nest(nest) => nest.len(),
     };
     steps.iter().map(statements).sum()
