@@ -54,7 +54,7 @@ impl App {
 
     /// The server's own paths.
     pub(super) fn own_path(&self, path: &str) -> Result<Response<Answer>, Error> {
-        let told = path.strip_prefix(STREAMS).and_then(|id| self.kept.streams.told(id));
+        let told = path.strip_prefix(STREAMS).and_then(|id| self.state.streams.told(id));
         match (path, told) {
             (LIVE | READY, _) => Ok(own(Bytes::from_static(b"ok\n"), "text/plain")),
             (_, Some(told)) => Ok(own(Bytes::from(told), "application/json")),

@@ -32,14 +32,14 @@ pub struct App {
     pub(super) readiness: Readiness,
     /// How much of what a database says clients are told.
     pub(super) detail: ErrorDetail,
-    pub(super) kept: Arc<Kept>,
+    pub(super) state: Arc<ServerState>,
     /// What is counted of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
 }
 
 /// What outlives a configuration.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ServerState {
     pub(super) streams: Streams,
     pub(super) leaving: AtomicBool,
     pub(super) metrics: Metrics,
@@ -52,7 +52,7 @@ pub(super) struct Kept {
 
 impl metrics::Observed for App {
     fn metrics(&self) -> &Metrics {
-        &self.kept.metrics
+        &self.state.metrics
     }
 
     fn usage(&self) -> Usage {
@@ -87,7 +87,7 @@ impl App {
     pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         let admission = admission.with_streams_of(&self.admission);
-        Self::build(config, self.log, admission, Arc::clone(&self.kept), |wanted| {
+        Self::build(config, self.log, admission, Arc::clone(&self.state), |wanted| {
             let same = self.config.sources.iter().find(|source| *source == wanted)?;
             self.sources.get(&same.name).cloned()
         })
@@ -97,7 +97,7 @@ impl App {
         config: Config,
         log: LogFormat,
         admission: Admission,
-        kept: Arc<Kept>,
+        state: Arc<ServerState>,
         open: impl Fn(&SourceConfig) -> Option<Source>,
     ) -> Result<Self, Error> {
         let mut sources = HashMap::new();
@@ -109,13 +109,13 @@ impl App {
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let feeds = Feeds::new(config.endpoints.len());
         let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
-        let series = kept.metrics.series_of(&config.endpoints);
+        let series = state.metrics.series_of(&config.endpoints);
         for (name, source) in &sources {
             let looks_up = |endpoint: &Endpoint| endpoint.source == *name && endpoint.looks_up();
             source.keep_for_look_ups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
-        Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, kept, series })
+        Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, state, series })
     }
 
     /// What was configured.
@@ -138,8 +138,8 @@ impl App {
 
     pub(super) fn series(&self, subject: Subject) -> &Series {
         match subject {
-            Subject::None => &self.kept.metrics.none,
-            Subject::Own => &self.kept.metrics.own,
+            Subject::None => &self.state.metrics.none,
+            Subject::Own => &self.state.metrics.own,
             Subject::Endpoint(index) => &self.series[index],
         }
     }
@@ -151,17 +151,17 @@ impl App {
 
     /// From now on the server is on its way out, though it still answers: [`ready`](crate::readiness) says so.
     pub fn leave(&self) {
-        self.kept.leaving.store(true, Ordering::Relaxed);
+        self.state.leaving.store(true, Ordering::Relaxed);
     }
 
     /// Whether the server is on its way out.
     pub fn is_leaving(&self) -> bool {
-        self.kept.leaving.load(Ordering::Relaxed)
+        self.state.leaving.load(Ordering::Relaxed)
     }
 
     /// From now on, a response that is dropped was ended by the server and not by its client.
     pub fn end(&self) {
-        self.kept.ending.store(true, Ordering::Relaxed);
+        self.state.ending.store(true, Ordering::Relaxed);
     }
 
     /// The settings of an endpoint's source.

@@ -81,7 +81,7 @@ fn wrong(name: &str, message: &str) -> Error {
 impl App {
     /// Has followers end: the server is about to.
     pub fn stop_following(&self) {
-        self.kept.closing.send_replace(true);
+        self.state.closing.send_replace(true);
     }
 
     /// Answers a long poll: with the rows that are there, or else with the first that come, or with none after [`LONG_POLL`]. `begun` is
@@ -127,7 +127,7 @@ impl App {
         let endpoint = query.endpoint;
         let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
-        self.feeds.subscribe(query.index, (follow, source), self.kept.closing.subscribe()).await
+        self.feeds.subscribe(query.index, (follow, source), self.state.closing.subscribe()).await
     }
 }
 

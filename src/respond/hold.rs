@@ -72,7 +72,7 @@ impl App {
         mut streaming: Streaming,
         record: &mut Record,
     ) -> Result<Response<Answer>, Error> {
-        let mut spool = Spool::new(&self.config.limits.spooling, &self.kept.spooled, waits.longest());
+        let mut spool = Spool::new(&self.config.limits.spooling, &self.state.spooled, waits.longest());
         while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
             record.note(&streaming.stream);
             if let Err(error) = spool.put(&chunk?).await {

@@ -137,7 +137,7 @@ impl App {
         record: &mut Record,
     ) -> Result<Response<Answer>, Error> {
         let mut response = head(query, coding);
-        let stream = self.kept.streams.begin(&query.endpoint.path, query.reading.format.name())?;
+        let stream = self.state.streams.begin(&query.endpoint.path, query.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
         record.stream = Some(stream);
         record.meter.begin_stream(self.series(record.meter.subject));
@@ -170,7 +170,7 @@ impl App {
                 (Spills::WhenWanted, self.spilled_window(query)?)
             }
         };
-        let (settings, used) = (&self.config.limits.spooling, &self.kept.spooled);
+        let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
         Ok(Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare))))))
     }
 

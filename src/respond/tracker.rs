@@ -84,7 +84,7 @@ impl Record {
     pub(super) fn end(&mut self, outcome: Outcome, digest: Option<String>) {
         let outcome = self.outcome.get_or_insert(outcome);
         if let Some(stream) = self.stream.take() {
-            self.app.kept.streams.end(&stream, outcome, self.entry.times, digest);
+            self.app.state.streams.end(&stream, outcome, self.entry.times, digest);
         }
     }
 
@@ -101,7 +101,7 @@ impl Drop for Record {
             // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
             (_, Some(over)) => over.outcome(),
             (Some(outcome), None) => outcome,
-            (None, None) if self.app.kept.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
+            (None, None) if self.app.state.ending.load(Ordering::Relaxed) => Outcome::Shutdown,
             (None, None) => Outcome::Aborted,
         };
         // Also where no stream came of it: no connection came, or its client left meanwhile.
