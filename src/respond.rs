@@ -32,7 +32,7 @@ pub use self::body::{BrokenOff, ResponseBody};
 use self::head::{head, no_endpoint, no_host, problem};
 pub use self::request::{NoHost, Peer, Remote};
 use self::request::{STREAMED, asks_upstreams, read_query};
-use self::tracker::Record;
+use self::tracker::RequestTracker;
 use crate::admission::{Claim, Holder, Permit};
 use crate::diagnostic::shown;
 use crate::endpoint::{SlowClients, Upstream};
@@ -78,15 +78,15 @@ impl App {
     fn refuse<B>(self: Arc<Self>, request: &Request<B>, error: Error) -> Response<ResponseBody> {
         let (held, has_room) = self.admission.hold_refused();
         let is_told = has_room || request.version() != Version::HTTP_2;
-        let mut record = Record::new(Arc::clone(&self), request, held);
-        let mut response = problem(&error).map(|bytes| record.fail_before_head(error, bytes));
-        record.entry.status = Some(response.status());
+        let mut tracker = RequestTracker::new(Arc::clone(&self), request, held);
+        let mut response = problem(&error).map(|bytes| tracker.fail_before_head(error, bytes));
+        tracker.entry.status = Some(response.status());
         self.complete_head(self.origin(request).as_ref(), response.headers_mut());
         if !is_told {
             *response.body_mut() = Answer::Nothing;
             response.headers_mut().remove(header::CONTENT_TYPE);
         }
-        response.map(|answer| ResponseBody::new(answer, record))
+        response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
     async fn respond_within<B>(
@@ -96,36 +96,40 @@ impl App {
     ) -> Response<ResponseBody> {
         let method = request.method().clone();
         let origin = self.origin(&request);
-        let mut record = Record::new(Arc::clone(&self), &request, held);
-        let mut response = match self.answer(request, &mut record).await {
+        let mut tracker = RequestTracker::new(Arc::clone(&self), &request, held);
+        let mut response = match self.answer(request, &mut tracker).await {
             Ok(response) => response,
             Err(error) => {
                 let error = error.in_detail(self.detail);
-                problem(&error).map(|bytes| record.fail_before_head(error, bytes))
+                problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
             }
         };
-        record.entry.status = Some(response.status());
-        record.tell_timing(response.headers_mut());
+        tracker.entry.status = Some(response.status());
+        tracker.tell_timing(response.headers_mut());
         self.complete_head(origin.as_ref(), response.headers_mut());
         if method == Method::HEAD {
             *response.body_mut() = Answer::Nothing;
         }
-        response.map(|answer| ResponseBody::new(answer, record))
+        response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
-    async fn answer<B>(&self, request: Request<B>, record: &mut Record) -> Result<Response<Answer>, Error> {
+    async fn answer<B>(
+        &self,
+        request: Request<B>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
         let path = request.uri().path();
         if request.extensions().get::<NoHost>().is_some() {
             return Err(no_host());
         }
         if let Some(own) = path.strip_prefix(OWN) {
-            record.meter.subject = Subject::Own;
+            tracker.meter.subject = Subject::Own;
             let answer = match own {
                 own if !self.tells_own(own, &request) => return Err(no_endpoint(path)),
                 METRICS => {
                     let exposition = Exposition::choose(request.headers());
-                    let answer = Box::pin(own_metrics(Arc::clone(&record.app), exposition)).await?;
-                    if let (Some(held), Answer::Whole(bytes)) = (&mut record.permit, answer.body()) {
+                    let answer = Box::pin(own_metrics(Arc::clone(&tracker.app), exposition)).await?;
+                    if let (Some(held), Answer::Whole(bytes)) = (&mut tracker.permit, answer.body()) {
                         self.admission.widen(held, bytes.len(), Holder::Admin)?;
                     }
                     answer
@@ -145,21 +149,21 @@ impl App {
         }
         let found = self.router.find(path)?.ok_or_else(|| self.no_endpoint_near(&request))?;
         let endpoint = &self.config.endpoints[found.endpoint];
-        record.meter.subject = Subject::Endpoint(found.endpoint);
+        tracker.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
         let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
-        record.waiter = Waiter::new(self.who(token, &request));
+        tracker.waiter = Waiter::new(self.who(token, &request));
         if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
             let asked = self.pass_on(pass, (endpoint, &found), &request)?;
             // What is kept of a head keeps all of the buffer that it was read into. The body is not to be closed yet.
             let _body = request.into_body();
-            return Box::pin(self.pass(asked, record)).await;
+            return Box::pin(self.pass(asked, tracker)).await;
         }
         let request = &request;
         let mut query = read_query(endpoint, &found, request)?;
-        record.meter.format(query.reading.format);
+        tracker.meter.format(query.reading.format);
         if asks_upstreams(endpoint) {
             query.told = self.told(request);
         }
@@ -170,21 +174,21 @@ impl App {
         let mut begun = Instant::now();
         let total = query.timeout().total;
         let (client, memory) = (self.client(request), self.window(&query)?);
-        self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
-        record.meter.admit();
+        self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
+        tracker.meter.admit();
         // Boxed, so that what waits for an upstream or for its next request does not carry what statements need.
-        let answer = Box::pin(self.run(query, record, &mut begun)).await?;
+        let answer = Box::pin(self.run(query, tracker, &mut begun)).await?;
         let takes_time = match answer.body() {
             Answer::Whole(bytes) => bytes.len() > LARGE,
             body => matches!(body, Answer::Stream(_) | Answer::File(_)),
         };
         if let Some(total) = total.filter(|_| takes_time) {
-            record.watchdog.limit(begun.into(), total);
+            tracker.watchdog.limit(begun.into(), total);
         }
         if let (Answer::Stream(_) | Answer::File(_), SlowClients::Shed(rate)) =
             (answer.body(), endpoint.slow_clients)
         {
-            record.watchdog.shed_below(rate);
+            tracker.watchdog.shed_below(rate);
         }
         Ok(answer)
     }

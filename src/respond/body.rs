@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::last::Last;
 use super::proxy::Passed;
 use super::streaming::{Streaming, lock};
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Permit;
 use crate::completeness::delivery::{Delivery, Wait};
@@ -40,7 +40,7 @@ pub struct ResponseBody {
     /// The most that is given at a time.
     piece: usize,
     /// `None` once the watchdog has it.
-    record: Option<Record>,
+    tracker: Option<RequestTracker>,
     delivery: Delivery,
     /// Begun when all was given, where the end waits until that has gone.
     end: Option<Box<Wait>>,
@@ -59,12 +59,12 @@ impl fmt::Display for BrokenOff {
 impl std::error::Error for BrokenOff {}
 
 impl ResponseBody {
-    pub(super) fn new(answer: Answer, record: Record) -> Self {
+    pub(super) fn new(answer: Answer, tracker: RequestTracker) -> Self {
         let mut this = Self {
             answer,
             rest: Bytes::new(),
             piece: usize::MAX,
-            record: Some(record),
+            tracker: Some(tracker),
             delivery: Delivery::Unknown,
             end: None,
         };
@@ -86,8 +86,8 @@ impl ResponseBody {
             true => std::mem::take(&mut self.rest),
             false => self.rest.split_to(self.piece),
         };
-        if let Some(record) = &mut self.record {
-            record.note_bytes(piece.len());
+        if let Some(tracker) = &mut self.tracker {
+            tracker.note_bytes(piece.len());
         }
         if self.is_end_stream() {
             self.complete();
@@ -122,20 +122,20 @@ impl ResponseBody {
             _ => None,
         };
         self.answer = Answer::Nothing;
-        let Some(mut record) = self.record.take() else { return };
-        record.permit = record.permit.take().and_then(Permit::handed_over);
-        if record.watchdog.outlives_body() {
-            return Last::keep(record, digest);
+        let Some(mut tracker) = self.tracker.take() else { return };
+        tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
+        if tracker.watchdog.outlives_body() {
+            return Last::keep(tracker, digest);
         }
-        record.end(Outcome::Complete, digest);
-        self.record = Some(record);
+        tracker.end(Outcome::Complete, digest);
+        self.tracker = Some(tracker);
     }
 
     /// It cannot be completed. Gives the permit back.
     fn fail(&mut self, error: Error) {
-        if let Some(record) = &mut self.record {
-            record.end(Outcome::Failed(error), None);
-            record.permit = record.permit.take().and_then(Permit::handed_over);
+        if let Some(tracker) = &mut self.tracker {
+            tracker.end(Outcome::Failed(error), None);
+            tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         }
         self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
     }
@@ -155,8 +155,8 @@ impl ResponseBody {
             Answer::Stream(streaming) => {
                 let mut streaming = lock(streaming);
                 let polled = streaming.poll_chunk(cx);
-                if let Some(record) = &mut self.record {
-                    record.note_streaming(&streaming);
+                if let Some(tracker) = &mut self.tracker {
+                    tracker.note_streaming(&streaming);
                 }
                 polled
             }
@@ -170,10 +170,10 @@ impl ResponseBody {
 impl Drop for ResponseBody {
     /// What was spilled, and the time for which a client took nothing, is told also where the client has never come back for the rest.
     fn drop(&mut self) {
-        if let (Answer::Stream(streaming), Some(record)) = (&self.answer, &mut self.record) {
+        if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
             let streaming = lock(streaming);
-            record.note_streaming(&streaming);
-            record.entry.times = streaming.stream.times_to_now();
+            tracker.note_streaming(&streaming);
+            tracker.entry.times = streaming.stream.times_to_now();
         }
     }
 }

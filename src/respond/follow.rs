@@ -9,7 +9,7 @@ use rowstream_encode::Format;
 
 use super::app::{App, source_is_gone};
 use super::request::Query;
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
@@ -90,14 +90,14 @@ impl App {
         &self,
         query: &Query<'_>,
         values: &[ParamValue],
-        record: &mut Record,
+        tracker: &mut RequestTracker,
         begun: &mut Instant,
     ) -> Result<(RowStream, Bytes), Error> {
         let deadline = tokio::time::Instant::now() + LONG_POLL;
         let mut subscription = self.subscribe(query).await?;
         loop {
             subscription.begin_reading();
-            let opened = pin!(self.open(query, values.to_vec(), record));
+            let opened = pin!(self.open(query, values.to_vec(), tracker));
             let (stream, first) = query.endpoint.timeout.until_row(*begun, opened).await?;
             // The rows of other statements are always there.
             if !stream.is_done() || stream.cursor() != query.reading.after {
@@ -116,11 +116,11 @@ impl App {
         &self,
         query: &Query<'_>,
         values: &[ParamValue],
-        record: &Record,
+        tracker: &RequestTracker,
     ) -> Result<Follower, Error> {
         let mut subscription = self.subscribe(query).await?;
         subscription.begin_reading();
-        Ok(Follower::new(subscription, reopen(record, query, values)))
+        Ok(Follower::new(subscription, reopen(tracker, query, values)))
     }
 
     async fn subscribe(&self, query: &Query<'_>) -> Result<Subscription, Error> {
@@ -133,8 +133,8 @@ impl App {
 
 /// Reads what a request reads from behind a cursor, again and again: it outlives the request, and keeps the configuration that it began
 /// with.
-fn reopen(record: &Record, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
-    let (app, client) = (Arc::clone(&record.app), record.waiter.client());
+fn reopen(tracker: &RequestTracker, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
+    let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
     let (index, reading, values) = (query.index, query.reading.clone(), values.to_vec());
     Box::new(move |after| {
         let app = Arc::clone(&app);

@@ -13,7 +13,7 @@ use super::body::Answer;
 use super::head::{head, tell_digest, tell_page};
 use super::request::Query;
 use super::streaming::Streaming;
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
@@ -70,11 +70,11 @@ impl App {
         (query, waits): (&Query<'_>, Waits),
         coding: Option<Coding>,
         mut streaming: Streaming,
-        record: &mut Record,
+        tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         let mut spool = Spool::new(&self.config.limits.spooling, &self.state.spooled, waits.longest());
         while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
-            record.note(&streaming.stream);
+            tracker.note(&streaming.stream);
             if let Err(error) = spool.put(&chunk?).await {
                 if waits == Waits::Asked {
                     return Err(error);
@@ -83,7 +83,7 @@ impl App {
                     eprintln!("a result cannot wait for its end, and is streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));
-                return self.begin_stream(query, coding, streaming, record);
+                return self.begin_stream(query, coding, streaming, tracker);
             }
         }
         if waits == Waits::Asked {

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 
 use bytes::Bytes;
 
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::stream::RowStream;
 
@@ -13,23 +13,26 @@ use crate::stream::RowStream;
 ///
 /// # Errors
 /// What failed before it.
-pub(super) async fn first_chunk(stream: &mut RowStream, record: &mut Record) -> Result<Bytes, Error> {
-    let opening = Opening { stream, record };
+pub(super) async fn first_chunk(
+    stream: &mut RowStream,
+    tracker: &mut RequestTracker,
+) -> Result<Bytes, Error> {
+    let opening = Opening { stream, tracker };
     let first = poll_fn(|cx| opening.stream.poll_chunk(cx)).await;
     drop(opening);
-    record.note(stream);
-    record.meter.first_row(&stream.times());
+    tracker.note(stream);
+    tracker.meter.first_row(&stream.times());
     Ok(first.transpose()?.unwrap_or_default())
 }
 
 /// A stream that has given nothing yet.
 struct Opening<'a> {
     stream: &'a mut RowStream,
-    record: &'a mut Record,
+    tracker: &'a mut RequestTracker,
 }
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
-        self.record.entry.times = self.stream.times_to_now();
+        self.tracker.entry.times = self.stream.times_to_now();
     }
 }

@@ -14,7 +14,7 @@ use http::{Request, Response, header};
 use super::app::{App, source_is_gone};
 use super::body::Answer;
 use super::head::no_endpoint;
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Claim;
 use crate::config::memory;
@@ -70,7 +70,7 @@ impl App {
     pub(super) async fn pass(
         &self,
         asked: PassedOn<'_>,
-        record: &mut Record,
+        tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         let PassedOn { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
@@ -78,20 +78,20 @@ impl App {
             None => 0,
         };
         let begun = Instant::now();
-        self.admission.admit(&Claim { endpoint, client, memory }, &mut record.permit)?;
-        record.meter.admit();
+        self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
+        tracker.meter.admit();
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
-        let asked = pin!(ask(source, &call, record.waiter.begin()));
+        let asked = pin!(ask(source, &call, tracker.waiter.begin()));
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
-        record.entry.times.pool = waited.pool;
-        record.entry.times.database = waited.begun.elapsed();
+        tracker.entry.times.pool = waited.pool;
+        tracker.entry.times.database = waited.begun.elapsed();
         // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
         let late = source.total().map(|total| total + LATE);
         if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
-            record.watchdog.limit(begun.into(), total);
+            tracker.watchdog.limit(begun.into(), total);
         }
         if let SlowClients::Shed(rate) = endpoint.slow_clients {
-            record.watchdog.shed_below(rate);
+            tracker.watchdog.shed_below(rate);
         }
         Ok(response(reply).map(|passed| Answer::Passed(Box::new(passed))))
     }

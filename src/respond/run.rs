@@ -12,7 +12,7 @@ use super::body::Answer;
 use super::head::{head, no_more_events, tell_digest, tell_page};
 use super::request::{Query, STREAMED};
 use super::streaming::{Streaming, timed};
-use super::tracker::Record;
+use super::tracker::RequestTracker;
 use super::{hold, opening};
 use crate::Error;
 use crate::completeness::digest::Digest;
@@ -44,23 +44,23 @@ impl App {
     pub(super) async fn run(
         &self,
         mut query: Query<'_>,
-        record: &mut Record,
+        tracker: &mut RequestTracker,
         begun: &mut Instant,
     ) -> Result<Response<Answer>, Error> {
         let timeout = query.timeout();
         let values = std::mem::take(&mut query.values);
         let (mut stream, first) = match query.followed {
             // Boxed, as is all that few requests do: every request would carry what it needs.
-            Followed::ByLongPoll => Box::pin(self.long_poll(&query, &values, record, begun)).await?,
+            Followed::ByLongPoll => Box::pin(self.long_poll(&query, &values, tracker, begun)).await?,
             Followed::No | Followed::Continuously => {
-                timeout.until_row(*begun, pin!(self.open(&query, values, record))).await?
+                timeout.until_row(*begun, pin!(self.open(&query, values, tracker))).await?
             }
         };
         if stream.is_done() && stream.rows() == 0 && query.ends_events() {
             return Ok(no_more_events());
         }
         if stream.is_done() {
-            return whole(&query, first, &mut stream, record);
+            return whole(&query, first, &mut stream, tracker);
         }
         let coding = query.coding(STREAMED);
         let (first, compressor) = match coding {
@@ -79,10 +79,10 @@ impl App {
             trailers: false,
         };
         if let Some(waits) = query.waits() {
-            let held = Box::pin(self.hold((&query, waits), coding, streaming, record));
+            let held = Box::pin(self.hold((&query, waits), coding, streaming, tracker));
             return timeout.until_end(*begun, held).await;
         }
-        self.begin_stream(&query, coding, streaming, record)
+        self.begin_stream(&query, coding, streaming, tracker)
     }
 
     /// Begins the statements, and waits for the first chunk.
@@ -90,7 +90,7 @@ impl App {
         &self,
         query: &Query<'_>,
         values: Vec<ParamValue>,
-        record: &mut Record,
+        tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
         let upstream = match source {
@@ -99,13 +99,13 @@ impl App {
         };
         let source = upstream.as_ref().unwrap_or(source);
         let follower = match query.followed {
-            Followed::Continuously => Some(Box::pin(self.follower(query, &values, record)).await?),
+            Followed::Continuously => Some(Box::pin(self.follower(query, &values, tracker)).await?),
             Followed::No | Followed::ByLongPoll => None,
         };
         let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };
         let turn = if query.followed == Followed::No { None } else { source.turn().await };
         let mut stream =
-            RowStream::open_for(&record.waiter, (query.endpoint, source), reading, values).await?;
+            RowStream::open_for(&tracker.waiter, (query.endpoint, source), reading, values).await?;
         stream.tell(self.detail);
         drop(turn);
         if let Some(follower) = follower {
@@ -114,7 +114,7 @@ impl App {
         if let Some((framing, tag)) = query.asked.framed {
             stream.frame(Frames::new(framing, tag), query.asked.digest);
         }
-        let first = opening::first_chunk(&mut stream, record).await?;
+        let first = opening::first_chunk(&mut stream, tracker).await?;
         Ok((stream, first))
     }
 
@@ -134,13 +134,13 @@ impl App {
         query: &Query<'_>,
         coding: Option<Coding>,
         mut streaming: Streaming,
-        record: &mut Record,
+        tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         let mut response = head(query, coding);
         let stream = self.state.streams.begin(&query.endpoint.path, query.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
-        record.stream = Some(stream);
-        record.meter.begin_stream(self.series(record.meter.subject));
+        tracker.stream = Some(stream);
+        tracker.meter.begin_stream(self.series(tracker.meter.subject));
         streaming.trailers = query.asked.trailers;
         if streaming.trailers {
             let (next, page) = (streaming.stream.cursor().is_some(), query.page.is_some());
@@ -154,7 +154,7 @@ impl App {
         let spills = streaming.spill.is_some();
         let streaming = Arc::new(Mutex::new(streaming));
         if spills {
-            record.watchdog.spill(Arc::downgrade(&streaming));
+            tracker.watchdog.spill(Arc::downgrade(&streaming));
         }
         Ok(response.map(|()| Answer::Stream(streaming)))
     }
@@ -188,12 +188,12 @@ fn whole(
     query: &Query<'_>,
     mut body: Bytes,
     stream: &mut RowStream,
-    record: &mut Record,
+    tracker: &mut RequestTracker,
 ) -> Result<Response<Answer>, Error> {
     let coding = query.coding(body.len());
     if let Some(coding) = coding {
         body = timed(stream, || compress::whole(coding, &body))?;
-        record.note(stream);
+        tracker.note(stream);
     }
     let mut response = head(query, coding);
     tell_page(query, stream, response.headers_mut());

@@ -20,7 +20,7 @@ use crate::stream::RowStream;
 use crate::watchdog::Watchdog;
 
 /// What the log will say of a request; says it when dropped, however the request ends.
-pub(super) struct Record {
+pub(super) struct RequestTracker {
     pub(super) entry: Entry,
     pub(super) meter: Meter,
     pub(super) outcome: Option<Outcome>,
@@ -34,7 +34,7 @@ pub(super) struct Record {
     pub(super) app: Arc<App>,
 }
 
-impl Record {
+impl RequestTracker {
     pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Self {
         Self {
             entry: Entry::new(app.log, request),
@@ -94,7 +94,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RequestTracker {
     fn drop(&mut self) {
         let ended = match (self.outcome.take(), self.watchdog.why()) {
             (Some(failed @ Outcome::Failed(_)), _) => failed,
