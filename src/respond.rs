@@ -31,7 +31,7 @@ use self::body::Answer;
 pub use self::body::{BrokenOff, ResponseBody};
 use self::head::{head, no_endpoint, no_host, problem};
 pub use self::request::{NoHost, Peer, Remote};
-use self::request::{STREAMED, asks_upstreams, read_query};
+use self::request::{STREAMED, asks_upstreams, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::admission::{Claim, Holder, Permit};
 use crate::diagnostic::shown;
@@ -162,22 +162,22 @@ impl App {
             return Box::pin(self.pass(asked, tracker)).await;
         }
         let request = &request;
-        let mut query = read_query(endpoint, &found, request)?;
-        tracker.meter.format(query.reading.format);
+        let mut stream_request = read_stream_request(endpoint, &found, request)?;
+        tracker.meter.format(stream_request.reading.format);
         if asks_upstreams(endpoint) {
-            query.told = self.told(request);
+            stream_request.told = self.told(request);
         }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
-            return Ok(head(&query, query.coding(STREAMED)).map(|()| Answer::Nothing));
+            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
         let mut begun = Instant::now();
-        let total = query.timeout().total;
-        let (client, memory) = (self.client(request), self.window(&query)?);
+        let total = stream_request.timeout().total;
+        let (client, memory) = (self.client(request), self.window(&stream_request)?);
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
         // Boxed, so that what waits for an upstream or for its next request does not carry what statements need.
-        let answer = Box::pin(self.run(query, tracker, &mut begun)).await?;
+        let answer = Box::pin(self.run(stream_request, tracker, &mut begun)).await?;
         let takes_time = match answer.body() {
             Answer::Whole(bytes) => bytes.len() > LARGE,
             body => matches!(body, Answer::Stream(_) | Answer::File(_)),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rowstream_encode::Format;
 
 use super::app::{App, source_is_gone};
-use super::request::Query;
+use super::request::StreamRequest;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::completeness::Asked;
@@ -88,19 +88,19 @@ impl App {
     /// then when it was read: the time-outs do not count for the wait.
     pub(super) async fn long_poll(
         &self,
-        query: &Query<'_>,
+        request: &StreamRequest<'_>,
         values: &[ParamValue],
         tracker: &mut RequestTracker,
         begun: &mut Instant,
     ) -> Result<(RowStream, Bytes), Error> {
         let deadline = tokio::time::Instant::now() + LONG_POLL;
-        let mut subscription = self.subscribe(query).await?;
+        let mut subscription = self.subscribe(request).await?;
         loop {
             subscription.begin_reading();
-            let opened = pin!(self.open(query, values.to_vec(), tracker));
-            let (stream, first) = query.endpoint.timeout.until_row(*begun, opened).await?;
+            let opened = pin!(self.open(request, values.to_vec(), tracker));
+            let (stream, first) = request.endpoint.timeout.until_row(*begun, opened).await?;
             // The rows of other statements are always there.
-            if !stream.is_done() || stream.cursor() != query.reading.after {
+            if !stream.is_done() || stream.cursor() != request.reading.after {
                 return Ok((stream, first));
             }
             let woken = tokio::time::timeout_at(deadline, subscription.woken()).await;
@@ -114,28 +114,28 @@ impl App {
     /// What brings the rows of a stream behind those that were there.
     pub(super) async fn follower(
         &self,
-        query: &Query<'_>,
+        request: &StreamRequest<'_>,
         values: &[ParamValue],
         tracker: &RequestTracker,
     ) -> Result<Follower, Error> {
-        let mut subscription = self.subscribe(query).await?;
+        let mut subscription = self.subscribe(request).await?;
         subscription.begin_reading();
-        Ok(Follower::new(subscription, reopen(tracker, query, values)))
+        Ok(Follower::new(subscription, reopen(tracker, request, values)))
     }
 
-    async fn subscribe(&self, query: &Query<'_>) -> Result<Subscription, Error> {
-        let endpoint = query.endpoint;
+    async fn subscribe(&self, request: &StreamRequest<'_>) -> Result<Subscription, Error> {
+        let endpoint = request.endpoint;
         let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
-        self.feeds.subscribe(query.index, (follow, source), self.state.closing.subscribe()).await
+        self.feeds.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
     }
 }
 
 /// Reads what a request reads from behind a cursor, again and again: it outlives the request, and keeps the configuration that it began
 /// with.
-fn reopen(tracker: &RequestTracker, query: &Query<'_>, values: &[ParamValue]) -> Reopen {
+fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
-    let (index, reading, values) = (query.index, query.reading.clone(), values.to_vec());
+    let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
     Box::new(move |after| {
         let app = Arc::clone(&app);
         let (reading, values) = (Reading { after, ..reading.clone() }, values.clone());

@@ -11,7 +11,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::body::Answer;
 use super::cors::cors_headers;
-use super::request::Query;
+use super::request::StreamRequest;
 use crate::Error;
 use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
@@ -35,25 +35,25 @@ pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
 /// compressing, `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
-pub(super) fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
+pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.reserve(HEADERS);
-    headers.insert(header::CONTENT_TYPE, content_type(query));
-    if let Some((_, tag)) = query.asked.framed {
+    headers.insert(header::CONTENT_TYPE, content_type(request));
+    if let Some((_, tag)) = request.asked.framed {
         tag.tell(TAG, headers);
     }
-    if let Some(changes) = changes(query) {
+    if let Some(changes) = changes(request) {
         headers.insert(CHANGES, changes);
     }
-    let file = query.download.as_deref().map(|name| file_name(name, query.reading.format));
+    let file = request.download.as_deref().map(|name| file_name(name, request.reading.format));
     if let Some(disposition) = file.as_deref().and_then(attachment) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
-    if query.vary_accept {
+    if request.vary_accept {
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
     }
-    if query.encoding.is_some() {
+    if request.encoding.is_some() {
         headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
     if let Some(coding) = coding {
@@ -66,11 +66,11 @@ pub(super) fn head(query: &Query<'_>, coding: Option<Coding>) -> Response<()> {
 }
 
 /// The media type, with what a reader of CSV has to know (RFC 4180, section 3).
-fn content_type(query: &Query<'_>) -> HeaderValue {
-    if let Some((framing, _)) = query.asked.framed {
+fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
+    if let Some((framing, _)) = request.asked.framed {
         return HeaderValue::from_static(framing.media_type());
     }
-    HeaderValue::from_static(match (query.reading.format, query.endpoint.csv.header) {
+    HeaderValue::from_static(match (request.reading.format, request.endpoint.csv.header) {
         (Format::Csv, true) => "text/csv; charset=utf-8; header=present",
         (Format::Csv, false) => "text/csv; charset=utf-8; header=absent",
         (format, _) => format.media_type(),
@@ -78,9 +78,10 @@ fn content_type(query: &Query<'_>) -> HeaderValue {
 }
 
 /// What is done to the values of the database; `None`: nothing.
-fn changes(query: &Query<'_>) -> Option<HeaderValue> {
-    let guard = (query.reading.format == Format::Csv && query.endpoint.csv.guard).then_some("formula-guard");
-    let changes: Vec<_> = guard.into_iter().chain(query.reading.options.changes()).collect();
+fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
+    let guard =
+        (request.reading.format == Format::Csv && request.endpoint.csv.guard).then_some("formula-guard");
+    let changes: Vec<_> = guard.into_iter().chain(request.reading.options.changes()).collect();
     if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
 }
 
@@ -110,20 +111,20 @@ fn attachment(name: &str) -> Option<HeaderValue> {
 
 /// Tells whether a page is the last, and the one behind a full one (`Link`, RFC 8288), relative to
 /// this one: a proxy may have its own idea of the path.
-pub(super) fn tell_page(query: &Query<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
     if let Some(page) = stream.page() {
         headers.insert(PAGE, HeaderValue::from_static(page.name()));
     }
     let Some(cursor) = stream.next_page() else { return };
-    let asked = query.asked_for.unwrap_or_default();
+    let asked = request.url_query.unwrap_or_default();
     let is_after = |pair: &&str| {
         let name = pair.split('=').next().unwrap_or_default();
         params::percent_decode(name).is_some_and(|name| name == "_after")
     };
     let others = asked.split('&').filter(|pair| !pair.is_empty() && !is_after(pair));
     let after = format!("_after={cursor}");
-    let query: Vec<_> = others.chain([after.as_str()]).collect();
-    if let Ok(link) = format!("<?{}>; rel=\"next\"", query.join("&")).parse() {
+    let next: Vec<_> = others.chain([after.as_str()]).collect();
+    if let Ok(link) = format!("<?{}>; rel=\"next\"", next.join("&")).parse() {
         headers.insert(header::LINK, link);
     }
 }

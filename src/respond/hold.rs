@@ -11,7 +11,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::body::Answer;
 use super::head::{head, tell_digest, tell_page};
-use super::request::Query;
+use super::request::StreamRequest;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use crate::Error;
@@ -47,7 +47,7 @@ impl Waits {
     }
 }
 
-impl Query<'_> {
+impl StreamRequest<'_> {
     /// Whether the answer waits for its end, and why.
     pub(super) fn waits(&self) -> Option<Waits> {
         match self.reading.format {
@@ -67,7 +67,7 @@ impl App {
     /// long for that.
     pub(super) async fn hold(
         &self,
-        (query, waits): (&Query<'_>, Waits),
+        (request, waits): (&StreamRequest<'_>, Waits),
         coding: Option<Coding>,
         mut streaming: Streaming,
         tracker: &mut RequestTracker,
@@ -83,14 +83,14 @@ impl App {
                     eprintln!("a result cannot wait for its end, and is streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));
-                return self.begin_stream(query, coding, streaming, tracker);
+                return self.begin_stream(request, coding, streaming, tracker);
             }
         }
         if waits == Waits::Asked {
             spool.finish().await?;
         }
-        let (mut response, spooled) = (head(query, coding), spool.so_far());
-        tell_page(query, &streaming.stream, response.headers_mut());
+        let (mut response, spooled) = (head(request, coding), spool.so_far());
+        tell_page(request, &streaming.stream, response.headers_mut());
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
         response.headers_mut().insert(header::CONTENT_LENGTH, spooled.left().into());
         Ok(response.map(|()| match spooled.in_memory() {
@@ -101,8 +101,8 @@ impl App {
 }
 
 /// Says of a page that is streamed that its head cannot know what follows it.
-pub(super) fn tell_streamed(query: &Query<'_>, response: &mut Response<()>) {
-    if query.page.is_some() && query.followed != Followed::Continuously {
+pub(super) fn tell_streamed(request: &StreamRequest<'_>, response: &mut Response<()>) {
+    if request.page.is_some() && request.followed != Followed::Continuously {
         response.headers_mut().insert(PAGE, STREAMED);
     }
 }

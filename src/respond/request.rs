@@ -40,7 +40,7 @@ pub struct NoHost;
 pub struct Peer(pub IpAddr);
 
 /// What a request asks for, once it is known to be well-formed and allowed.
-pub(super) struct Query<'a> {
+pub(super) struct StreamRequest<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// The endpoint's index.
     pub(super) index: usize,
@@ -48,8 +48,8 @@ pub(super) struct Query<'a> {
     pub(super) reading: Reading,
     /// Whether rows are waited for.
     pub(super) followed: Followed,
-    /// The request's query.
-    pub(super) asked_for: Option<&'a str>,
+    /// The query of its URL.
+    pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
     /// How the client lets the body be compressed; `None` where it is not asked.
     pub(super) encoding: Option<Encoding>,
@@ -65,11 +65,11 @@ pub(super) struct Query<'a> {
 }
 
 /// Checks what the request asks for.
-pub(super) fn read_query<'a, B>(
+pub(super) fn read_stream_request<'a, B>(
     endpoint: &'a Endpoint,
     found: &Match,
     request: &'a Request<B>,
-) -> Result<Query<'a>, Error> {
+) -> Result<StreamRequest<'a>, Error> {
     let mut bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
@@ -92,14 +92,14 @@ pub(super) fn read_query<'a, B>(
     let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
     let (download, values) = (bound.download, bound.values);
     let page = endpoint.key.as_ref().and_then(|key| endpoint.page_of(key.statement, &values));
-    let asked_for = request.uri().query();
+    let url_query = request.uri().query();
     let index = found.endpoint;
-    Ok(Query {
+    Ok(StreamRequest {
         endpoint,
         index,
         reading,
         followed,
-        asked_for,
+        url_query,
         vary_accept,
         encoding,
         asked,
@@ -147,7 +147,7 @@ pub(super) fn asks_upstreams(endpoint: &Endpoint) -> bool {
     endpoint.upstream.is_some() || endpoint.per_row.is_some()
 }
 
-impl Query<'_> {
+impl StreamRequest<'_> {
     /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end record gets one.
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();

@@ -10,7 +10,7 @@ use http::{Response, header};
 use super::app::{App, source_is_gone};
 use super::body::Answer;
 use super::head::{head, no_more_events, tell_digest, tell_page};
-use super::request::{Query, STREAMED};
+use super::request::{STREAMED, StreamRequest};
 use super::streaming::{Streaming, timed};
 use super::tracker::RequestTracker;
 use super::{hold, opening};
@@ -31,43 +31,44 @@ use crate::upstream::{self, per_row};
 
 impl App {
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
-    pub(super) fn window(&self, query: &Query<'_>) -> Result<usize, Error> {
+    pub(super) fn window(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }
-        let source = self.settings(query.endpoint)?;
-        let window = memory::window(query.endpoint, source, query.reading.format, query.coding(STREAMED));
-        Ok(window + if query.waits().is_some() { whole::IN_MEMORY } else { 0 })
+        let source = self.settings(request.endpoint)?;
+        let window =
+            memory::window(request.endpoint, source, request.reading.format, request.coding(STREAMED));
+        Ok(window + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
     pub(super) async fn run(
         &self,
-        mut query: Query<'_>,
+        mut request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         begun: &mut Instant,
     ) -> Result<Response<Answer>, Error> {
-        let timeout = query.timeout();
-        let values = std::mem::take(&mut query.values);
-        let (mut stream, first) = match query.followed {
+        let timeout = request.timeout();
+        let values = std::mem::take(&mut request.values);
+        let (mut stream, first) = match request.followed {
             // Boxed, as is all that few requests do: every request would carry what it needs.
-            Followed::ByLongPoll => Box::pin(self.long_poll(&query, &values, tracker, begun)).await?,
+            Followed::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
             Followed::No | Followed::Continuously => {
-                timeout.until_row(*begun, pin!(self.open(&query, values, tracker))).await?
+                timeout.until_row(*begun, pin!(self.open(&request, values, tracker))).await?
             }
         };
-        if stream.is_done() && stream.rows() == 0 && query.ends_events() {
+        if stream.is_done() && stream.rows() == 0 && request.ends_events() {
             return Ok(no_more_events());
         }
         if stream.is_done() {
-            return whole(&query, first, &mut stream, tracker);
+            return whole(&request, first, &mut stream, tracker);
         }
-        let coding = query.coding(STREAMED);
+        let coding = request.coding(STREAMED);
         let (first, compressor) = match coding {
             Some(coding) => (None, Some(Compressor::new(coding, first)?)),
             None => (Some(first), None),
         };
-        let digest = query.asked.digest.then(Box::default);
+        let digest = request.asked.digest.then(Box::default);
         let streaming = Streaming {
             ahead: None,
             first,
@@ -78,52 +79,52 @@ impl App {
             digest,
             trailers: false,
         };
-        if let Some(waits) = query.waits() {
-            let held = Box::pin(self.hold((&query, waits), coding, streaming, tracker));
+        if let Some(waits) = request.waits() {
+            let held = Box::pin(self.hold((&request, waits), coding, streaming, tracker));
             return timeout.until_end(*begun, held).await;
         }
-        self.begin_stream(&query, coding, streaming, tracker)
+        self.begin_stream(&request, coding, streaming, tracker)
     }
 
     /// Begins the statements, and waits for the first chunk.
     pub(super) async fn open(
         &self,
-        query: &Query<'_>,
+        request: &StreamRequest<'_>,
         values: Vec<ParamValue>,
         tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
-        let source = self.sources.get(&query.endpoint.source).ok_or_else(source_is_gone)?;
+        let source = self.sources.get(&request.endpoint.source).ok_or_else(source_is_gone)?;
         let upstream = match source {
-            Source::Http(source) => Some(Source::Http(source.on_behalf_of(query.told.clone()))),
+            Source::Http(source) => Some(Source::Http(source.on_behalf_of(request.told.clone()))),
             Source::Postgres(_) | Source::Sqlite(_) => None,
         };
         let source = upstream.as_ref().unwrap_or(source);
-        let follower = match query.followed {
-            Followed::Continuously => Some(Box::pin(self.follower(query, &values, tracker)).await?),
+        let follower = match request.followed {
+            Followed::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
             Followed::No | Followed::ByLongPoll => None,
         };
-        let reading = Reading { upstreams: self.upstreams(query)?, ..query.reading.clone() };
-        let turn = if query.followed == Followed::No { None } else { source.turn().await };
+        let reading = Reading { upstreams: self.upstreams(request)?, ..request.reading.clone() };
+        let turn = if request.followed == Followed::No { None } else { source.turn().await };
         let mut stream =
-            RowStream::open_for(&tracker.waiter, (query.endpoint, source), reading, values).await?;
+            RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values).await?;
         stream.tell(self.detail);
         drop(turn);
         if let Some(follower) = follower {
-            stream.follow(follower, (query.reading.format, query.endpoint.heartbeat));
+            stream.follow(follower, (request.reading.format, request.endpoint.heartbeat));
         }
-        if let Some((framing, tag)) = query.asked.framed {
-            stream.frame(Frames::new(framing, tag), query.asked.digest);
+        if let Some((framing, tag)) = request.asked.framed {
+            stream.frame(Frames::new(framing, tag), request.asked.digest);
         }
         let first = opening::first_chunk(&mut stream, tracker).await?;
         Ok((stream, first))
     }
 
     /// Who is asked for each row.
-    fn upstreams(&self, query: &Query<'_>) -> Result<Vec<upstream::Source>, Error> {
-        let Some(plan) = &query.endpoint.per_row else { return Ok(Vec::new()) };
+    fn upstreams(&self, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
+        let Some(plan) = &request.endpoint.per_row else { return Ok(Vec::new()) };
         let open = |upstream: &per_row::Upstream| {
             let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
-            Ok(source.on_behalf_of(query.told.clone()))
+            Ok(source.on_behalf_of(request.told.clone()))
         };
         plan.upstreams.iter().map(open).collect()
     }
@@ -131,26 +132,26 @@ impl App {
     /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
     pub(super) fn begin_stream(
         &self,
-        query: &Query<'_>,
+        request: &StreamRequest<'_>,
         coding: Option<Coding>,
         mut streaming: Streaming,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let mut response = head(query, coding);
-        let stream = self.state.streams.begin(&query.endpoint.path, query.reading.format.name())?;
+        let mut response = head(request, coding);
+        let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name())?;
         stream.id().tell(STREAM, response.headers_mut());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));
-        streaming.trailers = query.asked.trailers;
+        streaming.trailers = request.asked.trailers;
         if streaming.trailers {
-            let (next, page) = (streaming.stream.cursor().is_some(), query.page.is_some());
-            let fields = trailers::Fields { next, page, digest: query.asked.digest };
+            let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
+            let fields = trailers::Fields { next, page, digest: request.asked.digest };
             if let Some(names) = trailers::announcement(fields) {
                 response.headers_mut().insert(header::TRAILER, names);
             }
         }
-        hold::tell_streamed(query, &mut response);
-        streaming.spill = self.spill(query)?;
+        hold::tell_streamed(request, &mut response);
+        streaming.spill = self.spill(request)?;
         let spills = streaming.spill.is_some();
         let streaming = Arc::new(Mutex::new(streaming));
         if spills {
@@ -161,13 +162,13 @@ impl App {
 
     /// What has the rows of a stream wait in a file where its client is behind. Nobody waits for
     /// long for an upstream's.
-    fn spill(&self, query: &Query<'_>) -> Result<Option<Box<Spill>>, Error> {
-        let endpoint = query.endpoint;
+    fn spill(&self, request: &StreamRequest<'_>) -> Result<Option<Box<Spill>>, Error> {
+        let endpoint = request.endpoint;
         let (spills, spare) = match (endpoint.slow_clients, &endpoint.upstream) {
             (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
             (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return Ok(None),
             (SlowClients::Hold | SlowClients::Shed(_), None) => {
-                (Spills::WhenWanted, self.spilled_window(query)?)
+                (Spills::WhenWanted, self.spilled_window(request)?)
             }
         };
         let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
@@ -175,30 +176,30 @@ impl App {
     }
 
     /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
-    fn spilled_window(&self, query: &Query<'_>) -> Result<usize, Error> {
+    fn spilled_window(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }
-        Ok(memory::spilled(query.endpoint, self.settings(query.endpoint)?, query.reading.format))
+        Ok(memory::spilled(request.endpoint, self.settings(request.endpoint)?, request.reading.format))
     }
 }
 
 /// The answer of a result that is there as a whole.
 fn whole(
-    query: &Query<'_>,
+    request: &StreamRequest<'_>,
     mut body: Bytes,
     stream: &mut RowStream,
     tracker: &mut RequestTracker,
 ) -> Result<Response<Answer>, Error> {
-    let coding = query.coding(body.len());
+    let coding = request.coding(body.len());
     if let Some(coding) = coding {
         body = timed(stream, || compress::whole(coding, &body))?;
         tracker.note(stream);
     }
-    let mut response = head(query, coding);
-    tell_page(query, stream, response.headers_mut());
+    let mut response = head(request, coding);
+    tell_page(request, stream, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
-    if query.asked.digest {
+    if request.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
     }
     Ok(response.map(|()| Answer::Whole(body)))
