@@ -156,10 +156,10 @@ impl App {
         let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         tracker.waiter = Waiter::new(self.who(token, &request));
         if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
-            let asked = self.pass_on(pass, (endpoint, &found), &request)?;
+            let asked = self.proxy_request(pass, (endpoint, &found), &request)?;
             // What is kept of a head keeps all of the buffer that it was read into. The body is not to be closed yet.
             let _body = request.into_body();
-            return Box::pin(self.pass(asked, tracker)).await;
+            return Box::pin(self.proxy(asked, tracker)).await;
         }
         let request = &request;
         let mut stream_request = read_stream_request(endpoint, &found, request)?;

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use super::last::Last;
-use super::proxy::Passed;
+use super::proxy::Proxied;
 use super::streaming::{Streaming, lock};
 use super::tracker::RequestTracker;
 use crate::Error;
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     /// What waited for its end.
     File(Box<Spooled>),
     /// What an upstream answers.
-    Passed(Box<Passed>),
+    Proxied(Box<Proxied>),
     /// It has failed, and is broken off once what was handed over is on its way.
     Breaking(Box<Wait>),
 }
@@ -161,7 +161,7 @@ impl ResponseBody {
                 polled
             }
             Answer::File(file) => file.poll_chunk(cx),
-            Answer::Passed(passed) => passed.poll_chunk(cx),
+            Answer::Proxied(proxied) => proxied.poll_chunk(cx),
             Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
@@ -218,10 +218,10 @@ impl Body for ResponseBody {
             _ if !self.rest.is_empty() => false,
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
-            Answer::Stream(_) | Answer::Passed(_) if matches!(self.delivery, Delivery::Http2) => false,
+            Answer::Stream(_) | Answer::Proxied(_) if matches!(self.delivery, Delivery::Http2) => false,
             Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
-            Answer::Passed(passed) => passed.is_done(),
+            Answer::Proxied(proxied) => proxied.is_done(),
             Answer::Breaking(_) => false,
         }
     }
@@ -231,7 +231,7 @@ impl Body for ResponseBody {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Passed(_) | Answer::Breaking(_) => SizeHint::default(),
+            Answer::Stream(_) | Answer::Proxied(_) | Answer::Breaking(_) => SizeHint::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers of an upstream that are passed through: bytes as they come, at the client's pace.
+//! Answers of an upstream that are proxied: bytes as they come, at the client's pace.
 //!
 //! The body of the response polls that of the answer, so a client that does not read stops the upstream, and one that leaves closes
 //! the connection to it. An answer that breaks off breaks the response off.
@@ -28,14 +28,14 @@ use crate::upstream::{Call, Reply, Source, Waited, fields};
 pub(crate) const LATE: Duration = Duration::from_millis(500);
 
 /// The body of an answer on its way.
-pub(crate) struct Passed {
+pub(crate) struct Proxied {
     reply: Reply,
     /// How many bytes are still to come, where the answer tells.
     left: Option<u64>,
 }
 
-/// A request to an upstream whose answer is passed through.
-pub(super) struct PassedOn<'a> {
+/// A request to an upstream whose answer is proxied.
+pub(super) struct ProxyRequest<'a> {
     endpoint: &'a Endpoint,
     call: Call,
     /// Who asks, where clients are counted.
@@ -44,12 +44,12 @@ pub(super) struct PassedOn<'a> {
 
 impl App {
     /// What an upstream is asked on behalf of a request, and by whom.
-    pub(super) fn pass_on<'a, B>(
+    pub(super) fn proxy_request<'a, B>(
         &self,
         pass: &Pass,
         (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<B>,
-    ) -> Result<PassedOn<'a>, Error> {
+    ) -> Result<ProxyRequest<'a>, Error> {
         // What looks like a format is a part of the path: the upstream's answers have a type of their own.
         let path = request.uri().path();
         let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
@@ -63,16 +63,16 @@ impl App {
             call.headers.remove(name);
         }
         fields::put(&mut call.headers, &own);
-        Ok(PassedOn { endpoint, call, client: self.client(request) })
+        Ok(ProxyRequest { endpoint, call, client: self.client(request) })
     }
 
-    /// Asks an upstream, and passes its answer through.
-    pub(super) async fn pass(
+    /// Asks an upstream, and proxies its answer.
+    pub(super) async fn proxy(
         &self,
-        asked: PassedOn<'_>,
+        asked: ProxyRequest<'_>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let PassedOn { endpoint, call, client } = asked;
+        let ProxyRequest { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
             Some(_) => memory::passed_window(self.settings(endpoint)?),
             None => 0,
@@ -93,7 +93,7 @@ impl App {
         if let SlowClients::Shed(rate) = endpoint.slow_clients {
             tracker.watchdog.shed_below(rate);
         }
-        Ok(response(reply).map(|passed| Answer::Passed(Box::new(passed))))
+        Ok(response(reply).map(|proxied| Answer::Proxied(Box::new(proxied))))
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn values<B>(
     if refused.is_empty() { Ok(bound.values) } else { Err(Error::invalid_parameters(refused)) }
 }
 
-/// Asks an upstream for an answer that can be passed through.
+/// Asks an upstream for an answer that can be proxied.
 ///
 /// # Errors
 /// As [`Source::send`]; and 502 where the answer says that it is JSON, and is nothing.
@@ -130,20 +130,20 @@ pub(crate) async fn ask(
     Ok((reply, waited))
 }
 
-/// The head of a response that passes an answer through, and what its body is polled from.
-pub(crate) fn response(reply: Reply) -> Response<Passed> {
+/// The head of a response that proxies an answer, and what its body is polled from.
+pub(crate) fn response(reply: Reply) -> Response<Proxied> {
     let headers = fields::response(&reply.head.headers);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let status = reply.head.status;
     // An answer without a body may tell the length of one that it does not have.
     let left = if reply.is_over() { Some(0) } else { length };
-    let mut response = Response::new(Passed { reply, left });
+    let mut response = Response::new(Proxied { reply, left });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
 }
 
-impl Passed {
+impl Proxied {
     /// The next bytes.
     ///
     /// # Errors
