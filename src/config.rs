@@ -29,7 +29,7 @@ use crate::spool::Spooling;
 pub struct Config {
     /// Where to listen (`host:port`; port 0 is any free one).
     pub listen: String,
-    /// Where to listen for the server's own paths, if not there.
+    /// Where to listen for the admin endpoints, if not there.
     pub admin_listen: Option<String>,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,

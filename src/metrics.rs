@@ -56,8 +56,8 @@ pub(crate) struct Metrics {
     endpoints: Mutex<BTreeMap<String, Arc<Series>>>,
     /// Of requests that met no endpoint.
     pub(crate) none: Series,
-    /// Of requests for the server's own paths.
-    pub(crate) own: Series,
+    /// Of requests for the admin endpoints.
+    pub(crate) admin: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
     /// Held while it is told: whoever asks again and again takes no more than one thread and its memory.

@@ -25,7 +25,7 @@ use http::{Method, Request, Response, StatusCode, Version, header};
 
 pub use self::admin::Admin;
 pub(crate) use self::admin::is_check;
-use self::admin::{METRICS, OWN, READY, holder, is_admin, own_metrics};
+use self::admin::{ADMIN, METRICS, READY, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
 pub use self::body::{BrokenOff, ResponseBody};
@@ -122,24 +122,24 @@ impl App {
         if request.extensions().get::<NoHost>().is_some() {
             return Err(no_host());
         }
-        if let Some(own) = path.strip_prefix(OWN) {
-            tracker.meter.subject = Subject::Own;
-            let answer = match own {
-                own if !self.tells_own(own, &request) => return Err(no_endpoint(path)),
+        if let Some(endpoint) = path.strip_prefix(ADMIN) {
+            tracker.meter.subject = Subject::Admin;
+            let answer = match endpoint {
+                endpoint if !self.serves_admin(endpoint, &request) => return Err(no_endpoint(path)),
                 METRICS => {
                     let exposition = Exposition::choose(request.headers());
-                    let answer = Box::pin(own_metrics(Arc::clone(&tracker.app), exposition)).await?;
+                    let answer = Box::pin(admin::metrics(Arc::clone(&tracker.app), exposition)).await?;
                     if let (Some(held), Answer::Whole(bytes)) = (&mut tracker.permit, answer.body()) {
                         self.admission.widen(held, bytes.len(), Holder::Admin)?;
                     }
                     answer
                 }
-                own => self.own_path(own)?,
+                endpoint => self.admin_endpoint(endpoint)?,
             };
             if let Some(answer) = self.without_query(&request)? {
                 return Ok(answer);
             }
-            if own == READY {
+            if endpoint == READY {
                 Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
             }
             return Ok(answer);

@@ -69,7 +69,7 @@ const SEND_BUFFER: usize = 128 * 1024;
 const RECEIVE_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
 const BACKLOG: i32 = 1024;
-/// Connections to the port of the server's own paths. They count apart: whoever looks after a server gets in also when its clients have
+/// Connections to the port of the admin endpoints. They count apart: whoever looks after a server gets in also when its clients have
 /// taken all of theirs.
 const ADMIN_CONNECTIONS: usize = 64;
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
@@ -99,7 +99,7 @@ const HTTP2_HEADERS: u32 = 16 * 1024;
 enum Port {
     /// Where clients come.
     Public,
-    /// Where only the server's own paths are.
+    /// Where only the admin endpoints are.
     Admin,
 }
 
@@ -130,7 +130,7 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
 }
 
 /// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where there is an `admin` listener, the
-/// server's own paths are asked for there.
+/// admin endpoints are asked for there.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
@@ -173,7 +173,7 @@ pub async fn serve(
 /// A server that takes connections.
 struct Serving {
     listener: TcpListener,
-    /// For the server's own paths, where they have a port of their own.
+    /// For the admin endpoints, where they have a port of their own.
     admin: Option<TcpListener>,
     current: Arc<Current>,
     reloader: Option<Reloader>,
@@ -306,7 +306,7 @@ async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStr
     }
 }
 
-/// The same for the port of the server's own paths; for ever where there is none.
+/// The same for the port of the admin endpoints; for ever where there is none.
 async fn accept_admin(listener: Option<&TcpListener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     match listener {
         Some(listener) => accept(listener, room).await,

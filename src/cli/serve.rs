@@ -107,7 +107,7 @@ pub(super) fn serve(
         }
         eprintln!("listening on {url}");
         if let Some(admin) = &admin {
-            eprintln!("own paths at {}/_rowstream/", server::url_of(admin.local_addr()?));
+            eprintln!("admin endpoints at {}/_rowstream/", server::url_of(admin.local_addr()?));
         }
         on_listen(&url);
         Ok(server::serve(listener, admin, app, reload).await?)

@@ -18,8 +18,8 @@ const COUNTED_EACH: Duration = Duration::from_secs(1);
 pub(crate) enum Subject {
     /// Those of no endpoint.
     None,
-    /// Those of the server's own paths.
-    Own,
+    /// Those of the admin endpoints.
+    Admin,
     /// Those of the endpoint with this index.
     Endpoint(usize),
 }

@@ -17,8 +17,8 @@ use crate::outcome::Times;
 
 /// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so: they begin with a slash.
 pub(super) const NONE: &str = "none";
-/// The label of the server's own paths.
-pub(super) const OWN: &str = "/_rowstream/";
+/// The label of the admin endpoints.
+pub(super) const ADMIN: &str = "/_rowstream/";
 
 /// The version of HTTP that a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{
 
 use super::Observed;
 use super::families::{self as family, Family};
-use super::requests::{Counts, NONE, OWN, Protocol, Totals};
+use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
 use crate::histogram::Histogram;
@@ -74,7 +74,7 @@ impl Snapshot {
         let metrics = server.metrics();
         Self {
             endpoints: metrics.totals(),
-            others: [(NONE, metrics.none.total()), (OWN, metrics.own.total())],
+            others: [(NONE, metrics.none.total()), (ADMIN, metrics.admin.total())],
             admission: server.usage(),
             pools: server
                 .sources()

@@ -139,7 +139,7 @@ impl App {
     pub(super) fn series(&self, subject: Subject) -> &Series {
         match subject {
             Subject::None => &self.state.metrics.none,
-            Subject::Own => &self.state.metrics.own,
+            Subject::Admin => &self.state.metrics.admin,
             Subject::Endpoint(index) => &self.series[index],
         }
     }

@@ -463,7 +463,7 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
     let admin = |path: &str| {
         let said = server.stderr();
-        let (_, rest) = said.split_once("own paths at ").expect("it says where");
+        let (_, rest) = said.split_once("admin endpoints at ").expect("it says where");
         let base = rest.lines().next().expect("a line").trim_end_matches("/_rowstream/");
         format!("{base}{path}")
     };
