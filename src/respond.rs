@@ -165,7 +165,7 @@ impl App {
         let mut stream_request = read_stream_request(endpoint, &found, request)?;
         tracker.meter.format(stream_request.reading.format);
         if asks_upstreams(endpoint) {
-            stream_request.told = self.told(request);
+            stream_request.forwarded = self.forwarded(request);
         }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.

@@ -58,7 +58,7 @@ impl App {
         let own = std::mem::take(&mut call.headers);
         let is_public = endpoint.authorization == Authorization::Public;
         call.method = request.method().clone();
-        call.headers = fields::request(request.headers(), &self.told(request), is_public);
+        call.headers = fields::request(request.headers(), &self.forwarded(request), is_public);
         for name in pass.header_names() {
             call.headers.remove(name);
         }

@@ -60,8 +60,8 @@ pub(super) struct StreamRequest<'a> {
     /// The name of the file that the answer is to be saved as.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
-    /// What an upstream is told of the request.
-    pub(super) told: HeaderMap,
+    /// The headers that an upstream gets of the request.
+    pub(super) forwarded: HeaderMap,
 }
 
 /// Checks what the request asks for.
@@ -106,7 +106,7 @@ pub(super) fn read_stream_request<'a, B>(
         page,
         download,
         values,
-        told: HeaderMap::new(),
+        forwarded: HeaderMap::new(),
     })
 }
 
@@ -185,12 +185,12 @@ impl App {
         token.map(Client::Token).or_else(address).unwrap_or_default()
     }
 
-    /// What an upstream is told of a request.
-    pub(super) fn told<B>(&self, request: &Request<B>) -> HeaderMap {
+    /// The headers that an upstream gets of a request.
+    pub(super) fn forwarded<B>(&self, request: &Request<B>) -> HeaderMap {
         let peer = request.extensions().get().map(|Peer(peer)| *peer);
         let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
-        fields::told(request.headers(), host, fields::Client { peer, is_trusted })
+        fields::forwarded(request.headers(), host, fields::Client { peer, is_trusted })
     }
 }

@@ -95,7 +95,7 @@ impl App {
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&request.endpoint.source).ok_or_else(source_is_gone)?;
         let upstream = match source {
-            Source::Http(source) => Some(Source::Http(source.on_behalf_of(request.told.clone()))),
+            Source::Http(source) => Some(Source::Http(source.on_behalf_of(request.forwarded.clone()))),
             Source::Postgres(_) | Source::Sqlite(_) => None,
         };
         let source = upstream.as_ref().unwrap_or(source);
@@ -124,7 +124,7 @@ impl App {
         let Some(plan) = &request.endpoint.per_row else { return Ok(Vec::new()) };
         let open = |upstream: &per_row::Upstream| {
             let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
-            Ok(source.on_behalf_of(request.told.clone()))
+            Ok(source.on_behalf_of(request.forwarded.clone()))
         };
         plan.upstreams.iter().map(open).collect()
     }

@@ -302,7 +302,7 @@ impl Session {
         while self.next < self.count && self.running.len() + self.waiting.len() < self.calls.concurrency {
             let values = Values { names: &self.calls.names, values: &self.values, number: self.next };
             let mut call = self.calls.template.fill(&values)?;
-            let mut headers = fields::own(&self.source.told);
+            let mut headers = fields::own(&self.source.forwarded);
             fields::put(&mut headers, &call.headers);
             call.headers = headers;
             let (source, group, most) = (self.source.clone(), self.group()?, self.calls.max_reply);

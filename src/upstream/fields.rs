@@ -40,40 +40,40 @@ pub struct Client {
     pub is_trusted: bool,
 }
 
-/// What an upstream is told of the request on whose behalf it is asked: for whom, and its trace.
-pub fn told(headers: &HeaderMap, host: Option<&str>, client: Client) -> HeaderMap {
-    let mut told = HeaderMap::new();
+/// The headers that say to an upstream on whose behalf it is asked, and in which trace.
+pub fn forwarded(headers: &HeaderMap, host: Option<&str>, client: Client) -> HeaderMap {
+    let mut forwarded = HeaderMap::new();
     for name in TRACE {
-        copy(headers, &name, &mut told);
+        copy(headers, &name, &mut forwarded);
     }
     if client.is_trusted {
         for name in [header::FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
-            copy(headers, &name, &mut told);
+            copy(headers, &name, &mut forwarded);
         }
     }
     if let Some(peer) = client.peer.map(|peer| peer.to_canonical()) {
-        extend(&mut told, FORWARDED_FOR, &peer.to_string());
-        extend(&mut told, header::FORWARDED, &forwarded(peer, host));
+        extend(&mut forwarded, FORWARDED_FOR, &peer.to_string());
+        extend(&mut forwarded, header::FORWARDED, &forwarded_element(peer, host));
     }
     if let Some(host) = host {
-        add(&mut told, FORWARDED_HOST, host);
+        add(&mut forwarded, FORWARDED_HOST, host);
     }
-    add(&mut told, FORWARDED_PROTO, "http");
-    told
+    add(&mut forwarded, FORWARDED_PROTO, "http");
+    forwarded
 }
 
 /// The fields of a request that is made here.
-pub(super) fn own(told: &HeaderMap) -> HeaderMap {
-    let mut headers = told.clone();
+pub(super) fn own(forwarded: &HeaderMap) -> HeaderMap {
+    let mut headers = forwarded.clone();
     headers.insert(header::USER_AGENT, AGENT);
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(header::VIA, VIA);
     headers
 }
 
-/// The fields of a client's request that are handed on, with what the upstream is `told`. Where this server itself asks who the
+/// The fields of a client's request that are handed on, and those that are `forwarded`. Where this server itself asks who the
 /// client is, its answer is for nobody else: then `is_public` is false.
-pub fn request(client: &HeaderMap, told: &HeaderMap, is_public: bool) -> HeaderMap {
+pub fn request(client: &HeaderMap, forwarded: &HeaderMap, is_public: bool) -> HeaderMap {
     let mut headers = client.clone();
     strip(&mut headers);
     for name in NOT_OURS {
@@ -85,7 +85,7 @@ pub fn request(client: &HeaderMap, told: &HeaderMap, is_public: bool) -> HeaderM
     for name in [header::FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
         headers.remove(name);
     }
-    put(&mut headers, told);
+    put(&mut headers, forwarded);
     headers.append(header::VIA, VIA);
     for value in headers.values_mut() {
         *value = detached(value);
@@ -162,7 +162,7 @@ fn extend(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 }
 
 /// An element of `Forwarded` (RFC 7239).
-fn forwarded(peer: IpAddr, host: Option<&str>) -> String {
+fn forwarded_element(peer: IpAddr, host: Option<&str>) -> String {
     let node = match peer {
         IpAddr::V4(peer) => peer.to_string(),
         IpAddr::V6(peer) => format!("\"[{peer}]\""),
@@ -245,9 +245,10 @@ mod tests {
             ("forwarded", "for=203.0.113.9;proto=https"),
         ]);
         let peer = Some("192.0.2.1".parse().unwrap());
-        let told_by = |is_trusted| shown(&told(&headers, Some("h:80"), Client { peer, is_trusted }));
+        let forwarded_by =
+            |is_trusted| shown(&forwarded(&headers, Some("h:80"), Client { peer, is_trusted }));
         assert_eq!(
-            told_by(false),
+            forwarded_by(false),
             [
                 "forwarded: for=192.0.2.1;host=\"h:80\";proto=http",
                 "traceparent: 00-1-2-01",
@@ -258,7 +259,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told_by(true),
+            forwarded_by(true),
             [
                 "forwarded: for=203.0.113.9;proto=https, for=192.0.2.1;host=\"h:80\";proto=http",
                 "traceparent: 00-1-2-01",
@@ -269,8 +270,9 @@ mod tests {
             ]
         );
         let peer = Some("2001:db8::1".parse().unwrap());
-        let told = shown(&told(&HeaderMap::new(), Some("a\"b"), Client { peer, is_trusted: false }));
-        assert_eq!(told[0], "forwarded: for=\"[2001:db8::1]\";proto=http");
+        let forwarded =
+            shown(&forwarded(&HeaderMap::new(), Some("a\"b"), Client { peer, is_trusted: false }));
+        assert_eq!(forwarded[0], "forwarded: for=\"[2001:db8::1]\";proto=http");
     }
 
     /// A client cannot pass itself off as another by what it writes itself.
@@ -278,8 +280,8 @@ mod tests {
     fn untrusted_claims_are_replaced() {
         let client = map(&[("x-forwarded-for", "10.0.0.1"), ("x-forwarded-host", "internal")]);
         let peer = Some("192.0.2.1".parse().unwrap());
-        let told = told(&client, None, Client { peer, is_trusted: false });
-        let fields = shown(&request(&client, &told, true));
+        let forwarded = forwarded(&client, None, Client { peer, is_trusted: false });
+        let fields = shown(&request(&client, &forwarded, true));
         assert_eq!(
             fields,
             [

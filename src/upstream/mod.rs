@@ -76,7 +76,7 @@ type Group = pool::Group<Box<Http1>>;
 pub struct Source {
     shared: Arc<Inner>,
     /// What the upstream is told of the request on whose behalf it is asked.
-    told: Arc<HeaderMap>,
+    forwarded: Arc<HeaderMap>,
 }
 
 /// Its name alone.
@@ -155,13 +155,13 @@ impl Source {
             retries: settings.retries.clone().map(Budget::new),
             settings,
         };
-        Ok(Self { shared: Arc::new(shared), told: Arc::default() })
+        Ok(Self { shared: Arc::new(shared), forwarded: Arc::default() })
     }
 
-    /// The same source, asked on behalf of a request of which it is [`told`](fields::told).
+    /// The same source, asked on behalf of a request whose headers are [`forwarded`](fields::forwarded).
     #[must_use]
-    pub fn on_behalf_of(&self, told: HeaderMap) -> Self {
-        Self { told: Arc::new(told), ..self.clone() }
+    pub fn on_behalf_of(&self, forwarded: HeaderMap) -> Self {
+        Self { forwarded: Arc::new(forwarded), ..self.clone() }
     }
 
     /// Its name.

@@ -203,7 +203,7 @@ impl Session {
         let pages = &self.pages;
         let values = Values { names: &pages.names, values: &self.values, number: 0 };
         let mut call = pages.template.fill(&values)?;
-        let mut headers = fields::own(&self.source.told);
+        let mut headers = fields::own(&self.source.forwarded);
         fields::put(&mut headers, &call.headers);
         call.headers = headers;
         if let Some(payload) = &pages.payload {

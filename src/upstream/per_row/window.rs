@@ -358,7 +358,7 @@ impl Window {
 
 impl Lane {
     fn new(plan: &PerRow, call: &RowCall, source: &Source, values: &[ParamValue]) -> Result<Self, Error> {
-        let own = fields::own(&source.told);
+        let own = fields::own(&source.forwarded);
         let [target, headers] = call.template.params();
         let parameters: Vec<_> =
             target.iter().chain(&headers).copied().filter(|name| *name < plan.params).collect();
