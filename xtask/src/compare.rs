@@ -1,4 +1,5 @@
-//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL and a release build, and calls them.
+//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL and the binary as we release
+//! it, and calls them.
 
 use crate::postgres::Postgres;
 use crate::test::cargo;
@@ -15,7 +16,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     if words.first() == Some(&"report") {
         return needs::run(&mut command);
     }
-    needs::run(cargo().args(["build", "--release", "--locked"]))?;
+    needs::run(cargo().args(["build", "--profile", "dist", "--locked"]))?;
     let postgres = Postgres::start(&target_folder()?)?;
     needs::run(command.envs(postgres.environment()))
 }

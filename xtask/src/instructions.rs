@@ -55,11 +55,11 @@ pub(crate) fn run(mode: Mode) -> Result<bool> {
     }
 }
 
-/// Builds the program of the cases as we ship: with the release profile.
-fn build() -> Result<PathBuf> {
-    let arguments =
-        ["build", "--release", "--locked", "--package", "rowstream-micro", "--bin", "instructions"];
-    needs::run(cargo().args(arguments))?;
+/// Builds the program of the cases: its crates by the release profile, which are built anyway, and
+/// joined by fat LTO as we release them, so that counts change with the code alone.
+pub(crate) fn build() -> Result<PathBuf> {
+    let package = ["--locked", "--package", "rowstream-micro", "--bin", "instructions"];
+    needs::run(cargo().args(["rustc", "--quiet", "--release"]).args(package).args(["--", "-C", "lto=fat"]))?;
     Ok(target_folder()?.join("release/instructions"))
 }
 

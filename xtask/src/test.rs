@@ -63,7 +63,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let (mut python, mut newer) = (None, None);
-    let release = (scope == Scope::Everything).then(|| steps.begin("release build", release_build));
+    let build = if filters.is_empty() { release_builds } else { release_build };
+    let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
         check(scope, &target, &mut steps);
     }
@@ -129,6 +130,14 @@ pub(crate) fn workspace() -> &'static Path {
 /// Quiet, because it runs beside other steps.
 fn release_build() -> Outcome {
     Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"]))
+}
+
+/// That, and of the same crates what counts instructions.
+fn release_builds() -> Outcome {
+    match release_build() {
+        Outcome::Passed => Outcome::of_result(instructions::build().map(drop)),
+        other => other,
+    }
 }
 
 fn clippy() -> Outcome {
