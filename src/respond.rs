@@ -19,13 +19,12 @@ mod streaming;
 mod tracker;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::{Method, Request, Response, StatusCode, Version, header};
 
 pub use self::admin::Admin;
 pub(crate) use self::admin::is_check;
-use self::admin::{ADMIN, METRICS, READY, holder, is_admin};
+use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
 pub use self::body::{BrokenOff, ResponseBody};
@@ -33,16 +32,13 @@ use self::head::{head, no_endpoint, no_host, problem};
 pub use self::request::{NoHost, Peer, Remote};
 use self::request::{STREAMED, asks_upstreams, read_stream_request};
 use self::tracker::RequestTracker;
-use crate::admission::{Claim, Holder, Permit};
+use crate::admission::{Claim, Permit};
 use crate::diagnostic::shown;
-use crate::endpoint::{SlowClients, Upstream};
-use crate::metrics::{Exposition, Subject};
+use crate::endpoint::Upstream;
+use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::route::near::near;
 use crate::{Error, auth};
-
-/// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
-const LARGE: usize = 64 * 1024;
 
 impl App {
     /// Answers a request. Memory for it is held from now on, before the answer is polled: many may
@@ -113,6 +109,8 @@ impl App {
         response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
+    /// The way of a request: where it leads, whether it is allowed and well-formed, whether there is
+    /// room for it, and what answers it.
     async fn answer<B>(
         &self,
         request: Request<B>,
@@ -122,27 +120,13 @@ impl App {
         if request.extensions().get::<NoHost>().is_some() {
             return Err(no_host());
         }
-        if let Some(endpoint) = path.strip_prefix(ADMIN) {
+        if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;
-            let answer = match endpoint {
-                endpoint if !self.serves_admin(endpoint, &request) => return Err(no_endpoint(path)),
-                METRICS => {
-                    let exposition = Exposition::choose(request.headers());
-                    let answer = Box::pin(admin::metrics(Arc::clone(&tracker.app), exposition)).await?;
-                    if let (Some(held), Answer::Whole(bytes)) = (&mut tracker.permit, answer.body()) {
-                        self.admission.widen(held, bytes.len(), Holder::Admin)?;
-                    }
-                    answer
-                }
-                endpoint => self.admin_endpoint(endpoint)?,
+            let endpoint = self.find_admin(name, &request)?;
+            return match self.without_query(&request)? {
+                Some(answer) => Ok(answer),
+                None => self.answer_admin(endpoint, tracker).await,
             };
-            if let Some(answer) = self.without_query(&request)? {
-                return Ok(answer);
-            }
-            if endpoint == READY {
-                Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
-            }
-            return Ok(answer);
         }
         if is_admin(&request) {
             return Err(no_endpoint(path));
@@ -171,26 +155,12 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let mut begun = Instant::now();
-        let total = stream_request.timeout().total;
         let (client, memory) = (self.client(request), self.window(&stream_request)?);
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        // Boxed, so that what waits for an upstream or for its next request does not carry what statements need.
-        let answer = Box::pin(self.run(stream_request, tracker, &mut begun)).await?;
-        let takes_time = match answer.body() {
-            Answer::Whole(bytes) => bytes.len() > LARGE,
-            body => matches!(body, Answer::Stream(_) | Answer::File(_)),
-        };
-        if let Some(total) = total.filter(|_| takes_time) {
-            tracker.watchdog.limit(begun.into(), total);
-        }
-        if let (Answer::Stream(_) | Answer::File(_), SlowClients::Shed(rate)) =
-            (answer.body(), endpoint.slow_clients)
-        {
-            tracker.watchdog.shed_below(rate);
-        }
-        Ok(answer)
+        // Boxed, so that what waits for an upstream or for its next request does not carry what
+        // statements need.
+        Box::pin(self.answer_stream(stream_request, tracker)).await
     }
 
     /// There is no endpoint for a path. One that its client may use and that is nearly called so is

@@ -9,6 +9,7 @@ use http::{Request, Response};
 use super::app::App;
 use super::body::Answer;
 use super::head::no_endpoint;
+use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
 use crate::metrics::{Exposition, Metrics};
@@ -18,9 +19,9 @@ pub(super) const ADMIN: &str = "/_rowstream/";
 /// Below [`ADMIN`]: whether it answers at all.
 const LIVE: &str = "live";
 /// Below [`ADMIN`]: whether requests should come here.
-pub(super) const READY: &str = "ready";
+const READY: &str = "ready";
 /// Where the metrics are, below [`ADMIN`].
-pub(super) const METRICS: &str = "metrics";
+const METRICS: &str = "metrics";
 /// Where it is told how streams go, below [`ADMIN`].
 const STREAMS: &str = "streams/";
 
@@ -46,30 +47,69 @@ pub(super) fn is_admin<B>(request: &Request<B>) -> bool {
     request.extensions().get::<Admin>().is_some()
 }
 
+/// What is asked for below [`ADMIN`].
+pub(super) enum AdminEndpoint {
+    Live,
+    Ready,
+    Metrics(Exposition),
+    /// How a stream went.
+    Stream(String),
+}
+
 impl App {
-    /// Whether an admin endpoint can be asked for where a request has come. How a stream went is told
+    /// The admin endpoint of this name.
+    ///
+    /// # Errors
+    /// 404: there is none, or not at the port that the request came to. How a stream went is said
     /// wherever streams are.
-    pub(super) fn serves_admin<B>(&self, path: &str, request: &Request<B>) -> bool {
-        self.config.admin_listen.is_none() || is_admin(request) || path.starts_with(STREAMS)
+    pub(super) fn find_admin<B>(&self, name: &str, request: &Request<B>) -> Result<AdminEndpoint, Error> {
+        let is_here = self.config.admin_listen.is_none() || is_admin(request);
+        Ok(match name {
+            LIVE if is_here => AdminEndpoint::Live,
+            READY if is_here => AdminEndpoint::Ready,
+            METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
+            _ => {
+                let told = name.strip_prefix(STREAMS).and_then(|id| self.state.streams.told(id));
+                AdminEndpoint::Stream(told.ok_or_else(|| no_endpoint(request.uri().path()))?)
+            }
+        })
     }
 
-    /// What an admin endpoint answers.
-    pub(super) fn admin_endpoint(&self, path: &str) -> Result<Response<Answer>, Error> {
-        let told = path.strip_prefix(STREAMS).and_then(|id| self.state.streams.told(id));
-        match (path, told) {
-            (LIVE | READY, _) => Ok(report(Bytes::from_static(b"ok\n"), "text/plain")),
-            (_, Some(told)) => Ok(report(Bytes::from(told), "application/json")),
-            (_, None) => Err(no_endpoint(&format!("{ADMIN}{path}"))),
+    /// What an admin endpoint answers. Boxed where something is waited for: every request would carry
+    /// what that needs.
+    pub(super) async fn answer_admin(
+        &self,
+        endpoint: AdminEndpoint,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        match endpoint {
+            AdminEndpoint::Live => Ok(ok()),
+            AdminEndpoint::Ready => {
+                Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
+                Ok(ok())
+            }
+            AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
+            AdminEndpoint::Stream(told) => Ok(report(Bytes::from(told), "application/json")),
         }
+    }
+
+    async fn report_metrics(
+        &self,
+        exposition: Exposition,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let told = Metrics::tell(Arc::clone(&tracker.app), exposition).await?;
+        if let Some(held) = &mut tracker.permit {
+            self.admission.widen(held, told.len(), Holder::Admin)?;
+        }
+        let mut response = report(Bytes::from(told), exposition.media_type());
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+        Ok(response)
     }
 }
 
-/// What `/_rowstream/metrics` tells.
-pub(super) async fn metrics(app: Arc<App>, exposition: Exposition) -> Result<Response<Answer>, Error> {
-    let told = Metrics::tell(app, exposition).await?;
-    let mut response = report(Bytes::from(told), exposition.media_type());
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
-    Ok(response)
+fn ok() -> Response<Answer> {
+    report(Bytes::from_static(b"ok\n"), "text/plain")
 }
 
 /// What the server says of itself, now.

@@ -29,6 +29,9 @@ use crate::spool::whole;
 use crate::stream::{Reading, RowStream};
 use crate::upstream::{self, per_row};
 
+/// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
+const LARGE: usize = 64 * 1024;
+
 impl App {
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
     pub(super) fn window(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
@@ -41,8 +44,29 @@ impl App {
         Ok(window + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
     }
 
+    /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or is
+    /// taken too slowly.
+    pub(super) async fn answer_stream(
+        &self,
+        request: StreamRequest<'_>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let mut begun = Instant::now();
+        let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
+        let answer = self.run(request, tracker, &mut begun).await?;
+        let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
+        let is_large = matches!(answer.body(), Answer::Whole(bytes) if bytes.len() > LARGE);
+        if let Some(total) = total.filter(|_| comes_in_chunks || is_large) {
+            tracker.watchdog.limit(begun.into(), total);
+        }
+        if let (true, SlowClients::Shed(rate)) = (comes_in_chunks, slow_clients) {
+            tracker.watchdog.shed_below(rate);
+        }
+        Ok(answer)
+    }
+
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
-    pub(super) async fn run(
+    async fn run(
         &self,
         mut request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
