@@ -1,7 +1,9 @@
-//! One request to one response: route, authorize, negotiate, bind, admit, and hold the head until the first chunk.
+//! One request to one response: route, authorize, negotiate, bind, admit, and hold the head until
+//! the first chunk.
 //!
-//! An error on this way is a problem document with its real status. After the head it can only be told by breaking off,
-//! which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last chunk) or resets the stream (HTTP/2).
+//! An error on this way is a problem document with its real status. After the head it can only be
+//! told by breaking off, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last
+//! chunk) or resets the stream (HTTP/2).
 
 mod admin;
 mod app;
@@ -109,8 +111,8 @@ impl App {
         response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
-    /// The way of a request: where it leads, whether it is allowed and well-formed, whether there is
-    /// room for it, and what answers it.
+    /// The way of a request: where it leads, whether it is allowed and well-formed, whether there
+    /// is room for it, and what answers it.
     async fn answer<B>(
         &self,
         request: Request<B>,
@@ -141,7 +143,8 @@ impl App {
         tracker.waiter = Waiter::new(self.who(token, &request));
         if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
             let asked = self.proxy_request(pass, (endpoint, &found), &request)?;
-            // What is kept of a head keeps all of the buffer that it was read into. The body is not to be closed yet.
+            // What is kept of a head keeps all of the buffer that it was read into. The body is not
+            // to be closed yet.
             let _body = request.into_body();
             return Box::pin(self.proxy(asked, tracker)).await;
         }
@@ -177,7 +180,8 @@ impl App {
         near.into_iter().fold(no_endpoint(path), suggest)
     }
 
-    /// The answer to a method that asks for nothing of the path itself; `None` for those that read it.
+    /// The answer to a method that asks for nothing of the path itself; `None` for those that read
+    /// it.
     fn without_query<B>(&self, request: &Request<B>) -> Result<Option<Response<Answer>>, Error> {
         match *request.method() {
             Method::GET | Method::HEAD => Ok(None),

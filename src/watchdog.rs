@@ -1,21 +1,24 @@
 //! The watchdog of a response: what ends it while nobody polls its body.
 //!
-//! An HTTP library does not poll a body whose client takes nothing, so a timer in the body would never fire. The watchdog stands
-//! beside it: whoever drives the response polls [`Watchdog::over`] as well, and drops the response once that is ready, which cancels
-//! its statements. It is over
+//! An HTTP library does not poll a body whose client takes nothing, so a timer in the body would
+//! never fire. The watchdog stands beside it: whoever drives the response polls [`Watchdog::over`]
+//! as well, and drops the response once that is ready, which cancels its statements. It is over
 //!
-//! 1. when the response has lasted for the endpoint's `timeout.total`; over HTTP/1 also when hyper has all of it, and the socket has not
-//!    ([`LastBytes`]);
-//! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's flow control is not seen on the
-//!    socket, where the others go on. What stops on the socket is seen there ([`crate::server`]), and told to [`Watchdog::stall`];
-//! 3. when the client has taken less than the endpoint's least rate, seen in the same two places (`slow_clients = { shed = … }`).
+//! 1. when the response has lasted for the endpoint's `timeout.total`; over HTTP/1 also when hyper
+//!    has all of it, and the socket has not ([`LastBytes`]);
+//! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's
+//!    flow control is not seen on the socket, where the others go on. What stops on the socket is
+//!    seen there ([`crate::server`]), and told to [`Watchdog::stall`];
+//! 3. when the client has taken less than the endpoint's least rate, seen in the same two places
+//!    (`slow_clients = { shed = … }`).
 //!
 //! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
-//! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps what is
-//! left of a response's permit until its last byte has left this process.
+//! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps
+//! what is left of a response's permit until its last byte has left this process.
 //!
-//! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each stream of HTTP/2 has its own. A
-//! chunk costs a reading of the clock; the timer is made when there is something to wait for, and set once in the time it waits.
+//! A connection of HTTP/1 has one watchdog for its responses, which follow each other, and each
+//! stream of HTTP/2 has its own. A chunk costs a reading of the clock; the timer is made when there
+//! is something to wait for, and set once in the time it waits.
 
 mod credit;
 
@@ -34,8 +37,8 @@ use crate::admission::Permit;
 use crate::outcome::Outcome;
 use crate::spool::spill::GivesWay;
 
-/// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has failed ([`Watchdog::is_late`]): one that
-/// is dropped is reset as one that is no longer needed.
+/// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has
+/// failed ([`Watchdog::is_late`]): one that is dropped is reset as one that is no longer needed.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
 tokio::task_local! {
@@ -64,8 +67,8 @@ impl Over {
     }
 }
 
-/// A stream whose rows can be spilled while its client is slow. It is asked once a wake-up and not once a
-/// row, so it need not be known which one it is.
+/// A stream whose rows can be spilled while its client is slow. It is asked once a wake-up and not
+/// once a row, so it need not be known which one it is.
 pub(crate) trait Spilling: Send + Sync {
     /// Spills chunks for as long as the client is behind. When this is to be asked again, besides
     /// when it is woken.
@@ -94,7 +97,8 @@ pub(crate) struct Watchdog {
     state: Mutex<State>,
     /// How long the client may leave untaken what it was given; `None`: the socket tells.
     patience: Option<Duration>,
-    /// Whether the connection's socket has taken nothing for too long; shared by all streams of the connection.
+    /// Whether the connection's socket has taken nothing for too long; shared by all streams of the
+    /// connection.
     stalled: Arc<AtomicBool>,
 }
 
@@ -148,7 +152,8 @@ impl Watchdog {
         self.scope(watched)
     }
 
-    /// Runs `future` as what is watched; the caller asks [`over`](Self::over), after each of its polls.
+    /// Runs `future` as what is watched; the caller asks [`over`](Self::over), after each of its
+    /// polls.
     pub(crate) fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> impl Future<Output = T> {
         CURRENT.scope(self, future)
     }
@@ -190,8 +195,8 @@ impl Watchdog {
         }
     }
 
-    /// The socket had bytes wait for so long, and its client took so many. How long it may still take none; `None`: there is no least
-    /// rate.
+    /// The socket had bytes wait for so long, and its client took so many. How long it may still
+    /// take none; `None`: there is no least rate.
     pub(crate) fn waited(&self, waited: Duration, taken: u64) -> Option<Duration> {
         let mut state = self.lock();
         let credit = state.credit.as_mut()?;
@@ -199,8 +204,9 @@ impl Watchdog {
         Some(credit.left())
     }
 
-    /// The body has gone, and nothing is to be waited for any more. What is left of its permit is kept until what was handed over has
-    /// been [`flushed`](Self::flushed), or the connection or the stream ends.
+    /// The body has gone, and nothing is to be waited for any more. What is left of its permit is
+    /// kept until what was handed over has been [`flushed`](Self::flushed), or the connection or
+    /// the stream ends.
     pub(crate) fn release(&self, permit: Option<Permit>) {
         let mut state = self.lock();
         (state.total, state.given, state.permit) = (None, None, permit);
@@ -290,7 +296,8 @@ impl Watchdog {
         }
     }
 
-    /// How long it goes on behind its time, so that the body can say that it has failed when the client next takes something.
+    /// How long it goes on behind its time, so that the body can say that it has failed when the
+    /// client next takes something.
     fn last_word(&self, over: Over) -> Duration {
         match over {
             Over::Total(_) if self.patience.is_some() => LAST_WORD,

@@ -75,8 +75,8 @@ impl App {
         })
     }
 
-    /// What an admin endpoint answers. Boxed where something is waited for: every request would carry
-    /// what that needs.
+    /// What an admin endpoint answers. Boxed where something is waited for: every request would
+    /// carry what that needs.
     pub(super) async fn answer_admin(
         &self,
         endpoint: AdminEndpoint,

@@ -79,8 +79,8 @@ impl App {
         Self::build(config, log, admission, Arc::default(), |_| None)
     }
 
-    /// The app of another configuration, for the requests to come. Streams that run count in it, and sources whose settings are the
-    /// same are the same, with their connections.
+    /// The app of another configuration, for the requests to come. Streams that run count in it,
+    /// and sources whose settings are the same are the same, with their connections.
     ///
     /// # Errors
     /// See [`App::new`].
@@ -149,7 +149,8 @@ impl App {
         &self.admission
     }
 
-    /// From now on the server is on its way out, though it still answers: [`ready`](crate::readiness) says so.
+    /// From now on the server is on its way out, though it still answers:
+    /// [`ready`](crate::readiness) says so.
     pub fn leave(&self) {
         self.state.leaving.store(true, Ordering::Relaxed);
     }

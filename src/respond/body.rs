@@ -168,7 +168,8 @@ impl ResponseBody {
 }
 
 impl Drop for ResponseBody {
-    /// What was spilled, and the time for which a client took nothing, is told also where the client has never come back for the rest.
+    /// What was spilled, and the time for which a client took nothing, is told also where the
+    /// client has never come back for the rest.
     fn drop(&mut self) {
         if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
             let streaming = lock(streaming);

@@ -41,7 +41,8 @@ impl App {
     }
 }
 
-/// Which pages of other origins may read the response. With a list of origins the answer differs by `Origin`, and caches must know.
+/// Which pages of other origins may read the response. With a list of origins the answer differs by
+/// `Origin`, and caches must know.
 pub(super) fn cors_headers(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
     // An upstream may have an opinion of its own, about clients of its own.
     for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_ALLOW_CREDENTIALS] {

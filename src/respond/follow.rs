@@ -18,10 +18,12 @@ use crate::pool::Waiter;
 use crate::stream::notifier::{Subscription, Woken};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
 
-/// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute for most.
+/// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute
+/// for most.
 const LONG_POLL: Duration = Duration::from_secs(30);
 
-/// Whether a request waits for rows; CouchDB's word for it also chooses a format, unless another is asked for.
+/// Whether a request waits for rows; CouchDB's word for it also chooses a format, unless another is
+/// asked for.
 ///
 /// # Errors
 /// 400: the endpoint cannot be followed, or both words are there.
@@ -60,7 +62,8 @@ pub(super) fn check(followed: Followed, format: Format, asked: &Asked) -> Result
     Err(wrong("_follow", &message).hint("ask for `ndjson`, `sse` or `json-seq`, or for a `longpoll`"))
 }
 
-/// The formats among which `Accept` chooses for a stream that stays open: those that can, if there are any.
+/// The formats among which `Accept` chooses for a stream that stays open: those that can, if there
+/// are any.
 pub(super) fn formats(endpoint: &Endpoint) -> Vec<Format> {
     let open: Vec<_> = endpoint.formats.iter().copied().filter(stays_open).collect();
     if open.is_empty() { endpoint.formats.clone() } else { open }
@@ -84,8 +87,9 @@ impl App {
         self.state.closing.send_replace(true);
     }
 
-    /// Answers a long poll: with the rows that are there, or else with the first that come, or with none after [`LONG_POLL`]. `begun` is
-    /// then when it was read: the time-outs do not count for the wait.
+    /// Answers a long poll: with the rows that are there, or else with the first that come, or with
+    /// none after [`LONG_POLL`]. `begun` is then when it was read: the timeouts do not count for
+    /// the wait.
     pub(super) async fn long_poll(
         &self,
         request: &StreamRequest<'_>,
@@ -131,8 +135,8 @@ impl App {
     }
 }
 
-/// Reads what a request reads from behind a cursor, again and again: it outlives the request, and keeps the configuration that it began
-/// with.
+/// Reads what a request reads from behind a cursor, again and again: it outlives the request, and
+/// keeps the configuration that it began with.
 fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
     let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());

@@ -26,15 +26,17 @@ const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// Keeps browsers from taking an answer for something else than its media type says (Fetch
 /// standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// Room for the headers of most successes: growing it twice costs a look-up as much as all its headers.
+/// Room for the headers of most successes: growing it twice costs a look-up as much as all its
+/// headers.
 const HEADERS: usize = 12;
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What every path can be asked with.
 pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC 9111) keeps them from
-/// compressing, `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+/// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC
+/// 9111) keeps them from compressing, `X-Accel-Buffering` is nginx's, `Incremental` is
+/// draft-ietf-httpbis-incremental.
 pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -100,8 +102,8 @@ fn file_name(name: &str, format: Format) -> Cow<'_, str> {
     }
 }
 
-/// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients, and in full (RFC 8187). `None` if
-/// no header can hold it, which does not happen.
+/// `Content-Disposition` (RFC 6266) that has the answer saved as `name`: in ASCII for old clients,
+/// and in full (RFC 8187). `None` if no header can hold it, which does not happen.
 fn attachment(name: &str) -> Option<HeaderValue> {
     let plain = |c: char| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' };
     let plain: String = name.chars().map(plain).collect();
@@ -136,7 +138,8 @@ pub(super) fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
     }
 }
 
-/// An `EventSource` connects anew whenever its stream ends, unless it is answered so (HTML standard, "Server-sent events").
+/// An `EventSource` connects anew whenever its stream ends, unless it is answered so (HTML
+/// standard, "Server-sent events").
 pub(super) fn no_more_events() -> Response<Answer> {
     let mut response = Response::new(Answer::Nothing);
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -16,8 +16,8 @@ pub(super) struct Last {
 }
 
 impl Last {
-    /// Of a response whose watchdog [outlives its body](crate::watchdog::Watchdog::outlives_body), in the care of
-    /// that.
+    /// Of a response whose watchdog [outlives its body](crate::watchdog::Watchdog::outlives_body),
+    /// in the care of that.
     pub(super) fn keep(mut tracker: RequestTracker, digest: Option<String>) {
         // It must not keep the one that keeps it.
         let watchdog = std::mem::take(&mut tracker.watchdog);

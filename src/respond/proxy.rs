@@ -1,7 +1,8 @@
 //! Answers of an upstream that are proxied: bytes as they come, at the client's pace.
 //!
-//! The body of the response polls that of the answer, so a client that does not read stops the upstream, and one that leaves closes
-//! the connection to it. An answer that breaks off breaks the response off.
+//! The body of the response polls that of the answer, so a client that does not read stops the
+//! upstream, and one that leaves closes the connection to it. An answer that breaks off breaks the
+//! response off.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -50,7 +51,8 @@ impl App {
         (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<B>,
     ) -> Result<ProxyRequest<'a>, Error> {
-        // What looks like a format is a part of the path: the upstream's answers have a type of their own.
+        // What looks like a format is a part of the path: the upstream's answers have a type of
+        // their own.
         let path = request.uri().path();
         let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
         let values = values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
@@ -85,7 +87,8 @@ impl App {
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;
         tracker.entry.times.database = waited.begun.elapsed();
-        // The answer tells by itself that it is late when it is polled, which it is not while the client takes nothing.
+        // The answer tells by itself that it is late when it is polled, which it is not while the
+        // client takes nothing.
         let late = source.total().map(|total| total + LATE);
         if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
             tracker.watchdog.limit(begun.into(), total);
@@ -97,7 +100,8 @@ impl App {
     }
 }
 
-/// The values of the parameters. What says how rows are written has no meaning here, and is refused.
+/// The values of the parameters. What says how rows are written has no meaning here, and is
+/// refused.
 ///
 /// # Errors
 /// 400 that names every parameter that is wrong.

@@ -110,7 +110,8 @@ pub(super) fn read_stream_request<'a, B>(
     })
 }
 
-/// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its URL, so its header counts.
+/// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its
+/// URL, so its header counts.
 fn after<B>(
     endpoint: &Endpoint,
     format: Format,
@@ -136,7 +137,8 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
     compression && !format.is_compressed()
 }
 
-/// Whether the client is on another machine; a proxy on this one tells that it asks for somebody else.
+/// Whether the client is on another machine; a proxy on this one tells that it asks for somebody
+/// else.
 fn is_remote<B>(request: &Request<B>) -> bool {
     request.extensions().get::<Remote>().is_some()
         || FORWARDED.iter().any(|name| request.headers().contains_key(name))
@@ -148,7 +150,8 @@ pub(super) fn asks_upstreams(endpoint: &Endpoint) -> bool {
 }
 
 impl StreamRequest<'_> {
-    /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end record gets one.
+    /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end
+    /// record gets one.
     pub(super) fn ends_events(&self) -> bool {
         let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();
         has_ids && self.asked.framed.is_none() && self.followed == Followed::No

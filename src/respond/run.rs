@@ -44,8 +44,8 @@ impl App {
         Ok(window + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
     }
 
-    /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or is
-    /// taken too slowly.
+    /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or
+    /// is taken too slowly.
     pub(super) async fn answer_stream(
         &self,
         request: StreamRequest<'_>,
@@ -153,7 +153,8 @@ impl App {
         plan.upstreams.iter().map(open).collect()
     }
 
-    /// The answer that is sent while its rows come: with an id, and with trailers where they are taken.
+    /// The answer that is sent while its rows come: with an id, and with trailers where they are
+    /// taken.
     pub(super) fn begin_stream(
         &self,
         request: &StreamRequest<'_>,

@@ -134,8 +134,8 @@ impl Spilling for Mutex<Streaming> {
     }
 }
 
-/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind all that was compressed; the
-/// error then waits in `failed`.
+/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind
+/// all that was compressed; the error then waits in `failed`.
 fn poll_compressed(
     stream: &mut RowStream,
     compressor: &mut Compressor,

@@ -98,7 +98,8 @@ impl Drop for RequestTracker {
     fn drop(&mut self) {
         let ended = match (self.outcome.take(), self.watchdog.why()) {
             (Some(failed @ Outcome::Failed(_)), _) => failed,
-            // Also where all was handed over: an HTTP/2 stream goes on until the client lets the last of it go.
+            // Also where all was handed over: an HTTP/2 stream goes on until the client lets the
+            // last of it go.
             (_, Some(over)) => over.outcome(),
             (Some(outcome), None) => outcome,
             (None, None) if self.app.state.ending.load(Ordering::Relaxed) => Outcome::Shutdown,

@@ -1,15 +1,19 @@
 //! How long a client may still take less than a least rate (`slow_clients = { shed = … }`).
 //!
-//! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the least rate, and the time in which it lets
-//! something wait is taken off: one that keeps the rate never comes to the end, one that takes nothing does after [`PERIOD`], and one that
-//! takes half of it after twice that. Time in which nothing waits for the client does not count: a slow database is not its fault.
+//! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the least rate,
+//! and the time in which it lets something wait is taken off: one that keeps the rate never comes
+//! to the end, one that takes nothing does after [`PERIOD`], and one that takes half of it after
+//! twice that. Time in which nothing waits for the client does not count: a slow database is not
+//! its fault.
 
 use std::time::Duration;
 
-/// How long a client may take nothing. Shorter than that, a network that loses packets would look like a slow client.
+/// How long a client may take nothing. Shorter than that, a network that loses packets would look
+/// like a slow client.
 const PERIOD: Duration = Duration::from_secs(10);
-/// What counts in favour of a client at most, if that is more than it takes in [`PERIOD`] at the least rate. Buffers of clients are
-/// megabytes: one fills at once, and is emptied by half before the client is seen to take anything more.
+/// What counts in favour of a client at most, if that is more than it takes in [`PERIOD`] at the
+/// least rate. Buffers of clients are megabytes: one fills at once, and is emptied by half before
+/// the client is seen to take anything more.
 const BUFFERS: u64 = 4 << 20;
 
 /// What one stream's client has left.
