@@ -2,8 +2,8 @@
 //! the first chunk.
 //!
 //! An error on this way is a problem document with its real status. After the head it can only be
-//! told by breaking off, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1: no last
-//! chunk) or resets the stream (HTTP/2).
+//! told by aborting the response, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1:
+//! no last chunk) or resets the stream (HTTP/2).
 
 mod admin;
 mod app;
@@ -29,7 +29,7 @@ pub(crate) use self::admin::is_check;
 use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
-pub use self::body::{BrokenOff, ResponseBody};
+pub use self::body::{Aborted, ResponseBody};
 use self::head::{head, no_endpoint, no_host, problem};
 pub use self::request::{NoHost, Peer, Remote};
 use self::request::{STREAMED, asks_upstreams, read_stream_request};

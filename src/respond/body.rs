@@ -28,8 +28,8 @@ pub(super) enum Answer {
     File(Box<Spooled>),
     /// What an upstream answers.
     Proxied(Box<Proxied>),
-    /// It has failed, and is broken off once what was handed over is on its way.
-    Breaking(Box<Wait>),
+    /// It has failed, and is aborted once what was handed over is on its way.
+    Aborting(Box<Wait>),
 }
 
 /// The body of a response, polled by hyper.
@@ -46,17 +46,17 @@ pub struct ResponseBody {
     end: Option<Box<Wait>>,
 }
 
-/// Breaks a response off; what failed is in the log.
+/// Aborts a response; what failed is in the log.
 #[derive(Debug)]
-pub struct BrokenOff;
+pub struct Aborted;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for Aborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the result could not be completed")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for Aborted {}
 
 impl ResponseBody {
     pub(super) fn new(answer: Answer, tracker: RequestTracker) -> Self {
@@ -137,7 +137,7 @@ impl ResponseBody {
             tracker.end(Outcome::Failed(error), None);
             tracker.permit = tracker.permit.take().and_then(Permit::handed_over);
         }
-        self.answer = Answer::Breaking(Box::new(Wait::new(&self.delivery)));
+        self.answer = Answer::Aborting(Box::new(Wait::new(&self.delivery)));
     }
 
     /// The trailers of a stream whose last chunk was given.
@@ -162,7 +162,7 @@ impl ResponseBody {
             }
             Answer::File(file) => file.poll_chunk(cx),
             Answer::Proxied(proxied) => proxied.poll_chunk(cx),
-            Answer::Breaking(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
+            Answer::Aborting(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
 }
@@ -181,12 +181,12 @@ impl Drop for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = Aborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.next_piece())));
         }
@@ -199,9 +199,9 @@ impl Body for ResponseBody {
                 self.fail(error);
                 self.poll_frame(cx)
             }
-            None if matches!(self.answer, Answer::Breaking(_)) => {
+            None if matches!(self.answer, Answer::Aborting(_)) => {
                 self.answer = Answer::Nothing;
-                Poll::Ready(Some(Err(BrokenOff)))
+                Poll::Ready(Some(Err(Aborted)))
             }
             None => {
                 if let Some(frame) = ready!(self.poll_end(cx)) {
@@ -223,7 +223,7 @@ impl Body for ResponseBody {
             Answer::Stream(streaming) => lock(streaming).is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Proxied(proxied) => proxied.is_done(),
-            Answer::Breaking(_) => false,
+            Answer::Aborting(_) => false,
         }
     }
 
@@ -232,7 +232,7 @@ impl Body for ResponseBody {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Proxied(_) | Answer::Breaking(_) => SizeHint::default(),
+            Answer::Stream(_) | Answer::Proxied(_) | Answer::Aborting(_) => SizeHint::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Answers of an upstream that are proxied: bytes as they come, at the client's pace.
 //!
 //! The body of the response polls that of the answer, so a client that does not read stops the
-//! upstream, and one that leaves closes the connection to it. An answer that breaks off breaks the
-//! response off.
+//! upstream, and one that leaves closes the connection to it. An answer that is aborted has the
+//! response aborted, too.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -151,7 +151,7 @@ impl Proxied {
     /// The next bytes.
     ///
     /// # Errors
-    /// The answer breaks off, or is late.
+    /// The answer was aborted, or is late.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let polled = self.reply.poll_data(cx);
         if let (Poll::Ready(Some(Ok(data))), Some(left)) = (&polled, &mut self.left) {

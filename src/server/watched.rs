@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::connections::Busy;
 use super::socket::Ends;
-use crate::respond::{BrokenOff, ResponseBody};
+use crate::respond::{Aborted, ResponseBody};
 use crate::watchdog::Watchdog;
 
 /// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it lets a whole piece go, and a chunk
@@ -50,12 +50,12 @@ impl Drop for WatchedBody {
 
 impl Body for WatchedBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = Aborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         // Who has still to take the last of it does not want more.
         if !self.body.is_delivering() {
             self.watchdog.taken();
@@ -63,7 +63,7 @@ impl Body for WatchedBody {
         // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's http2); one whose body fails is
         // reset with INTERNAL_ERROR. Where nobody polls, because the client takes nothing, it has to be dropped.
         if self.watchdog.is_late() {
-            return Poll::Ready(Some(Err(BrokenOff)));
+            return Poll::Ready(Some(Err(Aborted)));
         }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(frame) = &polled {
