@@ -8,16 +8,23 @@
 //! the other or side by side, is let in as a whole, as a [`Group`]: it is refused before its first
 //! call, and never in the middle, whose further calls wait as long as their response may take. What
 //! a place does with its connection (open, check, cancel, close) is its source's affair; the pool
-//! counts places and keeps the idle connections. The invariants, which the tests check:
+//! counts places and keeps the idle connections. Where places are not all alike, the source's
+//! [`Sites`] choose which one suits whom; the order of those who wait is the pool's all the same.
+//! The invariants, which the tests check:
 //!
-//! 1. places in use + free places = `max`, at every moment, whatever is dropped when, and streams leave those free that are kept;
+//! 1. places in use + free places = `max`, at every moment, whatever is dropped when, and streams
+//!    leave those free that are kept;
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
-//! 3. a place that is dropped without giving its connection back frees the place and closes the connection;
-//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is inside with as many as it says that it may
-//!    have at a time: one that knows how many it will ask for says so at the start, so that groups which come together do not
-//!    overfill the queue later; one that does not ([`Group::resize`]) is as wide as what it has asked for.
+//! 3. a place that is dropped without giving its connection back frees the place and closes the
+//!    connection;
+//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is inside
+//!    with as many as it says that it may have at a time: one that knows how many it will ask for
+//!    says so at the start, so that groups which come together do not overfill the queue later; one
+//!    that does not ([`Group::resize`]) is as wide as what it has asked for;
+//! 5. a place is handed out only together with its site: nobody who has one waits for another thing.
 
 mod queue;
+mod sites;
 mod turns;
 mod waiter;
 
@@ -26,12 +33,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 pub use self::queue::Errand;
 pub(crate) use self::queue::Kept;
-use self::queue::{Queue, Standing};
+use self::queue::{Next, Queue, Standing};
+pub use self::sites::{Alike, Choice, Sites};
 pub use self::waiter::{Patience, Waiter};
 use crate::Error;
 use crate::client::Client;
@@ -65,22 +73,31 @@ impl Default for PoolConfig {
 }
 
 /// The pool of one source, for connections of type `C`.
-pub struct Pool<C>(Arc<Shared<C>>);
+pub struct Pool<C, S: Sites = Alike>(Arc<Shared<C, S>>);
 
-struct Shared<C> {
+struct Shared<C, S: Sites> {
     config: PoolConfig,
     source: String,
-    queue: Mutex<Queue<oneshot::Sender<Permit<C>>>>,
+    state: Mutex<State<C, S>>,
+    /// Told where those who wait may find room earlier than [`Sites::next_room`] has said before.
+    rooms: Notify,
     /// See [`Pool::turn`].
     turns: Arc<Semaphore>,
-    /// Those that were let in and have not gone: places in use, requests that wait, and what groups may take beyond what they have.
+    /// Those that were let in and have not gone: places in use, requests that wait, and what groups
+    /// may take beyond what they have.
     inside: AtomicUsize,
-    waiting: AtomicUsize,
     /// See [`Pool::vacate`].
     given_up: Arc<AtomicUsize>,
     counts: Counts,
-    /// The most recently used connection is last: it is warm, and the cold ones reach their `idle_timeout`.
+    /// The most recently used connection is last: it is warm, and the cold ones reach their
+    /// `idle_timeout`.
     idle: Mutex<Vec<Idle<C>>>,
+}
+
+/// How many places are taken, by whom they are waited for, and where they are.
+struct State<C, S: Sites> {
+    queue: Queue<Waits<C, S>>,
+    sites: S,
 }
 
 /// What happened so far.
@@ -107,77 +124,73 @@ struct Idle<C> {
 }
 
 /// The right to one connection of the pool; see the invariants above.
-pub struct Place<C> {
-    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is refused while a place is free.
-    entry: Entry<C>,
-    _permit: Permit<C>,
+pub struct Place<C, S: Sites = Alike> {
+    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is
+    // refused while a place is free.
+    entry: Entry<C, S>,
+    permit: Permit<C, S>,
 }
 
 /// One place, which is free again when it is dropped.
-struct Permit<C> {
-    shared: Arc<Shared<C>>,
+struct Permit<C, S: Sites> {
+    shared: Arc<Shared<C, S>>,
     errand: Errand,
+    site: S::Site,
+}
+
+/// What somebody asks the pool for.
+struct Asks<S: Sites> {
+    errand: Errand,
+    client: Client,
+    wish: S::Wish,
 }
 
 /// What became of asking for a place.
-enum Asked<C> {
-    Given(Permit<C>),
-    Waits(Ticket<C>),
-    /// As many wait as may.
-    Refused,
+enum Asked<C, S: Sites> {
+    Given(Place<C, S>),
+    Waits(Ticket<C, S>),
 }
 
-/// Somebody's end of the queue; leaves it when dropped.
-struct Ticket<C> {
-    shared: Arc<Shared<C>>,
+/// Somebody in the queue.
+struct Waits<C, S: Sites> {
+    wish: S::Wish,
+    entry: Entry<C, S>,
+    /// The place; an error where there will be none, or another client's request waits instead.
+    sender: oneshot::Sender<Result<Place<C, S>, Error>>,
+}
+
+/// Somebody's own end of the queue; leaves it when dropped.
+struct Ticket<C, S: Sites> {
+    shared: Arc<Shared<C, S>>,
     standing: Standing,
-    /// The place; an error where another client's request is let wait instead.
-    receiver: oneshot::Receiver<Permit<C>>,
+    receiver: oneshot::Receiver<Result<Place<C, S>, Error>>,
 }
 
 /// What is inside of the pool with one request; leaves it when dropped.
-pub(crate) struct Entry<C> {
-    shared: Arc<Shared<C>>,
+struct Entry<C, S: Sites> {
+    shared: Arc<Shared<C, S>>,
     /// How many places it may have at a time; 0 for those of a group, which are inside with it.
     width: AtomicUsize,
 }
 
-/// The calls of one response, which are let in together. They take places as others do; none of them is refused, and once one has had a
-/// place the others wait as long as it takes.
-pub struct Group<C> {
-    entry: Entry<C>,
+/// The calls of one response, which are let in together. They take places as others do; none of
+/// them is refused, and once one has had a place the others wait as long as it takes.
+pub struct Group<C, S: Sites = Alike> {
+    entry: Entry<C, S>,
+    client: Client,
     has_begun: AtomicBool,
 }
 
-impl<C> Clone for Pool<C> {
+impl<C, S: Sites> Clone for Pool<C, S> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<C> Pool<C> {
-    /// A place, if one is free; `width` is 0 for one that was let in before, else 1. For whoever keeps the order of those that wait by
-    /// itself, because places are not all alike; those wait by [`Pool::wait_for`], or as a [`Group`].
-    pub(crate) fn try_place(&self, width: usize) -> Option<Place<C>> {
-        let permit = self.0.take(Errand::Shared)?;
-        Some(Place { entry: Entry::new(&self.0, width), _permit: permit })
-    }
-}
-
 impl<C: Send + 'static> Pool<C> {
-    /// A pool without connections; `source` names it in errors.
+    /// A pool without connections, whose places are all alike; `source` names it in errors.
     pub fn new(source: &str, config: PoolConfig) -> Self {
-        Self(Arc::new(Shared {
-            queue: Mutex::new(Queue::new(config.max)),
-            turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
-            inside: AtomicUsize::new(0),
-            waiting: AtomicUsize::new(0),
-            given_up: Arc::default(),
-            counts: Counts::default(),
-            idle: Mutex::new(Vec::new()),
-            source: source.to_owned(),
-            config,
-        }))
+        Self::at(source, config, Alike)
     }
 
     /// Waits for a place.
@@ -187,56 +200,63 @@ impl<C: Send + 'static> Pool<C> {
     /// client's; 504 when `acquire_timeout` is over, as `patience` counts it. Both name the source
     /// and say when to retry.
     pub async fn acquire(&self, errand: Errand, patience: Patience<'_>) -> Result<Place<C>, Error> {
-        let permit = match self.0.ask(errand, patience.client()) {
-            Asked::Given(permit) => {
-                self.took_at_once();
-                permit
-            }
-            Asked::Waits(mut ticket) => {
-                let _waiting = Waiting::begin(&self.0);
-                let until = patience.until(self.0.config.acquire_timeout);
-                match tokio::time::timeout_at(until, &mut ticket.receiver).await {
-                    Ok(Ok(permit)) => permit,
-                    Ok(Err(_)) => return Err(self.refuse(self.0.config.waiting)),
-                    Err(_) => return Err(self.0.too_late()),
-                }
-            }
-            Asked::Refused => return Err(self.refuse(self.0.config.waiting)),
+        self.acquire_at((), errand, patience).await
+    }
+}
+
+impl<C: Send + 'static, S: Sites> Pool<C, S> {
+    /// A pool without connections, whose places are at `sites`.
+    pub(crate) fn at(source: &str, config: PoolConfig, sites: S) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::new(State { queue: Queue::new(config.max), sites }),
+            rooms: Notify::new(),
+            turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
+            inside: AtomicUsize::new(0),
+            given_up: Arc::default(),
+            counts: Counts::default(),
+            idle: Mutex::new(Vec::new()),
+            source: source.to_owned(),
+            config,
+        }))
+    }
+
+    /// Waits for a place at a site that suits.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`]; and at once where there is no such site.
+    pub(crate) async fn acquire_at(
+        &self,
+        wish: S::Wish,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> Result<Place<C, S>, Error> {
+        let asks = Asks { errand, client: patience.client(), wish };
+        let mut ticket = match self.0.ask(asks, None)? {
+            Asked::Given(place) => return Ok(place),
+            Asked::Waits(ticket) => ticket,
         };
-        Ok(Place { entry: Entry::new(&self.0, 1), _permit: permit })
+        let _clock = WaitClock::begin(&self.0);
+        let until = patience.until(self.0.config.acquire_timeout);
+        let given = tokio::time::timeout_at(until, ticket.wait()).await;
+        given.unwrap_or_else(|_| Err(self.0.too_late()))
     }
 
     /// Keeps places for look-ups from now on.
     pub(crate) fn keep(&self, kept: Kept) {
-        self.0.change(|queue| queue.keep(kept));
+        self.0.change(|state| state.queue.keep(kept));
     }
 
-    /// Lets calls in that take up to `width` places at a time.
+    /// Lets calls in that take up to `width` places at a time, on behalf of `client`.
     ///
     /// # Errors
     /// 503 at once when `waiting` requests wait already.
-    pub fn enter(&self, width: usize) -> Result<Group<C>, Error> {
-        Ok(Group { entry: self.let_in(width)?, has_begun: AtomicBool::new(false) })
-    }
-
-    /// Lets one in that takes up to `width` places at a time.
-    ///
-    /// # Errors
-    /// 503 at once when `waiting` requests wait already.
-    pub(crate) fn let_in(&self, width: usize) -> Result<Entry<C>, Error> {
-        let config = &self.0.config;
-        let most = config.max.saturating_add(config.waiting);
-        // A free place before which somebody waits is one that does not suit.
-        let is_free = || !self.is_full() && self.0.waiting.load(Ordering::Relaxed) == 0;
-        let has_room = |inside| inside < most || is_free();
-        let inside = &self.0.inside;
-        let entered = inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
-            has_room(inside).then_some(inside + width)
-        });
-        match entered {
-            Ok(_) => Ok(Entry { shared: Arc::clone(&self.0), width: AtomicUsize::new(width) }),
-            Err(_) => Err(self.refuse(config.waiting)),
+    pub fn enter(&self, width: usize, client: Client) -> Result<Group<C, S>, Error> {
+        let state = self.0.state();
+        if !self.0.has_room(&state.queue) {
+            return Err(self.0.refused());
         }
+        let entry = Entry::new(&self.0, width);
+        Ok(Group { entry, client, has_begun: AtomicBool::new(false) })
     }
 
     /// A connection was opened that may serve several places.
@@ -260,39 +280,19 @@ impl<C: Send + 'static> Pool<C> {
         self.0.config.acquire_timeout
     }
 
-    /// A place was taken without waiting that [`Pool::try_place`] gave.
-    pub(crate) fn took_at_once(&self) {
-        self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Waits for a place that somebody else hands out, as one that was let in: counted, bounded in number and in time. There may be free places
-    /// meanwhile, which do not suit.
-    ///
-    /// # Errors
-    /// As [`Pool::acquire`].
-    pub(crate) async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
-        let most = self.0.config.waiting;
-        let _waiting = Waiting::enter(&self.0, most).ok_or_else(|| self.refuse(most))?;
-        tokio::time::timeout(self.0.config.acquire_timeout, place).await.map_err(|_| self.0.too_late())
-    }
-
-    /// The same, for one that had a place already: it is not refused.
-    ///
-    /// # Errors
-    /// 504 after `acquire_timeout`.
-    pub(crate) async fn wait_again<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
-        let _waiting = Waiting::begin(&self.0);
-        tokio::time::timeout(self.0.config.acquire_timeout, place).await.map_err(|_| self.0.too_late())
-    }
-
-    /// The error of a request before which `waiting` others wait, which are as many as may; it is counted.
+    /// The error of a request before which `waiting` others wait, which are as many as may; it is
+    /// counted.
     pub fn refuse(&self, waiting: usize) -> Error {
-        self.0.counts.refused.fetch_add(1, Ordering::Relaxed);
-        Error::pool_full(&self.0.source, waiting)
+        self.0.refuse(waiting)
+    }
+
+    /// Looks at the sites.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.0.state().sites)
     }
 
     /// Closes the connections that have been idle for `idle_timeout`, until the pool is dropped.
-    pub fn reap(&self) -> impl Future<Output = ()> + use<C> {
+    pub fn reap(&self) -> impl Future<Output = ()> + use<C, S> {
         let shared = Arc::downgrade(&self.0);
         let period = (self.0.config.idle_timeout / 2).max(Duration::from_millis(50));
         async move {
@@ -312,17 +312,15 @@ impl<C: Send + 'static> Pool<C> {
 
     /// Places in use, idle connections, and requests that wait.
     pub fn usage(&self) -> Usage {
-        Usage {
-            used: self.0.queue().used(),
-            idle: self.0.idle().len(),
-            waiting: self.0.waiting.load(Ordering::Relaxed),
-        }
+        let idle = self.0.idle().len();
+        let state = self.0.state();
+        Usage { used: state.queue.used(), idle, waiting: state.queue.len() }
     }
 
     /// Says that a place is about to be given up for one of the requests that wait; `None`: none
     /// waits, or a place is given up for each already.
     pub(crate) fn vacate(&self) -> Option<Vacating> {
-        let waiting = self.0.queue().len();
+        let waiting = self.0.state().queue.len();
         let one_more = |given_up| (given_up < waiting).then_some(given_up + 1);
         let given_up = &self.0.given_up;
         given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
@@ -331,7 +329,7 @@ impl<C: Send + 'static> Pool<C> {
 
     /// Whether no place is free.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.queue().used() >= self.0.config.max
+        self.0.state().queue.used() >= self.0.config.max
     }
 
     /// All that is known of it.
@@ -390,48 +388,94 @@ pub struct Usage {
     pub waiting: usize,
 }
 
-impl<C> Shared<C> {
+impl<C, S: Sites> Shared<C, S> {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
         lock(&self.idle)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<Permit<C>>>> {
-        lock(&self.queue)
+    fn state(&self) -> MutexGuard<'_, State<C, S>> {
+        lock(&self.state)
     }
 
-    /// A place, if there is one for this errand.
-    fn take(self: &Arc<Self>, errand: Errand) -> Option<Permit<C>> {
-        let taken = self.queue().take(errand);
-        taken.then(|| Permit { shared: Arc::clone(self), errand })
-    }
-
-    /// A place, or a standing in the queue.
-    fn ask(self: &Arc<Self>, errand: Errand, client: Client) -> Asked<C> {
-        let mut queue = self.queue();
-        if queue.take(errand) {
-            return Asked::Given(Permit { shared: Arc::clone(self), errand });
+    /// A place, or a standing in the queue. Who has no entry is not inside yet.
+    ///
+    /// # Errors
+    /// 503 where it may not wait; and where no site suits.
+    fn ask(self: &Arc<Self>, asks: Asks<S>, entry: Option<Entry<C, S>>) -> Result<Asked<C, S>, Error> {
+        let Asks { errand, client, wish } = asks;
+        let mut state = self.state();
+        match state.sites.choose(&wish) {
+            Choice::Nowhere(error) => return Err(error),
+            Choice::At(at) if state.queue.take(errand) => {
+                let permit = Permit { shared: Arc::clone(self), errand, site: state.sites.begin(at) };
+                let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
+                self.counts.at_once.fetch_add(1, Ordering::Relaxed);
+                return Ok(Asked::Given(Place { entry, permit }));
+            }
+            Choice::At(_) | Choice::Full | Choice::FullForAll => {}
         }
-        // Dropped, it tells its receiver.
-        if queue.len() >= self.config.waiting && queue.displace(client).is_none() {
-            return Asked::Refused;
+        if entry.is_none() && !self.makes_room(&mut state.queue, client) {
+            return Err(self.refused());
         }
+        let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
         let (sender, receiver) = oneshot::channel();
-        let standing = queue.join(errand, client, sender);
-        drop(queue);
-        Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver })
+        let standing = state.queue.join(errand, client, Waits { wish, entry, sender });
+        drop(state);
+        Ok(Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver }))
+    }
+
+    /// Whether one more request may wait. Where another client has more of them in the queue, its
+    /// last one has to go.
+    fn makes_room(&self, queue: &mut Queue<Waits<C, S>>, client: Client) -> bool {
+        if queue.len() < self.config.waiting {
+            return self.has_room(queue);
+        }
+        match queue.displace(client) {
+            Some(waits) => {
+                drop(waits.sender.send(Err(self.refused())));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether one more may come inside. A free place before which somebody waits is one that does
+    /// not suit.
+    fn has_room(&self, queue: &Queue<Waits<C, S>>) -> bool {
+        let most = self.config.max.saturating_add(self.config.waiting);
+        let is_free = queue.used() < self.config.max && queue.len() == 0;
+        is_free || self.inside.load(Ordering::Relaxed) < most
     }
 
     /// Changes something, and serves those for whom there is a place then, before anybody else can
     /// come.
-    fn change(self: &Arc<Self>, change: impl FnOnce(&mut Queue<oneshot::Sender<Permit<C>>>)) {
-        let mut queue = self.queue();
-        change(&mut queue);
-        while let Some((errand, sender)) = queue.next() {
-            drop(queue);
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State<C, S>) -> T) -> T {
+        let mut state = self.state();
+        let changed = change(&mut state);
+        while let Some(next) = state.next() {
+            let (sender, given) = match next {
+                Next::Served(errand, Waits { entry, sender, .. }, at) => {
+                    let permit = Permit { shared: Arc::clone(self), errand, site: state.sites.begin(at) };
+                    (sender, Ok(Place { entry, permit }))
+                }
+                Next::InVain(Waits { sender, .. }, error) => (sender, Err(error)),
+            };
+            drop(state);
             // One that has left meanwhile drops its place, which serves the next.
-            drop(sender.send(Permit { shared: Arc::clone(self), errand }));
-            queue = self.queue();
+            drop(sender.send(given));
+            state = self.state();
         }
+        changed
+    }
+
+    fn refuse(&self, waiting: usize) -> Error {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        Error::pool_full(&self.source, waiting)
+    }
+
+    /// The error of a request that may not wait, because as many do as may.
+    fn refused(&self) -> Error {
+        self.refuse(self.config.waiting)
     }
 
     /// The error of a request that got no place in time; it is counted.
@@ -441,24 +485,59 @@ impl<C> Shared<C> {
     }
 }
 
-impl<C> Drop for Permit<C> {
-    fn drop(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        shared.change(|queue| queue.give(self.errand));
+impl<C, S: Sites> State<C, S> {
+    fn next(&mut self) -> Option<Next<Waits<C, S>, S::At>> {
+        let sites = &self.sites;
+        self.queue.next(|waits| sites.choose(&waits.wish))
     }
 }
 
-impl<C> Drop for Ticket<C> {
+impl<C, S: Sites> Drop for Permit<C, S> {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.change(|state| {
+            state.queue.give(self.errand);
+            state.sites.end(&self.site);
+        });
+    }
+}
+
+impl<C, S: Sites> Ticket<C, S> {
+    /// Waits for the place, also where a site has room before any place is given up.
+    async fn wait(&mut self) -> Result<Place<C, S>, Error> {
+        loop {
+            // Before it is asked when there is room: what is told meanwhile is not missed.
+            let told = self.shared.rooms.notified();
+            let next_room = self.shared.state().sites.next_room();
+            tokio::select! {
+                biased;
+                // Whoever leaves the queue was told what came of it.
+                given = &mut self.receiver => return given.unwrap_or_else(|_| Err(self.shared.refused())),
+                () = until(next_room) => self.shared.change(|_| ()),
+                () = told => {}
+            }
+        }
+    }
+}
+
+async fn until(moment: Option<std::time::Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl<C, S: Sites> Drop for Ticket<C, S> {
     fn drop(&mut self) {
         // Who was served is not there any more, and what it was given is dropped with its receiver.
-        let left = self.shared.queue().leave(self.standing);
+        let left = self.shared.state().queue.leave(self.standing);
         drop(left);
     }
 }
 
-impl<C> Entry<C> {
+impl<C, S: Sites> Entry<C, S> {
     /// Whoever has a place is inside, however many there are.
-    fn new(shared: &Arc<Shared<C>>, width: usize) -> Self {
+    fn new(shared: &Arc<Shared<C, S>>, width: usize) -> Self {
         shared.inside.fetch_add(width, Ordering::Relaxed);
         Self { shared: Arc::clone(shared), width: AtomicUsize::new(width) }
     }
@@ -472,25 +551,36 @@ impl<C> Entry<C> {
     }
 }
 
-impl<C> Drop for Entry<C> {
+impl<C, S: Sites> Drop for Entry<C, S> {
     fn drop(&mut self) {
         self.resize(0);
     }
 }
 
-impl<C> Group<C> {
-    /// Waits for a place for one of the calls, which somebody else hands out.
+impl<C, S: Sites> Group<C, S> {
+    /// Waits for a place for one of the calls, at a site that suits.
     ///
     /// # Errors
-    /// 504 when none of them has had one after `acquire_timeout`.
-    pub(crate) async fn wait_for<T>(&self, place: impl Future<Output = T>) -> Result<T, Error> {
+    /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
+    pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Place<C, S>, Error> {
         let shared = &self.entry.shared;
-        let _waiting = Waiting::begin(shared);
-        let mut place = pin!(place);
+        let asks = Asks { errand: Errand::LookUp, client: self.client, wish };
+        let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
+            Asked::Given(place) => place,
+            Asked::Waits(ticket) => self.wait(ticket).await?,
+        };
+        self.begin();
+        Ok(place)
+    }
+
+    async fn wait(&self, mut ticket: Ticket<C, S>) -> Result<Place<C, S>, Error> {
+        let shared = &self.entry.shared;
+        let _clock = WaitClock::begin(shared);
+        let mut place = pin!(ticket.wait());
         match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
-            Ok(place) => Ok(place),
+            Ok(place) => place,
             // The response is on its way; failing it now would waste what was done for it.
-            Err(_) if self.has_begun() => Ok(place.await),
+            Err(_) if self.has_begun() => place.await,
             Err(_) => Err(shared.too_late()),
         }
     }
@@ -500,7 +590,7 @@ impl<C> Group<C> {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// One of the calls has a place.
+    /// The response has begun: from now on its calls wait as long as it takes.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
@@ -516,16 +606,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<C> Place<C> {
-    /// What its user was let in with, who gives the place up and waits for another one.
-    pub(crate) fn keep_entry(&mut self) -> Entry<C> {
-        let none = Entry::new(&self.entry.shared, 0);
-        std::mem::replace(&mut self.entry, none)
+impl<C, S: Sites> Place<C, S> {
+    /// Where it is.
+    pub(crate) fn site(&self) -> &S::Site {
+        &self.permit.site
     }
 
-    /// Takes over what its user was let in with while it waited.
-    pub(crate) fn adopt(&mut self, entry: Entry<C>) {
-        self.entry = entry;
+    /// Changes what is known of the sites, and serves those whom that suits.
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut S, &mut S::Site) -> T) -> T {
+        let shared = Arc::clone(&self.permit.shared);
+        shared.change(|state| change(&mut state.sites, &mut self.permit.site))
+    }
+
+    /// Those who wait may find room earlier than they know.
+    pub(crate) fn tell_of_room(&self) {
+        self.permit.shared.rooms.notify_waiters();
+    }
+
+    /// Gives the place up and waits for one at another site, as one of the first of those that wait.
+    ///
+    /// # Errors
+    /// Those of [`Group::acquire`], for one of a group; else 504 after `acquire_timeout`, and where
+    /// no site suits.
+    pub(crate) async fn move_on(mut self, wish: S::Wish, group: Option<&Group<C, S>>) -> Result<Self, Error> {
+        let shared = Arc::clone(&self.permit.shared);
+        let client = group.map_or(Client::Unknown, |group| group.client);
+        let entry = std::mem::replace(&mut self.entry, Entry::new(&shared, 0));
+        drop(self);
+        let mut ticket = match shared.ask(Asks { errand: Errand::Shared, client, wish }, Some(entry))? {
+            Asked::Given(place) => return Ok(place),
+            Asked::Waits(ticket) => ticket,
+        };
+        if let Some(group) = group {
+            return group.wait(ticket).await;
+        }
+        let _clock = WaitClock::begin(&shared);
+        let given = tokio::time::timeout(shared.config.acquire_timeout, ticket.wait()).await;
+        given.unwrap_or_else(|_| Err(shared.too_late()))
     }
 
     /// How long a connection may be idle before it is closed.
@@ -561,7 +678,7 @@ impl<C> Place<C> {
     /// that are idle may be none that serve this place.
     pub(crate) fn make_room(&self) {
         let shared = &self.entry.shared;
-        let used = shared.queue().used();
+        let used = shared.state().queue.used();
         let mut idle = shared.idle();
         let most = shared.config.max.saturating_sub(used);
         let surplus = idle.len().saturating_sub(most);
@@ -584,30 +701,21 @@ impl<C> Place<C> {
     }
 }
 
-/// One request in the queue; leaves it when dropped.
-struct Waiting<'a, C> {
-    shared: &'a Shared<C>,
+/// How long one request waits; counts when it is dropped.
+struct WaitClock<'a> {
+    waits: &'a Mutex<Histogram>,
     since: Instant,
 }
 
-impl<'a, C> Waiting<'a, C> {
-    /// One more, unless there are as many as may be.
-    fn enter(shared: &'a Shared<C>, most: usize) -> Option<Self> {
-        let enter = |waiting| (waiting < most).then_some(waiting + 1);
-        let entered = shared.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter);
-        entered.ok().map(|_| Self { shared, since: Instant::now() })
-    }
-
-    fn begin(shared: &'a Shared<C>) -> Self {
-        shared.waiting.fetch_add(1, Ordering::Relaxed);
-        Self { shared, since: Instant::now() }
+impl<'a> WaitClock<'a> {
+    fn begin<C, S: Sites>(shared: &'a Shared<C, S>) -> Self {
+        Self { waits: &shared.counts.waits, since: Instant::now() }
     }
 }
 
-impl<C> Drop for Waiting<'_, C> {
+impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        lock(&self.shared.counts.waits).observe(self.since.elapsed());
+        lock(self.waits).observe(self.since.elapsed());
     }
 }
 
@@ -621,19 +729,8 @@ mod tests {
         Pool::new("test", PoolConfig { max, waiting, acquire_timeout: PATIENCE, ..PoolConfig::default() })
     }
 
-    /// A place for one of the calls of a group, in the order of the pool.
-    async fn acquire(group: &Group<()>) -> Result<Place<()>, Error> {
-        let shared = &group.entry.shared;
-        let place = async {
-            match shared.ask(Errand::LookUp, Client::Unknown) {
-                Asked::Given(permit) => permit,
-                Asked::Waits(mut ticket) => (&mut ticket.receiver).await.expect("nobody else is let wait"),
-                Asked::Refused => panic!("it was let in"),
-            }
-        };
-        let permit = group.wait_for(place).await?;
-        group.begin();
-        Ok(Place { entry: Entry::new(shared, 0), _permit: permit })
+    fn enter(pool: &Pool<()>, width: usize) -> Result<Group<()>, Error> {
+        pool.enter(width, Client::Unknown)
     }
 
     async fn look_up(pool: &Pool<()>) -> Result<Place<()>, Error> {
@@ -647,27 +744,27 @@ mod tests {
     #[tokio::test]
     async fn a_group_is_let_in_as_a_whole() {
         let pool = pool(2, 2);
-        let first = pool.enter(2).unwrap();
-        let _places = (acquire(&first).await.unwrap(), acquire(&first).await.unwrap());
+        let first = enter(&pool, 2).unwrap();
+        let _places = (first.acquire(()).await.unwrap(), first.acquire(()).await.unwrap());
         // One more finds three inside; what it may take is inside with it, although it has asked for nothing.
-        let single = pool.enter(1).unwrap();
-        let second = pool.enter(2).unwrap();
-        assert_eq!(code(pool.enter(1)), "pool_full");
+        let single = enter(&pool, 1).unwrap();
+        let second = enter(&pool, 2).unwrap();
+        assert_eq!(code(enter(&pool, 1)), "pool_full");
         drop(single);
-        assert_eq!(code(pool.enter(1)), "pool_full");
+        assert_eq!(code(enter(&pool, 1)), "pool_full");
         second.resize(1);
-        assert_eq!(code(pool.enter(1)), "none");
+        assert_eq!(code(enter(&pool, 1)), "none");
         assert_eq!(pool.usage(), Usage { used: 2, idle: 0, waiting: 0 });
     }
 
     #[tokio::test]
     async fn nobody_is_refused_while_a_place_is_free() {
         let pool = pool(2, 0);
-        let _idle = pool.enter(2).unwrap();
+        let _idle = enter(&pool, 2).unwrap();
         let place = look_up(&pool).await.unwrap();
-        assert_eq!(code(pool.enter(2)), "none");
+        assert_eq!(code(enter(&pool, 2)), "none");
         let _other = look_up(&pool).await.unwrap();
-        assert_eq!((code(pool.enter(2)), code(look_up(&pool).await)), ("pool_full", "pool_full"));
+        assert_eq!((code(enter(&pool, 2)), code(look_up(&pool).await)), ("pool_full", "pool_full"));
         drop(place);
         assert_eq!(code(look_up(&pool).await), "none");
     }
@@ -675,15 +772,15 @@ mod tests {
     #[tokio::test]
     async fn a_group_that_has_begun_waits_for_as_long_as_it_takes() {
         let pool = pool(1, 2);
-        let group = Arc::new(pool.enter(1).unwrap());
-        let first = acquire(&group).await.unwrap();
+        let group = Arc::new(enter(&pool, 1).unwrap());
+        let first = group.acquire(()).await.unwrap();
         let waits = tokio::spawn({
             let group = Arc::clone(&group);
-            async move { acquire(&group).await.is_ok() }
+            async move { group.acquire(()).await.is_ok() }
         });
         // The other one, which has had no place, gives up meanwhile.
-        let other = pool.enter(1).unwrap();
-        assert_eq!(code(acquire(&other).await), "pool_timeout");
+        let other = enter(&pool, 1).unwrap();
+        assert_eq!(code(other.acquire(()).await), "pool_timeout");
         tokio::time::sleep(2 * PATIENCE).await;
         assert!(!waits.is_finished());
         drop(first);

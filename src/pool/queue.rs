@@ -13,11 +13,13 @@
 //! 1. places in use + free places = `max`, at every moment;
 //! 2. streams leave the places free that are [kept](Kept) for look-ups, and look-ups with a connection of their own leave those free that
 //!    are kept for shared connections;
-//! 3. whoever waits is served as soon as there is a place for its errand. Before a stream go the look-ups that waited when the stream
+//! 3. whoever waits is served as soon as there is a place for its errand that suits. Before a stream go the look-ups that waited when the stream
 //!    before it was served, and no others: so a look-up waits for one stream at most, and a stream for no endless row of look-ups;
 //! 4. among those of one errand, clients take turns.
 
-use super::turns::Turns;
+use super::sites::Choice;
+use super::turns::{Look, Turns};
+use crate::Error;
 use crate::client::Client;
 
 /// What a place is wanted for.
@@ -73,6 +75,14 @@ pub(super) struct Standing {
     errand: Errand,
     client: Client,
     number: u64,
+}
+
+/// What becomes of somebody who waits.
+pub(super) enum Next<W, T> {
+    /// It has a place for its errand, there.
+    Served(Errand, W, T),
+    /// There is nothing to wait for.
+    InVain(W, Error),
 }
 
 impl<W> Queue<W> {
@@ -135,26 +145,39 @@ impl<W> Queue<W> {
         streams.pop_last_of(other)
     }
 
-    /// Who is served next, now, with a place for this errand.
-    pub(super) fn next(&mut self) -> Option<(Errand, W)> {
+    /// Who is served next, now, with a place for this errand; or who waits in vain. `choose` says
+    /// where somebody may have a place.
+    pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
         let (first, second) = match self.before {
             0 => (Errand::Stream, Errand::LookUp),
             _ => (Errand::LookUp, Errand::Stream),
         };
-        [Errand::Shared, first, second].into_iter().find_map(|errand| self.serve(errand))
+        [Errand::Shared, first, second].into_iter().find_map(|errand| self.serve(errand, &choose))
     }
 
-    fn serve(&mut self, errand: Errand) -> Option<(Errand, W)> {
-        if self.line(errand).len() == 0 || !self.take(errand) {
-            return None;
-        }
-        let waiter = self.lines[errand as usize].pop()?;
+    fn serve<T>(&mut self, errand: Errand, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
+        let has_room = self.has_room(errand);
+        let look = |waiter: &W| match choose(waiter) {
+            Choice::At(at) if has_room => Look::Take(Ok(at)),
+            Choice::Nowhere(error) => Look::Take(Err(error)),
+            Choice::Full => Look::Skip,
+            Choice::At(_) | Choice::FullForAll => Look::Stop,
+        };
+        let (waiter, chosen) = self.lines[errand as usize].pop(look)?;
+        let at = match chosen {
+            Ok(at) => at,
+            Err(error) => {
+                self.before = self.before.min(self.line(Errand::LookUp).len());
+                return Some(Next::InVain(waiter, error));
+            }
+        };
+        self.used[errand as usize] += 1;
         match errand {
             Errand::Shared => {}
             Errand::LookUp => self.before = self.before.saturating_sub(1),
             Errand::Stream => self.before = self.line(Errand::LookUp).len(),
         }
-        Some((errand, waiter))
+        Some(Next::Served(errand, waiter, at))
     }
 
     fn has_room(&self, errand: Errand) -> bool {
@@ -193,10 +216,12 @@ mod tests {
 
     /// Who is served, one after the other, while each gives its place back at once.
     fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
-        let next = || {
-            let (errand, waiter) = queue.next()?;
-            queue.give(errand);
-            Some(waiter)
+        let next = || match queue.next(|_| Choice::At(()))? {
+            Next::Served(errand, waiter, ()) => {
+                queue.give(errand);
+                Some(waiter)
+            }
+            Next::InVain(..) => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -233,7 +258,7 @@ mod tests {
         ] {
             queue.join(errand, A, waiter);
         }
-        assert!(queue.next().is_none());
+        assert!(queue.next(|_| Choice::At(())).is_none());
         queue.give(Errand::Stream);
         let expected = ["first stream", "first look-up", "second look-up", "second stream"];
         assert_eq!(served(&mut queue), expected);
@@ -244,6 +269,41 @@ mod tests {
         queue.join(Errand::LookUp, A, "behind");
         queue.give(Errand::LookUp);
         assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
+    }
+
+    /// Whom each of the places that are given up serves, or who waits in vain.
+    fn next_at(queue: &mut Queue<&'static str>, choose: impl Fn(&str) -> Choice<()>) -> Option<&'static str> {
+        queue.next(|waiter| choose(waiter)).map(|next| match next {
+            Next::Served(_, waiter, ()) | Next::InVain(waiter, _) => waiter,
+        })
+    }
+
+    #[test]
+    fn who_suits_is_served_in_the_order_of_turns() {
+        let mut queue = queue(3, 0, 0);
+        for waiter in ["first", "second", "third"] {
+            queue.join(Errand::Stream, A, waiter);
+        }
+        let only = |wanted: &'static str| {
+            move |waiter: &str| if waiter == wanted { Choice::At(()) } else { Choice::Full }
+        };
+        assert_eq!(next_at(&mut queue, only("second")), Some("second"));
+        assert_eq!(next_at(&mut queue, only("second")), None);
+        assert_eq!(next_at(&mut queue, |_| Choice::FullForAll), None);
+        assert_eq!(next_at(&mut queue, only("third")), Some("third"));
+        assert_eq!((queue.len(), queue.used()), (1, 2));
+    }
+
+    #[test]
+    fn who_waits_in_vain_is_told_though_no_place_is_free() {
+        let mut queue = queue(1, 0, 0);
+        assert!(queue.take(Errand::Stream));
+        queue.join(Errand::LookUp, A, "look-up");
+        queue.join(Errand::Stream, A, "stream");
+        let nowhere = |_: &str| Choice::Nowhere(Error::endpoint("there is none"));
+        assert_eq!(next_at(&mut queue, nowhere), Some("look-up"));
+        assert_eq!(next_at(&mut queue, nowhere), Some("stream"));
+        assert_eq!((queue.len(), queue.used()), (0, 1));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A line in which clients take turns: each of them has one turn after the other, however many
 //! requests of it wait.
 //!
-//! It knows nothing of connections. Each step costs O(log n) for n requests that wait.
+//! It knows nothing of connections. Each step costs O(log n) for n requests that wait, and what is
+//! looked at and not taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,16 @@ pub(super) struct Turns<W> {
 struct Line<W> {
     turn: u64,
     requests: BTreeMap<u64, W>,
+}
+
+/// What to do about a request, where the next one is looked for.
+pub(super) enum Look<T> {
+    /// Take it, with this.
+    Take(T),
+    /// Look at the one behind it.
+    Skip,
+    /// Take none.
+    Stop,
 }
 
 impl<W> Default for Turns<W> {
@@ -62,15 +73,29 @@ impl<W> Turns<W> {
         number
     }
 
-    /// Takes the request whose turn it is. Its client has the next turn after all others.
-    pub(super) fn pop(&mut self) -> Option<W> {
-        let (_, client) = self.order.pop_first()?;
+    /// Takes the first request, in the order of turns, that `look` takes. Its client has the next
+    /// turn after all others.
+    pub(super) fn pop<T>(&mut self, look: impl Fn(&W) -> Look<T>) -> Option<(W, T)> {
+        let (client, number, taken) = self.find(look)?;
         let turn = self.number();
         let line = self.lines.get_mut(&client)?;
+        self.order.remove(&line.turn);
         line.turn = turn;
         self.order.insert(turn, client);
-        let first = *line.requests.first_key_value()?.0;
-        self.remove(client, first)
+        Some((self.remove(client, number)?, taken))
+    }
+
+    fn find<T>(&self, look: impl Fn(&W) -> Look<T>) -> Option<(Client, u64, T)> {
+        for (client, line) in self.order.values().filter_map(|client| self.lines.get_key_value(client)) {
+            for (number, request) in &line.requests {
+                match look(request) {
+                    Look::Take(taken) => return Some((*client, *number, taken)),
+                    Look::Skip => {}
+                    Look::Stop => return None,
+                }
+            }
+        }
+        None
     }
 
     /// Takes the last request of a client.
@@ -118,8 +143,13 @@ mod tests {
         turns
     }
 
+    /// The request whose turn it is.
+    fn pop(turns: &mut Turns<u8>) -> Option<u8> {
+        turns.pop(|_| Look::Take(())).map(|(request, ())| request)
+    }
+
     fn all(turns: &mut Turns<u8>) -> Vec<u8> {
-        std::iter::from_fn(|| turns.pop()).collect()
+        std::iter::from_fn(|| pop(turns)).collect()
     }
 
     fn is_empty<W>(turns: &Turns<W>) -> bool {
@@ -143,9 +173,19 @@ mod tests {
     #[test]
     fn who_comes_again_at_once_has_no_turn_before_the_others() {
         let mut turns = line(&[1, 2, 3]);
-        assert_eq!(turns.pop(), Some(1));
+        assert_eq!(pop(&mut turns), Some(1));
         turns.push(client(1), 1);
         assert_eq!(all(&mut turns), [2, 3, 1]);
+    }
+
+    #[test]
+    fn who_is_skipped_keeps_its_turn() {
+        let mut turns = line(&[1, 2, 3, 2]);
+        let second = turns.pop(|&number| if number == 2 { Look::Take(number) } else { Look::Skip });
+        assert_eq!(second, Some((2, 2)));
+        let stopped = turns.pop(|&number| if number == 1 { Look::Stop } else { Look::Take(()) });
+        assert_eq!((stopped, all(&mut turns)), (None, vec![1, 3, 2]));
+        assert!(is_empty(&turns));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::streaming::{Streaming, timed};
 use super::tracker::RequestTracker;
 use super::{hold, opening};
 use crate::Error;
+use crate::client::Client;
 use crate::completeness::digest::Digest;
 use crate::completeness::framing::Frames;
 use crate::completeness::streams::STREAM;
@@ -118,8 +119,11 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.sources.get(&request.endpoint.source).ok_or_else(source_is_gone)?;
+        let client = tracker.waiter.client();
         let upstream = match source {
-            Source::Http(source) => Some(Source::Http(source.on_behalf_of(request.forwarded.clone()))),
+            Source::Http(source) => {
+                Some(Source::Http(source.on_behalf_of(client, request.forwarded.clone())))
+            }
             Source::Postgres(_) | Source::Sqlite(_) => None,
         };
         let source = upstream.as_ref().unwrap_or(source);
@@ -127,7 +131,7 @@ impl App {
             Followed::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
             Followed::No | Followed::ByLongPoll => None,
         };
-        let reading = Reading { upstreams: self.upstreams(request)?, ..request.reading.clone() };
+        let reading = Reading { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
         let turn = if request.followed == Followed::No { None } else { source.turn().await };
         let mut stream =
             RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values).await?;
@@ -143,12 +147,12 @@ impl App {
         Ok((stream, first))
     }
 
-    /// Who is asked for each row.
-    fn upstreams(&self, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
+    /// Who is asked for each row, on behalf of a client.
+    fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
         let Some(plan) = &request.endpoint.per_row else { return Ok(Vec::new()) };
         let open = |upstream: &per_row::Upstream| {
             let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
-            Ok(source.on_behalf_of(request.forwarded.clone()))
+            Ok(source.on_behalf_of(client, request.forwarded.clone()))
         };
         plan.upstreams.iter().map(open).collect()
     }

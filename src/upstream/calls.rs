@@ -316,7 +316,7 @@ impl Session {
 /// Makes a call, and reads all of its reply.
 pub(super) async fn run(source: Source, group: Arc<Group>, call: Call, number: u64, most: usize) -> Outcome {
     let mut outcome = Outcome { number, duration: Duration::ZERO, status: None, body: None, error: None };
-    let answered = source.send_in(Some(&group), &call).await;
+    let answered = source.send_in(&group, &call).await;
     let read = match answered {
         Ok((mut reply, waited)) => {
             outcome.status = Some(reply.head.status);

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::connect::{Connector, Version};
+use super::hosts::HostSet;
 use super::http1::Http1;
 use super::http2::Connections;
 use super::reply::{Body, Carrier};
@@ -133,7 +134,7 @@ impl Host {
     /// Sends a request on a connection that is there, or on a new one, and waits for the head of its answer.
     pub(super) async fn ask(
         &self,
-        place: &Place<Box<Http1>>,
+        place: &Place<Box<Http1>, HostSet>,
         call: &Call,
         begun: Instant,
     ) -> Result<Answer, Failed> {
@@ -170,7 +171,7 @@ impl Host {
 
     /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle, and then nobody knows whether a request
     /// has come: one that may not be sent again has a new connection.
-    fn idle(&self, place: &Place<Box<Http1>>, call: &Call) -> Option<Carrier> {
+    fn idle(&self, place: &Place<Box<Http1>, HostSet>, call: &Call) -> Option<Carrier> {
         if let Some(carrier) = self.shared() {
             return Some(carrier);
         }
@@ -198,7 +199,7 @@ impl Host {
     /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile, which it then `waits` for.
     async fn connect_or_share(
         &self,
-        place: &Place<Box<Http1>>,
+        place: &Place<Box<Http1>, HostSet>,
         waits: &AtomicBool,
     ) -> Result<Carrier, Error> {
         let is_shared = match self.settings.protocol {

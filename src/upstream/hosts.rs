@@ -1,32 +1,29 @@
-//! Which host a request goes to, and the queue of those that have to wait for one. It knows nothing of sockets.
+//! Which host a request goes to. It knows nothing of sockets, and keeps no queue: who waits, and in
+//! which order, is the pool's affair, whose places are at these hosts.
 //!
 //! ```text
 //! acquire ──► a host has room, and the pool a place ──► Place at that host ──► told how it went, given back or dropped
 //!    │                                                    ▲        │
-//!    ├──► queue ── room: the first that it suits ─────────┘        └─► go_elsewhere: at another host, with the same place
+//!    ├──► the pool's queue ── room: who is next there ────┘        └─► go_elsewhere: at another host, with the same place
 //!    └──► every host is set aside: an error at once
 //! ```
 //!
 //! Invariants:
 //!
-//! 1. There is one queue, which is the pool's: whoever waits counts among its `waiting`, and waits no longer than `acquire_timeout`.
-//!    A place is handed out only together with a host, so that nobody who has one waits for another thing.
-//! 2. Nobody waits who could be served: whatever makes room serves the queue before its lock is let go of.
-//! 3. First come, first served, among those whom a host suits: one that has come back from a host is the first, and waits for another.
-//! 4. Of each host, requests in flight are `max_per_host` at most, and one while it is tried.
-//! 5. Nobody waits for hosts that are all set aside.
+//! 1. Nobody waits who could be served: what makes room at a host does so under the pool's lock,
+//!    which then serves its queue.
+//! 2. Who has come back from a host is among the first of those that wait, and waits for another.
+//! 3. Of each host, requests in flight are `max_per_host` at most, and one while it is tried.
+//! 4. Nobody waits for hosts that are all set aside.
 
-use std::collections::VecDeque;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use tokio::sync::{Notify, oneshot};
 
 use super::error;
 use super::health::{Breaker, Epoch, Health};
 use crate::Error;
-use crate::pool::{self, Group, Pool};
+use crate::client::Client;
+use crate::pool::{self, Choice, Errand, Patience, Pool, PoolConfig, Sites};
 
 /// The most hosts of a source.
 pub const MOST: usize = 64;
@@ -41,25 +38,20 @@ pub enum Balance {
     LeastBusy,
 }
 
-/// The hosts of a source, with its pool.
-pub(super) struct Hosts<C>(Arc<Shared<C>>);
+/// The pool of a source, whose places are at its hosts.
+pub(super) struct Hosts<C>(Pool<C, HostSet>);
 
-struct Shared<C> {
+/// The requests of one response.
+pub(super) type Group<C> = pool::Group<C, HostSet>;
+
+/// The hosts of a source, as the pool asks them for room.
+pub(crate) struct HostSet {
     source: String,
-    pool: Pool<C>,
     balance: Balance,
     max_per_host: usize,
-    state: Mutex<State<C>>,
-    /// A host begins to rest, so that those that wait learn until when.
-    rests: Notify,
-}
-
-struct State<C> {
     hosts: Vec<Host>,
     /// The host whose turn it is.
     turn: usize,
-    queue: VecDeque<Waiter<C>>,
-    next_id: u64,
 }
 
 struct Host {
@@ -93,7 +85,7 @@ pub(crate) struct Stats {
 
 /// The hosts that have failed a request, which it does not go to again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Tried(u64);
+pub(crate) struct Tried(u64);
 
 impl Tried {
     pub(super) fn only(host: usize) -> Self {
@@ -109,29 +101,6 @@ impl Tried {
     }
 }
 
-/// One in the queue. Dropping `sender` tells it that there is no host for it.
-struct Waiter<C> {
-    id: u64,
-    tried: Tried,
-    sender: oneshot::Sender<Place<C>>,
-}
-
-/// A waiter's own end of it; leaves the queue when dropped.
-struct Ticket<C> {
-    hosts: Hosts<C>,
-    id: u64,
-    receiver: oneshot::Receiver<Place<C>>,
-}
-
-/// Where a request may go now.
-enum Choice {
-    Host(usize),
-    /// Hosts are up, and have no room.
-    Full,
-    /// All hosts are set aside.
-    Nowhere,
-}
-
 /// What came of going to another host.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Elsewhere {
@@ -144,27 +113,22 @@ pub(super) enum Elsewhere {
 }
 
 /// A place of the pool at one host: the right to one request in flight there.
-pub(super) struct Place<C> {
-    hosts: Hosts<C>,
+pub(super) struct Place<C>(pool::Place<C, HostSet>);
+
+/// Where a place is.
+#[derive(Debug)]
+pub(crate) struct AtHost {
     host: usize,
     epoch: Epoch,
     /// Whether it is known how the request went at this host.
     is_told: bool,
-    /// `None` once it was given back.
-    place: Option<pool::Place<C>>,
-}
-
-impl<C> Clone for Hosts<C> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
 }
 
 impl<C: Send + 'static> Hosts<C> {
     /// Hosts of these names, which are up; a request that tries one may take as long as `trial`.
     pub(super) fn new(
         source: &str,
-        pool: Pool<C>,
+        pool: PoolConfig,
         names: Vec<String>,
         balance: Balance,
         max_per_host: Option<usize>,
@@ -177,122 +141,42 @@ impl<C: Send + 'static> Hosts<C> {
             breaker: Breaker::new(health.cloned(), trial),
             counts: Counts::default(),
         };
-        let hosts = names.into_iter().map(host).collect();
-        Self(Arc::new(Shared {
+        let set = HostSet {
             source: source.to_owned(),
-            pool,
             balance,
             max_per_host: max_per_host.unwrap_or(usize::MAX),
-            state: Mutex::new(State { hosts, turn: 0, queue: VecDeque::new(), next_id: 0 }),
-            rests: Notify::new(),
-        }))
+            hosts: names.into_iter().map(host).collect(),
+            turn: 0,
+        };
+        Self(Pool::at(source, pool, set))
     }
 
-    pub(super) fn pool(&self) -> &Pool<C> {
-        &self.0.pool
+    pub(super) fn pool(&self) -> &Pool<C, HostSet> {
+        &self.0
     }
 
-    /// Waits for a place at a host, but for those that were tried; alone, or as one of a group that was let in.
+    /// Waits for a place at a host.
     ///
     /// # Errors
     /// The pool's; 503 at once when all hosts are set aside.
-    pub(super) async fn acquire(&self, group: Option<&Group<C>>, tried: Tried) -> Result<Place<C>, Error> {
-        let pool = &self.0.pool;
-        if let Some(place) = self.take(tried, usize::from(group.is_none()))? {
-            pool.took_at_once();
-            group.into_iter().for_each(Group::begin);
-            return Ok(place);
-        }
-        let Some(group) = group else {
-            let entry = pool.let_in(1)?;
-            let mut place = pool.wait_for(self.wait(tried)).await?.ok_or_else(|| self.all_aside())?;
-            if let Some(place) = &mut place.place {
-                place.adopt(entry);
-            }
-            return Ok(place);
-        };
-        let place = group.wait_for(self.wait(tried)).await?.ok_or_else(|| self.all_aside())?;
-        group.begin();
-        Ok(place)
+    pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Place<C>, Error> {
+        self.0.acquire_at(Tried::default(), Errand::Stream, patience).await.map(Place)
     }
 
-    /// Gives a place up and waits for one at a host that was not tried, as the first of those that wait. `None`: there is none in time.
-    pub(super) async fn move_on(
-        &self,
-        mut place: Place<C>,
-        group: Option<&Group<C>>,
-        tried: Tried,
-    ) -> Option<Place<C>> {
-        let entry = place.place.as_mut().map(pool::Place::keep_entry);
-        drop(place);
-        let waited = match group {
-            Some(group) => group.wait_for(self.wait(tried)).await,
-            None => self.0.pool.wait_again(self.wait(tried)).await,
-        };
-        let mut place = waited.ok()??;
-        if let (Some(place), Some(entry)) = (&mut place.place, entry) {
-            place.adopt(entry);
-        }
-        Some(place)
+    /// Waits for a place at a host, as one of a group that was let in.
+    ///
+    /// # Errors
+    /// As [`Hosts::acquire`].
+    pub(super) async fn acquire_in(&self, group: &Group<C>) -> Result<Place<C>, Error> {
+        group.acquire(Tried::default()).await.map(Place)
     }
 
-    /// A place that is free, for so many who were not let in before. By the second invariant, nobody waits for it.
-    fn take(&self, tried: Tried, width: usize) -> Result<Option<Place<C>>, Error> {
-        let now = Instant::now();
-        let mut state = self.lock();
-        match self.choose(&state, tried, now) {
-            Choice::Host(host) => {
-                Ok(self.0.pool.try_place(width).map(|place| self.begin(&mut state, host, place, now)))
-            }
-            Choice::Full => Ok(None),
-            Choice::Nowhere => {
-                drop(state);
-                Err(self.all_aside())
-            }
-        }
-    }
-
-    /// Waits in the queue. `None`: there is no host for it.
-    async fn wait(&self, tried: Tried) -> Option<Place<C>> {
-        let mut ticket = self.join(tried);
-        loop {
-            // Before it is asked when rests end: one that begins meanwhile is not missed.
-            let begins = self.0.rests.notified();
-            let rest = self.next_rest();
-            tokio::select! {
-                biased;
-                place = &mut ticket.receiver => return place.ok(),
-                // A host may be tried now, which makes room.
-                () = until(rest) => self.change(|_, _| ()),
-                () = begins => {}
-            }
-        }
-    }
-
-    fn join(&self, tried: Tried) -> Ticket<C> {
-        let (sender, receiver) = oneshot::channel();
-        let id = self.change(|state, _| {
-            let id = state.next_id;
-            state.next_id += 1;
-            let waiter = Waiter { id, tried, sender };
-            match tried == Tried::default() {
-                true => state.queue.push_back(waiter),
-                false => state.queue.push_front(waiter),
-            }
-            id
-        });
-        Ticket { hosts: self.clone(), id, receiver }
-    }
-
-    /// When the next rest of a host ends.
-    fn next_rest(&self) -> Option<Instant> {
-        let now = Instant::now();
-        self.lock().hosts.iter().filter_map(|host| host.breaker.rests_until(now)).min()
-    }
-
-    fn all_aside(&self) -> Error {
-        let rest = self.next_rest().map_or(Duration::ZERO, |until| until.duration_since(Instant::now()));
-        error::all_aside(&self.0.source, rest)
+    /// Lets in the requests of one response, of which up to `width` are in flight at a time.
+    ///
+    /// # Errors
+    /// 503 at once when as many wait as may.
+    pub(super) fn enter(&self, width: usize, client: Client) -> Result<Group<C>, Error> {
+        self.0.enter(width, client)
     }
 
     /// What is known of each host.
@@ -303,160 +187,134 @@ impl<C: Send + 'static> Hosts<C> {
             is_up: host.breaker.is_up(),
             counts: host.counts,
         };
-        self.lock().hosts.iter().map(stats).collect()
+        self.0.look(|set| set.hosts.iter().map(stats).collect())
     }
 }
 
-impl<C> Hosts<C> {
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
-        // Nothing under this lock panics half way.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl Sites for HostSet {
+    /// But for those that were tried.
+    type Wish = Tried;
+    /// By its number.
+    type At = usize;
+    type Site = AtHost;
 
-    /// Changes the state, and serves whom that suits.
-    fn change<T>(&self, change: impl FnOnce(&mut State<C>, Instant) -> T) -> T {
-        let now = Instant::now();
-        let mut state = self.lock();
-        let changed = change(&mut state, now);
-        let served = self.serve(&mut state, now);
-        drop(state);
-        for (sender, place) in served {
-            // One that has left meanwhile drops its place, which serves the next.
-            drop(sender.send(place));
-        }
-        changed
-    }
-
-    /// Takes those out of the queue who can be served, or whom nobody will.
-    fn serve(&self, state: &mut State<C>, now: Instant) -> Vec<(oneshot::Sender<Place<C>>, Place<C>)> {
-        let mut served = Vec::new();
-        let mut at = 0;
-        while let Some(waiter) = state.queue.get(at) {
-            match self.choose(state, waiter.tried, now) {
-                Choice::Host(host) => {
-                    // Whoever waits has been let in.
-                    let Some(place) = self.0.pool.try_place(0) else { break };
-                    let place = self.begin(state, host, place, now);
-                    served.extend(state.queue.remove(at).map(|waiter| (waiter.sender, place)));
-                }
-                Choice::Nowhere => drop(state.queue.remove(at)),
-                // Nor is there room for those behind, who are no more choosy.
-                Choice::Full if waiter.tried == Tried::default() => break,
-                Choice::Full => at += 1,
-            }
-        }
-        served
-    }
-
-    fn choose(&self, state: &State<C>, tried: Tried, now: Instant) -> Choice {
-        let count = state.hosts.len();
-        let by_turns = (0..count).map(|n| (state.turn + n) % count);
-        let usable = by_turns.filter(|&at| !tried.has(at) && state.hosts[at].breaker.lets_through(now));
+    fn choose(&self, tried: &Tried) -> Choice<usize> {
+        let (now, count) = (Instant::now(), self.hosts.len());
+        let by_turns = (0..count).map(|n| (self.turn + n) % count);
+        let usable = by_turns.filter(|&at| !tried.has(at) && self.hosts[at].breaker.lets_through(now));
         let mut usable = usable.peekable();
         if usable.peek().is_none() {
-            return Choice::Nowhere;
+            return Choice::Nowhere(self.all_aside(now));
         }
-        let mut with_room = usable.filter(|&at| state.hosts[at].in_flight < self.0.max_per_host);
-        let chosen = match self.0.balance {
+        let mut with_room = usable.filter(|&at| self.hosts[at].in_flight < self.max_per_host);
+        let chosen = match self.balance {
             Balance::RoundRobin => with_room.next(),
-            Balance::LeastBusy => with_room.min_by_key(|&at| state.hosts[at].in_flight),
+            Balance::LeastBusy => with_room.min_by_key(|&at| self.hosts[at].in_flight),
         };
-        chosen.map_or(Choice::Full, Choice::Host)
+        match chosen {
+            Some(host) => Choice::At(host),
+            None if *tried == Tried::default() => Choice::FullForAll,
+            None => Choice::Full,
+        }
     }
 
-    fn begin(&self, state: &mut State<C>, host: usize, place: pool::Place<C>, now: Instant) -> Place<C> {
-        let epoch = state.begin(host, now);
-        Place { hosts: self.clone(), host, epoch, is_told: false, place: Some(place) }
+    fn begin(&mut self, host: usize) -> AtHost {
+        self.turn = (host + 1) % self.hosts.len();
+        self.hosts[host].in_flight += 1;
+        let epoch = self.hosts[host].breaker.begin(Instant::now());
+        AtHost { host, epoch, is_told: false }
+    }
+
+    fn end(&mut self, site: &AtHost) {
+        let host = &mut self.hosts[site.host];
+        host.in_flight -= 1;
+        if !site.is_told {
+            host.counts.aborted += 1;
+            host.breaker.left(site.epoch, Instant::now());
+        }
+    }
+
+    /// When the next host may be tried that rests.
+    fn next_room(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.hosts.iter().filter_map(|host| host.breaker.rests_until(now)).min()
     }
 }
 
-impl<C> State<C> {
-    fn begin(&mut self, host: usize, now: Instant) -> Epoch {
-        self.turn = (host + 1) % self.hosts.len();
-        self.hosts[host].in_flight += 1;
-        self.hosts[host].breaker.begin(now)
+impl HostSet {
+    fn all_aside(&self, now: Instant) -> Error {
+        let rest = self.next_room().map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        error::all_aside(&self.source, rest)
     }
 
-    /// A request is no longer in flight at the host of `place`.
-    fn end<T>(&mut self, place: &Place<T>, now: Instant) {
-        let host = &mut self.hosts[place.host];
-        host.in_flight -= 1;
-        if !place.is_told {
-            host.counts.aborted += 1;
-            host.breaker.left(place.epoch, now);
-        }
+    /// A place at one host is at another from now on, or there once more.
+    fn go(&mut self, site: &mut AtHost, host: usize) {
+        self.end(site);
+        *site = self.begin(host);
     }
 }
 
 impl<C> Place<C> {
     /// The host, by its number.
     pub(super) fn host(&self) -> usize {
-        self.host
+        self.0.site().host
     }
 
-    /// The place of the pool; `None` only while it is given back.
-    pub(super) fn pooled(&self) -> Option<&pool::Place<C>> {
-        self.place.as_ref()
+    /// The place of the pool.
+    pub(super) fn pooled(&self) -> &pool::Place<C, HostSet> {
+        &self.0
     }
 
     /// The head of an answer has come.
     pub(super) fn answered(&mut self) {
-        let (host, epoch) = (self.host, self.epoch);
-        self.is_told = true;
-        let readmitted = self.hosts.change(|state, _| {
-            let host = &mut state.hosts[host];
+        let readmitted = self.0.change(|set, site| {
+            site.is_told = true;
+            let host = &mut set.hosts[site.host];
             host.counts.answered += 1;
-            host.breaker.answered(epoch).then(|| host.name.clone())
+            host.breaker.answered(site.epoch).then(|| (set.source.clone(), host.name.clone()))
         });
-        if let Some(name) = readmitted {
-            eprintln!("source {}: host {name} answers again, and is readmitted", self.hosts.0.source);
+        if let Some((source, name)) = readmitted {
+            eprintln!("source {source}: host {name} answers again, and is readmitted");
         }
     }
 
     /// The host has failed the request.
     pub(super) fn failed(&mut self, why: &dyn Display) {
-        let (host, epoch) = (self.host, self.epoch);
-        self.is_told = true;
-        let (set_aside, rests) = self.hosts.change(|state, now| {
-            let host = &mut state.hosts[host];
+        let (set_aside, rests) = self.0.change(|set, site| {
+            site.is_told = true;
+            let (now, host) = (Instant::now(), &mut set.hosts[site.host]);
             host.counts.failed += 1;
-            let rest = host.breaker.failed(epoch, now);
+            let rest = host.breaker.failed(site.epoch, now);
             host.counts.set_aside += u64::from(rest.is_some());
-            (rest.map(|rest| (host.name.clone(), rest)), host.breaker.rests_until(now).is_some())
+            let set_aside = rest.map(|rest| (set.source.clone(), host.name.clone(), rest));
+            (set_aside, host.breaker.rests_until(now).is_some())
         });
         if rests {
-            self.hosts.0.rests.notify_waiters();
+            self.0.tell_of_room();
         }
-        if let Some((name, rest)) = set_aside {
-            eprintln!("source {}: host {name} is set aside for {rest:?}: {why}", self.hosts.0.source);
+        if let Some((source, name, rest)) = set_aside {
+            eprintln!("source {source}: host {name} is set aside for {rest:?}: {why}");
         }
     }
 
     /// Goes to another host than those that were tried, if one has room.
     pub(super) fn go_elsewhere(&mut self, tried: Tried) -> Elsewhere {
-        let hosts = self.hosts.clone();
-        hosts.change(|state, now| match hosts.choose(state, tried, now) {
-            Choice::Host(host) => {
-                state.end(self, now);
-                self.host = host;
-                self.epoch = state.begin(host, now);
-                self.is_told = false;
+        self.0.change(|set, site| match set.choose(&tried) {
+            Choice::At(host) => {
+                set.go(site, host);
                 Elsewhere::There
             }
-            Choice::Full => Elsewhere::Full,
-            Choice::Nowhere => Elsewhere::Nowhere,
+            Choice::Full | Choice::FullForAll => Elsewhere::Full,
+            Choice::Nowhere(_) => Elsewhere::Nowhere,
         })
     }
 
     /// Asks the same host again. `None`: it is set aside, and the place is free.
     pub(super) fn stay(mut self) -> Option<Self> {
-        let hosts = self.hosts.clone();
-        let may_stay = hosts.change(|state, now| {
-            let may_stay = state.hosts[self.host].breaker.lets_through(now);
+        let may_stay = self.0.change(|set, site| {
+            let may_stay = set.hosts[site.host].breaker.lets_through(Instant::now());
             if may_stay {
-                state.end(&self, now);
-                self.epoch = state.begin(self.host, now);
-                self.is_told = false;
+                set.go(site, site.host);
             }
             may_stay
         });
@@ -465,50 +323,25 @@ impl<C> Place<C> {
 
     /// Gives a connection back that is ready for its next user, and frees the place.
     pub(super) fn give_back(self, connection: C) {
-        if let Some(place) = &self.place {
-            place.keep_idle(connection);
-        }
+        self.0.give_back(connection);
     }
 }
 
-impl<C> Drop for Place<C> {
-    fn drop(&mut self) {
-        let hosts = self.hosts.clone();
-        hosts.change(|state, now| {
-            state.end(self, now);
-            // Under the lock: who comes meanwhile must not take it before those that wait.
-            drop(self.place.take());
-        });
-    }
-}
-
-impl<C> Drop for Ticket<C> {
-    fn drop(&mut self) {
-        if self.receiver.is_terminated() {
-            return;
-        }
-        let mut state = self.hosts.lock();
-        // Who was served meanwhile is not there any more, and what it was given is dropped with its receiver.
-        let at = state.queue.iter().position(|waiter| waiter.id == self.id);
-        let left = at.and_then(|at| state.queue.remove(at));
-        drop(state);
-        drop(left);
-    }
-}
-
-async fn until(rest: Option<Instant>) {
-    match rest {
-        Some(rest) => tokio::time::sleep_until(rest.into()).await,
-        None => std::future::pending().await,
+impl<C: Send + 'static> Place<C> {
+    /// Gives the place up and waits for one at a host that was not tried, as one of the first of
+    /// those that wait. `None`: there is none in time.
+    pub(super) async fn move_on(self, group: Option<&Group<C>>, tried: Tried) -> Option<Self> {
+        self.0.move_on(tried, group).await.ok().map(Self)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::pool::PoolConfig;
+    use crate::pool::Waiter;
 
     const REST: Duration = Duration::from_secs(3600);
 
@@ -516,7 +349,7 @@ mod tests {
         let config = PoolConfig { max, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b", "c"].map(str::to_owned).into();
         let health = Health { failures, rest: REST, statuses: Vec::new() };
-        Hosts::new("s", Pool::new("s", config), names, balance, Some(max_per_host), Some(&health), REST)
+        Hosts::new("s", config, names, balance, Some(max_per_host), Some(&health), REST)
     }
 
     /// What is there at once.
@@ -528,8 +361,12 @@ mod tests {
         }
     }
 
+    async fn acquire(hosts: &Hosts<()>) -> Result<Place<()>, Error> {
+        hosts.acquire(Waiter::default().begin()).await
+    }
+
     fn place(hosts: &Hosts<()>) -> Place<()> {
-        now(hosts.acquire(None, Tried::default())).expect("it is there at once").expect("there is a host")
+        now(acquire(hosts)).expect("it is there at once").expect("there is a host")
     }
 
     fn in_flight(hosts: &Hosts<()>) -> [usize; 3] {
@@ -575,7 +412,7 @@ mod tests {
         set_aside(&hosts, 0);
         let mut places: Vec<_> = (0..4).map(|_| place(&hosts)).collect();
         assert_eq!(in_flight(&hosts), [0, 2, 2]);
-        let waiting = hosts.acquire(None, Tried::default());
+        let waiting = acquire(&hosts);
         tokio::pin!(waiting);
         assert!(now(waiting.as_mut()).is_none());
         assert_eq!(hosts.pool().usage().waiting, 1);
@@ -590,10 +427,27 @@ mod tests {
     async fn the_pool_bounds_all_hosts_together() {
         let hosts = hosts(Balance::RoundRobin, 4, 2, 1);
         let places: Vec<_> = (0..4).map(|_| place(&hosts)).collect();
-        assert!(now(hosts.acquire(None, Tried::default())).is_none());
+        assert!(now(acquire(&hosts)).is_none());
         assert_eq!(hosts.pool().usage().waiting, 0, "it has left");
         drop(places);
         assert_eq!(in_flight(&hosts), [0, 0, 0]);
+    }
+
+    #[tokio::test]
+    async fn clients_take_turns() {
+        let hosts = hosts(Balance::RoundRobin, 1, 1, 1);
+        let held = place(&hosts);
+        let waiters = [1, 1, 2].map(|last| Waiter::new(Client::Address([192, 0, 2, last].into())));
+        let [mut first, mut second, mut other] =
+            waiters.each_ref().map(|waiter| Box::pin(hosts.acquire(waiter.begin())));
+        for waiting in [&mut first, &mut second, &mut other] {
+            assert!(now(waiting.as_mut()).is_none());
+        }
+        drop(held);
+        drop(now(first).expect("it came first"));
+        assert!(now(second.as_mut()).is_none(), "another client has the next turn");
+        drop(now(other).expect("it has its turn"));
+        assert!(second.await.is_ok());
     }
 
     /// A place that was given to somebody who is gone is given to the next one.
@@ -601,8 +455,8 @@ mod tests {
     async fn no_place_is_lost_with_one_that_leaves() {
         let hosts = hosts(Balance::RoundRobin, 1, 1, 1);
         let held = place(&hosts);
-        let mut first = Box::pin(hosts.acquire(None, Tried::default()));
-        let mut second = Box::pin(hosts.acquire(None, Tried::default()));
+        let mut first = Box::pin(acquire(&hosts));
+        let mut second = Box::pin(acquire(&hosts));
         assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
         drop(held);
         assert!(now(second.as_mut()).is_none(), "first come, first served");
@@ -615,7 +469,7 @@ mod tests {
     async fn nobody_waits_for_hosts_that_are_set_aside() {
         let hosts = hosts(Balance::RoundRobin, 9, 1, 1);
         let mut places: Vec<_> = (0..3).map(|_| place(&hosts)).collect();
-        let waiting = hosts.acquire(None, Tried::default());
+        let waiting = acquire(&hosts);
         tokio::pin!(waiting);
         assert!(now(waiting.as_mut()).is_none());
         for place in &mut places {
@@ -624,7 +478,7 @@ mod tests {
         let error = waiting.await.map(|_| ()).expect_err("there is no host");
         assert_eq!(error.code(), "upstream_unavailable");
         assert!(error.retry_delay().is_some_and(|delay| delay <= REST && delay > REST / 2));
-        let error = now(hosts.acquire(None, Tried::default())).map(|place| place.map(|_| ()));
+        let error = now(acquire(&hosts)).map(|place| place.map(|_| ()));
         assert!(matches!(error, Some(Err(_))), "at once");
     }
 
@@ -635,13 +489,12 @@ mod tests {
         let config = PoolConfig { max: 9, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b"].map(str::to_owned).into();
         let health = Health { failures: 1, rest, statuses: Vec::new() };
-        let pool = Pool::new("s", config);
-        let hosts: Hosts<()> =
-            Hosts::new("s", pool, names, Balance::RoundRobin, Some(1), Some(&health), REST);
+        let hosts =
+            Arc::new(Hosts::<()>::new("s", config, names, Balance::RoundRobin, Some(1), Some(&health), REST));
         let (_held, mut fails) = (place(&hosts), place(&hosts));
         let waiting = tokio::spawn({
-            let hosts = hosts.clone();
-            async move { hosts.acquire(None, Tried::default()).await.map(|place| place.host()).ok() }
+            let hosts = Arc::clone(&hosts);
+            async move { acquire(&hosts).await.map(|place| place.host()).ok() }
         });
         while hosts.pool().usage().waiting == 0 {
             tokio::task::yield_now().await;
@@ -655,18 +508,22 @@ mod tests {
     async fn who_comes_back_waits_for_another_host_and_is_the_first() {
         let hosts = hosts(Balance::RoundRobin, 9, 1, 2);
         let [a, b, c] = [(); 3].map(|()| place(&hosts));
-        let mut last = Box::pin(hosts.acquire(None, Tried::default()));
+        let mut last = Box::pin(acquire(&hosts));
         assert!(now(last.as_mut()).is_none());
         let mut tried = Tried::only(0);
         tried.insert(1);
-        let mut back = Box::pin(hosts.acquire(None, tried));
+        let mut back = Box::pin(b.move_on(None, tried));
         assert!(now(back.as_mut()).is_none());
-        drop(a);
-        let last = last.await.expect("the host of the first suits the last");
-        assert_eq!(last.host(), 0);
+        let last = now(last.as_mut()).expect("the host that is left suits the last").expect("a place");
+        assert_eq!(last.host(), 1);
+        let mut next = Box::pin(acquire(&hosts));
+        assert!(now(next.as_mut()).is_none());
         drop(c);
-        assert_eq!(back.await.expect("there is room").host(), 2);
-        drop(b);
+        assert!(now(next.as_mut()).is_none(), "who has come back is the first");
+        let back = back.await.expect("there is room");
+        assert_eq!(back.host(), 2);
+        drop(a);
+        assert_eq!(next.await.expect("there is room").host(), 0);
     }
 
     #[tokio::test]

@@ -59,17 +59,18 @@ pub use self::settings::{Protocol, Settings, Timeouts};
 
 use self::connect::Connector;
 use self::host::{Answer, Failed, Failure, Host};
-use self::hosts::{Elsewhere, Hosts, Tried};
+use self::hosts::{Elsewhere, HostSet, Hosts, Tried};
 use self::http1::Http1;
 use self::retry::Budget;
 use crate::Error;
+use crate::client::Client;
 use crate::pool::{self, Patience, Pool};
 use crate::source::SourceConfig;
 
 /// A place of the pool at one host.
 type Place = hosts::Place<Box<Http1>>;
 /// The requests of one response, which the pool lets in together.
-type Group = pool::Group<Box<Http1>>;
+type Group = hosts::Group<Box<Http1>>;
 
 /// An HTTP service with its pool.
 #[derive(Clone)]
@@ -77,6 +78,8 @@ pub struct Source {
     shared: Arc<Inner>,
     /// What the upstream is told of the request on whose behalf it is asked.
     forwarded: Arc<HeaderMap>,
+    /// Whose request that is.
+    client: Client,
 }
 
 /// Its name alone.
@@ -134,7 +137,6 @@ impl Source {
     /// The root certificates cannot be read.
     pub fn open(config: &SourceConfig, settings: &Settings) -> Result<Self, Error> {
         let settings = Arc::new(settings.clone());
-        let pool = Pool::new(&config.name, config.pool.clone());
         let names = settings.hosts.iter().map(url::Base::host_and_port).collect();
         let tls = Connector::tls(&config.name, &settings)?;
         let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
@@ -144,7 +146,7 @@ impl Source {
             idle_timeout: config.pool.idle_timeout,
             balance: Hosts::new(
                 &config.name,
-                pool,
+                config.pool.clone(),
                 names,
                 settings.balance,
                 settings.max_per_host,
@@ -155,13 +157,13 @@ impl Source {
             retries: settings.retries.clone().map(Budget::new),
             settings,
         };
-        Ok(Self { shared: Arc::new(shared), forwarded: Arc::default() })
+        Ok(Self { shared: Arc::new(shared), forwarded: Arc::default(), client: Client::default() })
     }
 
-    /// The same source, asked on behalf of a request whose headers are [`forwarded`](fields::forwarded).
+    /// The same source, asked on behalf of a client's request whose headers are [`forwarded`](fields::forwarded).
     #[must_use]
-    pub fn on_behalf_of(&self, forwarded: HeaderMap) -> Self {
-        Self { forwarded: Arc::new(forwarded), ..self.clone() }
+    pub fn on_behalf_of(&self, client: Client, forwarded: HeaderMap) -> Self {
+        Self { client, forwarded: Arc::new(forwarded), ..self.clone() }
     }
 
     /// Its name.
@@ -169,7 +171,7 @@ impl Source {
         &self.shared.name
     }
 
-    fn pool(&self) -> &Pool<Box<Http1>> {
+    fn pool(&self) -> &Pool<Box<Http1>, HostSet> {
         self.shared.balance.pool()
     }
 
@@ -245,7 +247,7 @@ impl Source {
     pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let wait = patience.wait();
-        let place = self.shared.balance.acquire(None, Tried::default()).await?;
+        let place = self.shared.balance.acquire(patience).await?;
         drop(wait);
         self.send_from(place, None, call, entered).await
     }
@@ -255,17 +257,17 @@ impl Source {
     /// # Errors
     /// 503 at once when as many wait as may.
     fn enter(&self, width: usize) -> Result<Group, Error> {
-        self.pool().enter(width)
+        self.shared.balance.enter(width, self.client)
     }
 
     /// [`Source::send`], as one of the requests of a group.
     ///
     /// # Errors
-    /// As there; in a group without the pool's 503.
-    async fn send_in(&self, group: Option<&Group>, call: &Call) -> Result<(Reply, Waited), Error> {
+    /// As there, without the pool's 503.
+    async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
-        let place = self.shared.balance.acquire(group, Tried::default()).await?;
-        self.send_from(place, group, call, entered).await
+        let place = self.shared.balance.acquire_in(group).await?;
+        self.send_from(place, Some(group), call, entered).await
     }
 
     /// Sends a request that has a place, which was waited for since `entered`.
@@ -305,7 +307,7 @@ impl Source {
             let Failed { failure, error } = failed;
             if failure.is_untouched() && Instant::now() < late {
                 // It has cost no host anything, so that no budget is asked whether it may go on.
-                match self.elsewhere(place, group, tried, late).await {
+                match Self::elsewhere(place, group, tried, late).await {
                     Moved::There(moved) => {
                         place = moved;
                         continue;
@@ -334,12 +336,12 @@ impl Source {
     }
 
     /// Goes to a host that was not tried. Where those have no room, it waits among the others, until it is late.
-    async fn elsewhere(&self, mut place: Place, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
+    async fn elsewhere(mut place: Place, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
         match place.go_elsewhere(tried) {
             Elsewhere::There => Moved::There(place),
             Elsewhere::Nowhere => Moved::Nowhere(place),
             Elsewhere::Full => {
-                let moved = self.shared.balance.move_on(place, group, tried);
+                let moved = place.move_on(group, tried);
                 let moved = tokio::time::timeout_at(late.into(), moved).await;
                 moved.ok().flatten().map_or(Moved::InVain, Moved::There)
             }
@@ -348,10 +350,7 @@ impl Source {
 
     /// Asks the host of a place, and tells how that went.
     async fn ask_once(&self, place: &mut Place, call: &Call, begun: Instant) -> Result<Answer, Failed> {
-        let answered = match place.pooled() {
-            Some(pooled) => self.shared.hosts[place.host()].ask(pooled, call, begun).await,
-            None => Err(Failed::ours(Error::endpoint("a request has no place of its pool"))),
-        };
+        let answered = self.shared.hosts[place.host()].ask(place.pooled(), call, begun).await;
         let health = self.shared.settings.health.as_ref();
         match &answered {
             Ok((head, _)) if health.is_some_and(|health| health.statuses.contains(&head.status)) => {

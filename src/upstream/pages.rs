@@ -233,7 +233,7 @@ impl Session {
         self.rows_before = self.rows;
         self.asked = Some(Arc::clone(&call));
         let source = self.source.clone();
-        self.state = State::Asking(Box::pin(async move { Ok(source.send_in(Some(&group), &call).await?.0) }));
+        self.state = State::Asking(Box::pin(async move { Ok(source.send_in(&group, &call).await?.0) }));
     }
 
     /// See [`crate::source::Session::poll_row`].
