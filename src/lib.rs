@@ -15,6 +15,7 @@ pub mod access_log;
 pub mod admission;
 pub mod auth;
 mod budget;
+mod by_column;
 pub mod capacity;
 mod check;
 pub mod cli;

@@ -1,9 +1,10 @@
 //! The cursors of rows, gathered while they are encoded.
 
-use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
+use rowstream_encode::{Column, RowWriter as _, Value, ValueOptions, write_value};
 
 use super::open::Tail;
 use crate::Error;
+use crate::by_column::{ByColumn, Counted};
 use crate::completeness::page::PageEnd;
 use crate::cursor::Signer;
 use crate::source::Row;
@@ -61,10 +62,10 @@ impl Cursors {
         row: Row<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let mut gathering =
-            Gathering { columns: self.columns, column: 0, key: &mut self.key, misfit: None, encoder };
+        let gathering = Gathering { columns: self.columns, key: &mut self.key, misfit: None, encoder };
+        let mut gathering = Counted::new(gathering);
         row.encode(&mut gathering, out)?;
-        if let Some((index, misfit)) = gathering.misfit {
+        if let Some((index, misfit)) = gathering.into_taker().misfit {
             return Err(misfit.error(&self.names[index]));
         }
         encoder.check_row()?;
@@ -141,7 +142,6 @@ impl Misfit {
 struct Gathering<'a> {
     encoder: &'a mut Encoder,
     columns: usize,
-    column: usize,
     key: &'a mut Vec<u8>,
     misfit: Option<(usize, Misfit)>,
 }
@@ -161,23 +161,21 @@ impl Gathering<'_> {
     }
 }
 
-impl RowWriter for Gathering<'_> {
-    fn begin_row(&mut self, out: &mut Vec<u8>) {
+impl ByColumn for Gathering<'_> {
+    fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);
     }
 
     #[inline]
-    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
-        let column = self.column;
-        self.column += 1;
+    fn value(&mut self, column: usize, value: Value<'_>, out: &mut Vec<u8>) {
         match column.checked_sub(self.columns) {
             None => self.encoder.value(value, out),
             Some(index) => self.keep(index, value),
         }
     }
 
-    fn end_row(&mut self, out: &mut Vec<u8>) {
+    fn end(&mut self, _columns: usize, out: &mut Vec<u8>) {
         self.key.push(b']');
         self.encoder.end_row(out);
     }

@@ -1,6 +1,8 @@
 //! The keys by which the rows of nested statements are told apart: their JSON values, since these are what users see.
 
-use rowstream_encode::{OptionsEncoder, RowWriter, Value, ValueOptions, write_value};
+use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
+
+use crate::by_column::ByColumn;
 
 /// The values of those columns of a row that are parts of keys.
 #[derive(Debug, Default)]
@@ -67,27 +69,23 @@ pub(super) struct Keyed<'a> {
     pub(super) columns: &'a [usize],
     /// Where the key goes.
     pub(super) key: &'a mut Key,
-    /// The column of the next value.
-    pub(super) column: usize,
 }
 
-impl RowWriter for Keyed<'_> {
-    fn begin_row(&mut self, out: &mut Vec<u8>) {
+impl ByColumn for Keyed<'_> {
+    fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
-        self.column = 0;
         self.encoder.begin_row(out);
     }
 
     #[inline]
-    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
-        if self.columns.get(self.key.ends.len()) == Some(&self.column) {
+    fn value(&mut self, column: usize, value: Value<'_>, out: &mut Vec<u8>) {
+        if self.columns.get(self.key.ends.len()) == Some(&column) {
             self.key.push(value);
         }
-        self.column += 1;
         self.encoder.value(value, out);
     }
 
-    fn end_row(&mut self, out: &mut Vec<u8>) {
+    fn end(&mut self, _columns: usize, out: &mut Vec<u8>) {
         self.encoder.end_row(out);
     }
 

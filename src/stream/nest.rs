@@ -29,6 +29,7 @@ use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions
 use super::key::{Key, Keyed};
 use super::open::shape;
 use crate::Error;
+use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::ParamValue;
 use crate::source::{Row, Session};
@@ -344,7 +345,7 @@ impl Level {
         self.row.clear();
         self.row.shrink_to(KEPT);
         let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        row.encode(&mut Keyed { encoder, columns, key, column: 0 }, &mut self.row)?;
+        row.encode(&mut Counted::new(Keyed { encoder, columns, key }), &mut self.row)?;
         self.next = Next::Row;
         Ok(())
     }

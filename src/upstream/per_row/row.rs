@@ -5,6 +5,7 @@ use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 use super::window::{Held, Replies};
 use super::{Form, PerRow};
 use crate::Error;
+use crate::by_column::{ByColumn, Counted};
 use crate::params::ParamValue;
 use crate::source::Layout;
 
@@ -25,8 +26,8 @@ impl Row<'_> {
     /// Those of the row itself.
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let Self { layout, held, replies, plan, at } = self;
-        let mut inserting = Inserting { encoder, held, replies, plan, at, column: 0 };
-        layout.row(&held.data).encode(&mut inserting, out)
+        let inserting = Inserting { encoder, held, replies, plan, at };
+        layout.row(&held.data).encode(&mut Counted::new(inserting), out)
     }
 }
 
@@ -37,8 +38,6 @@ struct Inserting<'a> {
     replies: &'a Replies,
     plan: &'a PerRow,
     at: usize,
-    /// The column of the next value.
-    column: usize,
 }
 
 impl Inserting<'_> {
@@ -60,22 +59,20 @@ impl Inserting<'_> {
     }
 }
 
-impl RowWriter for Inserting<'_> {
-    fn begin_row(&mut self, out: &mut Vec<u8>) {
-        self.column = 0;
+impl ByColumn for Inserting<'_> {
+    fn begin(&mut self, out: &mut Vec<u8>) {
         self.encoder.begin_row(out);
     }
 
-    fn value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
-        if self.column == self.at {
+    fn value(&mut self, column: usize, value: Value<'_>, out: &mut Vec<u8>) {
+        if column == self.at {
             self.insert(out);
         }
-        self.column += 1;
         self.encoder.value(value, out);
     }
 
-    fn end_row(&mut self, out: &mut Vec<u8>) {
-        if self.column == self.at {
+    fn end(&mut self, columns: usize, out: &mut Vec<u8>) {
+        if columns == self.at {
             self.insert(out);
         }
         self.encoder.end_row(out);
@@ -91,24 +88,21 @@ pub(super) struct Keeping<'a> {
     /// These columns in their order, each with where its text goes.
     pub(super) wanted: std::slice::Iter<'a, (usize, usize)>,
     pub(super) values: &'a mut [ParamValue],
-    /// The column of the next value.
-    pub(super) column: usize,
 }
 
-impl RowWriter for Keeping<'_> {
-    fn begin_row(&mut self, _out: &mut Vec<u8>) {}
+impl ByColumn for Keeping<'_> {
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
 
-    fn value(&mut self, value: Value<'_>, _out: &mut Vec<u8>) {
-        if let Some(&(column, index)) = self.wanted.as_slice().first()
-            && column == self.column
+    fn value(&mut self, column: usize, value: Value<'_>, _out: &mut Vec<u8>) {
+        if let Some(&(wanted, index)) = self.wanted.as_slice().first()
+            && wanted == column
         {
             self.wanted.next();
             self.values[index] = text(value);
         }
-        self.column += 1;
     }
 
-    fn end_row(&mut self, _out: &mut Vec<u8>) {}
+    fn end(&mut self, _columns: usize, _out: &mut Vec<u8>) {}
 }
 
 /// A value as it stands in a request: its JSON, without the quotes of what is a string there.

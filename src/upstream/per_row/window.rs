@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::row::{Keeping, Row};
 use super::{Bound, Form, LONGEST, PerRow, RowCall};
 use crate::Error;
+use crate::by_column::Counted;
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pointer::Pointer;
@@ -247,8 +248,8 @@ impl Window {
             return Err(Error::protocol("calls are made for the rows of statements alone"));
         };
         let data = Box::from(row.bytes());
-        let mut keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values, column: 0 };
-        layout.row(&data).encode(&mut keeping, &mut Vec::new())?;
+        let keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values };
+        layout.row(&data).encode(&mut Counted::new(keeping), &mut Vec::new())?;
         let number = self.next;
         self.next += 1;
         let calls = (0..self.lanes.len()).map(|lane| self.ask(lane, number)).collect::<Result<_, _>>()?;
