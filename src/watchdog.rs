@@ -296,7 +296,7 @@ impl Watchdog {
         }
     }
 
-    /// How long it goes on behind its time, so that the body can say that it has failed when the
+    /// How long it goes on beyond its time, so that the body can say that it has failed when the
     /// client next takes something.
     fn last_word(&self, over: Over) -> Duration {
         match over {

@@ -26,7 +26,7 @@ const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// Keeps browsers from taking an answer for something else than its media type says (Fetch
 /// standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// Room for the headers of most successes: growing it twice costs a look-up as much as all its
+/// Room for the headers of most successes: growing it twice costs a lookup as much as all its
 /// headers.
 const HEADERS: usize = 12;
 /// RFC 9457.
@@ -111,7 +111,7 @@ fn attachment(name: &str) -> Option<HeaderValue> {
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{full}").parse().ok()
 }
 
-/// Tells whether a page is the last, and the one behind a full one (`Link`, RFC 8288), relative to
+/// Tells whether a page is the last, and the one after a full one (`Link`, RFC 8288), relative to
 /// this one: a proxy may have its own idea of the path.
 pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
     if let Some(page) = stream.page() {

@@ -110,7 +110,7 @@ pub(super) fn read_stream_request<'a, B>(
     })
 }
 
-/// The cursor behind which the rows are to begin. An `EventSource` that connects anew repeats its
+/// The cursor after which the rows are to begin. An `EventSource` that connects anew repeats its
 /// URL, so its header counts.
 fn after<B>(
     endpoint: &Endpoint,

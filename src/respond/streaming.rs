@@ -134,7 +134,7 @@ impl Spilling for Mutex<Streaming> {
     }
 }
 
-/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, behind
+/// The next chunk of a compressed body. A row stream that fails ends it without an end mark, after
 /// all that was compressed; the error then waits in `failed`.
 fn poll_compressed(
     stream: &mut RowStream,
