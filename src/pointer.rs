@@ -1,10 +1,10 @@
 //! JSON pointers (RFC 6901), followed through a text without building what it says.
 
-use std::fmt;
+pub(crate) mod tree;
 
-use serde::Deserialize as _;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
+
+use self::tree::{Finder, Tree};
 
 /// The place of a value in a JSON document: `/hits/hits`; empty: the document itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,10 +34,11 @@ impl Pointer {
     /// # Errors
     /// That is not JSON.
     pub(crate) fn find<'a>(&self, json: &'a str) -> serde_json::Result<Option<&'a str>> {
-        let mut document = serde_json::Deserializer::from_str(json);
-        let found = Seek(&self.0).deserialize(&mut document)?;
-        document.end()?;
-        Ok(found.map(RawValue::get))
+        serde_json::from_str::<IgnoredAny>(json)?;
+        let tree = Tree::new([self.clone()]);
+        let mut finder = Finder::default();
+        finder.find(&tree, json);
+        Ok(tree.ends().first().and_then(|end| finder.text(*end, json)))
     }
 }
 
@@ -45,79 +46,6 @@ impl Pointer {
 fn unescape(token: &str) -> Option<String> {
     let is_well = |escape: &str| escape.starts_with(['0', '1']);
     token.split('~').skip(1).all(is_well).then(|| token.replace("~1", "/").replace("~0", "~"))
-}
-
-/// What is behind these tokens of the value that comes next.
-struct Seek<'p>(&'p [String]);
-
-impl<'de> DeserializeSeed<'de> for Seek<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-        match self.0 {
-            [] => <&RawValue>::deserialize(value).map(Some),
-            _ => value.deserialize_any(self),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Seek<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(is_wanted) = members.next_key_seed(Is(&self.0[0]))? {
-            match is_wanted {
-                true => found = members.next_value_seed(Seek(&self.0[1..]))?,
-                false => drop(members.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let wanted = index(&self.0[0]);
-        let mut found = None;
-        for at in 0.. {
-            if Some(at) == wanted {
-                match items.next_element_seed(Seek(&self.0[1..]))? {
-                    Some(item) => found = item,
-                    None => break,
-                }
-            } else if items.next_element::<IgnoredAny>()?.is_none() {
-                break;
-            }
-        }
-        Ok(found)
-    }
 }
 
 /// Whether what stands between the quotes of a member's name is `wanted`.
@@ -135,29 +63,6 @@ pub(crate) fn index(token: &str) -> Option<u64> {
     is_plain.then(|| token.parse().ok())?
 }
 
-/// Whether the key that comes next is this one.
-struct Is<'p>(&'p str);
-
-impl<'de> DeserializeSeed<'de> for Is<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<bool, D::Error> {
-        key.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Is<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(key == self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -168,7 +73,8 @@ mod tests {
     #[test]
     fn pointers_lead_where_they_say() {
         let document = r#" {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8,
-            "deep": {"list": [{"x": -1.50e3}, null]}, "twice": 1, "twice": {"y": 2}, "no": null} "#;
+            "deep": {"list": [{"x": -1.50e3}, null]}, "twice": 1, "twice": {"y": 2}, "again": {"y": 2},
+            "again": {}, "no": null} "#;
         for (pointer, expected) in [
             ("/foo", Some(r#"["bar", "baz"]"#)),
             ("/foo/0", Some(r#""bar""#)),
@@ -191,6 +97,8 @@ mod tests {
             ("/deep/list/18446744073709551616", None),
             ("/twice", Some(r#"{"y": 2}"#)),
             ("/twice/y", Some("2")),
+            ("/again", Some("{}")),
+            ("/again/y", None),
             ("/no/x", None),
             ("/other", None),
             ("", Some(document.trim())),

@@ -104,7 +104,10 @@ pub struct Splitter {
     layout: Layout,
     state: State,
     stack: Vec<Frame>,
-    rows: Track,
+    track: Track,
+    /// The node of the array, and in how many containers it stands.
+    rows: usize,
+    rows_depth: usize,
     /// Whether the array has begun, and whether it has not ended.
     found: bool,
     is_open: bool,
@@ -180,38 +183,37 @@ enum Frame {
 /// A pointer, and what stands there.
 #[derive(Debug)]
 struct Watch {
-    track: Track,
+    node: usize,
     text: Taken,
     is_container: bool,
 }
 
 impl Splitter {
     /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and keeps what stands at the pointers of `watches`.
-    pub fn new<'a>(rows: &Pointer, watches: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
-        let watch =
-            |pointer| Watch { track: Track::new(pointer), text: Taken::new(WATCHED), is_container: false };
-        let mut splitter = Self {
+    pub fn new<'a>(rows: &'a Pointer, watches: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
+        let track = Track::new([rows].into_iter().chain(watches).cloned());
+        let watch = |&node| Watch { node, text: Taken::new(WATCHED), is_container: false };
+        // Each byte of a name may be escaped, which makes six of it.
+        let longest = 6 * track.longest_name();
+        Self {
             layout: Layout::Document,
             state: State::Value,
             stack: Vec::new(),
-            rows: Track::new(rows),
+            rows: track.ends()[0],
+            rows_depth: rows.tokens().len(),
             found: false,
             is_open: false,
             element: Taken::new(most),
             is_whole: false,
-            name: Taken::new(0),
-            watches: watches.into_iter().map(watch).collect(),
+            name: Taken::new(longest),
+            watches: track.ends()[1..].iter().map(watch).collect(),
+            track,
             chunk: Bytes::new(),
             at: 0,
             valid: 0,
             before: 0,
             utf8: Utf8::default(),
-        };
-        let tracks = splitter.watches.iter().map(|watch| &watch.track).chain([&splitter.rows]);
-        let longest = tracks.flat_map(Track::names).map(str::len).max().unwrap_or_default();
-        // Each byte of a name may be escaped, which makes six of it.
-        splitter.name.most = 6 * longest;
-        splitter
+        }
     }
 
     /// Begins another document.
@@ -219,13 +221,12 @@ impl Splitter {
         self.layout = layout;
         self.state = State::Value;
         self.stack.clear();
-        self.rows.reset();
+        self.track.reset();
         self.is_open = layout == Layout::Lines;
         self.found = self.is_open;
         self.element.from = None;
         self.is_whole = false;
         for watch in &mut self.watches {
-            watch.track.reset();
             watch.text.drop_text();
             watch.is_container = false;
         }
@@ -408,14 +409,15 @@ impl Splitter {
     /// Looks whether the value that begins with `byte` stands at a pointer.
     fn note_value(&mut self, byte: u8) -> Result<(), Fault> {
         let depth = self.stack.len();
-        for watch in self.watches.iter_mut().filter(|watch| watch.track.is_here(depth)) {
+        let here = self.track.here(depth);
+        for watch in self.watches.iter_mut().filter(|watch| here == Some(watch.node)) {
             watch.is_container = matches!(byte, b'{' | b'[');
             if !watch.is_container {
                 watch.text.begin(self.at);
             }
         }
         match byte {
-            _ if !self.rows.is_here(depth) => {}
+            _ if here != Some(self.rows) => {}
             b'[' => (self.found, self.is_open) = (true, true),
             // As if it were not there.
             b'n' => {}
@@ -427,15 +429,10 @@ impl Splitter {
     /// Whether a value in so many containers is an element.
     fn is_element(&self, depth: usize) -> bool {
         let within = match self.layout {
-            Layout::Document => self.rows.length() + 1,
+            Layout::Document => self.rows_depth + 1,
             Layout::Lines => 0,
         };
         self.is_open && depth == within
-    }
-
-    /// The ways to all that is looked for.
-    fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
-        self.watches.iter_mut().map(|watch| &mut watch.track).chain([&mut self.rows])
     }
 
     /// Counts the elements of an array, which pointers name by their numbers.
@@ -444,17 +441,13 @@ impl Splitter {
         let Some(Frame::Array(begun)) = self.stack.last_mut() else { return };
         let number = *begun;
         *begun += 1;
-        for track in self.tracks() {
-            let is_wanted = track.wanted(depth).is_some_and(|wanted| pointer::index(wanted) == Some(number));
-            // No element is there twice.
-            track.step(depth, is_wanted);
-        }
+        self.track.step_into_element(depth, number);
     }
 
     fn begin_name(&mut self) {
         self.state = State::Text(Text::Name, Escape::None);
         let depth = self.stack.len();
-        let is_wanted = self.tracks().any(|track| track.wanted(depth).is_some());
+        let is_wanted = !self.track.steps(depth).is_empty();
         self.name.drop_text();
         if is_wanted {
             self.name.begin(self.at + 1);
@@ -467,11 +460,11 @@ impl Splitter {
         let known = self.name.from.is_some() && self.name.end(chunk, self.at).is_ok();
         let name = mem::take(&mut self.name.text);
         let (depth, is_document) = (self.stack.len(), self.layout == Layout::Document);
-        for track in self.tracks() {
-            let is_wanted = known && track.wanted(depth).is_some_and(|wanted| pointer::names(&name, wanted));
-            if !track.step(depth, is_wanted) && is_document {
-                return Err(Fault::Twice(String::from_utf8_lossy(&name).into_owned()));
-            }
+        let mut steps = self.track.steps(depth).iter();
+        let step = if known { steps.find(|(wanted, _)| pointer::names(&name, wanted)) } else { None };
+        let node = step.map(|(_, node)| *node);
+        if !self.track.step_into_member(depth, node) && is_document {
+            return Err(Fault::Twice(String::from_utf8_lossy(&name).into_owned()));
         }
         self.name.text = name;
         Ok(())
@@ -483,7 +476,7 @@ impl Splitter {
         }
         self.stack.push(frame);
         let depth = self.stack.len();
-        self.tracks().for_each(|track| track.enter(depth));
+        self.track.enter(depth);
         Ok(())
     }
 
@@ -491,8 +484,8 @@ impl Splitter {
     fn close(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
         self.stack.pop();
         let depth = self.stack.len();
-        self.tracks().for_each(|track| track.leave(depth));
-        if self.layout == Layout::Document && depth <= self.rows.length() {
+        self.track.leave(depth);
+        if self.layout == Layout::Document && depth <= self.rows_depth {
             self.is_open = false;
         }
         self.at += 1;

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, ready};
 use http::{HeaderMap, Method, StatusCode, header};
 use rowstream_encode::{Column, RowWriter};
 
-use self::columns::{Finder, Plan};
+use self::columns::Plan;
 use self::next::Refused;
 use super::payload::Payload;
 use super::template::{Template, Values};
@@ -32,6 +32,7 @@ use super::{Call, Group, Reply, Source, fields};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pointer::Pointer;
+use crate::pointer::tree::Finder;
 use crate::split::{Fault, Layout, Splitter, WATCHED, Watched};
 
 /// A list that an endpoint reads.
@@ -246,7 +247,7 @@ impl Session {
         }
         self.rows += 1;
         let text = self.splitter.element().map_err(|fault| self.bad_page(&fault))?;
-        let found = self.finder.find(&self.pages.plan, text);
+        let found = self.pages.plan.find(text, &mut self.finder);
         let row = Row { session: self, text };
         Poll::Ready(found.map_err(|why| row.wrong(&why)).map(|()| Some(row)))
     }

@@ -1,16 +1,16 @@
 //! The columns of rows that are JSON: where in a row each of them stands, and what it may hold.
 //!
-//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be well, and notes where the values
-//! are; they are read from there, and written. Numbers are taken by their text, so that none is rounded.
+//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be well,
+//! and notes where the values are; they are read from there, and written. Numbers are taken by their
+//! text, so that none is rounded.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::memchr2;
 use rowstream_encode::{Column, ColumnKind, RowWriter, Value, is_json_number};
 
 use crate::datetime;
-use crate::pointer::{self, Pointer};
+use crate::pointer::Pointer;
+use crate::pointer::tree::{Finder, Tree};
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,42 +112,8 @@ pub struct Plan {
     columns: Arc<[Column]>,
     kinds: Vec<Kind>,
     /// Of rows that are objects, and of those that are arrays.
-    objects: Places,
-    arrays: Places,
-}
-
-/// The places of columns, as a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Places {
-    /// The first one is the row itself.
-    nodes: Vec<Node>,
-    /// For each column, its node.
-    columns: Vec<usize>,
-}
-
-/// A place: what leads on from there, by name or number.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Node(Vec<(String, usize)>);
-
-impl Places {
-    fn new(pointers: impl Iterator<Item = Pointer>) -> Self {
-        let mut places = Self { nodes: vec![Node::default()], columns: Vec::new() };
-        for pointer in pointers {
-            let node = pointer.tokens().iter().fold(0, |node, token| places.member(node, token));
-            places.columns.push(node);
-        }
-        places
-    }
-
-    fn member(&mut self, node: usize, token: &str) -> usize {
-        if let Some((_, member)) = self.nodes[node].0.iter().find(|(name, _)| name == token) {
-            return *member;
-        }
-        let member = self.nodes.len();
-        self.nodes.push(Node::default());
-        self.nodes[node].0.push((token.to_owned(), member));
-        member
-    }
+    objects: Tree,
+    arrays: Tree,
 }
 
 impl Plan {
@@ -162,7 +128,7 @@ impl Plan {
             let pointers = declared.iter().enumerate().map(|(index, declared)| {
                 declared.at.clone().unwrap_or_else(|| Pointer::to_member(&named(index, declared)))
             });
-            Places::new(pointers)
+            Tree::new(pointers)
         };
         Self {
             columns: declared.iter().map(column).collect(),
@@ -177,8 +143,24 @@ impl Plan {
         Arc::clone(&self.columns)
     }
 
-    fn places(&self, row: &str) -> &Places {
+    fn places(&self, row: &str) -> &Tree {
         if row.trim_start().starts_with('[') { &self.arrays } else { &self.objects }
+    }
+
+    /// Looks for the values of a row, which is JSON.
+    ///
+    /// # Errors
+    /// It has no columns, or one of them twice.
+    pub(super) fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
+        let places = self.places(row);
+        if places.has_steps() && !row.trim_start().starts_with(['{', '[']) {
+            return Err("it is neither an object nor an array".to_owned());
+        }
+        finder.find(places, row);
+        match finder.twice(places) {
+            Some(name) => Err(format!("it has {} twice", crate::diagnostic::shown(name))),
+            None => Ok(()),
+        }
     }
 
     /// Writes a row, whose values `found` has found.
@@ -192,168 +174,14 @@ impl Plan {
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         encoder.begin_row(out);
-        let nodes = &self.places(row).columns;
-        for ((kind, node), column) in self.kinds.iter().zip(nodes).zip(&*self.columns) {
-            let text = found.found[*node].clone().map(|range| &row[range]);
-            write(*kind, text.unwrap_or("null"), encoder, out)
+        let ends = self.places(row).ends();
+        for ((kind, end), column) in self.kinds.iter().zip(ends).zip(&*self.columns) {
+            write(*kind, found.text(*end, row).unwrap_or("null"), encoder, out)
                 .map_err(|why| format!("column `{}` of {}", column.name, why))?;
         }
         encoder.end_row(out);
         Ok(())
     }
-}
-
-/// Where the values of a row are.
-#[derive(Debug, Default)]
-pub(super) struct Finder {
-    /// For each place, what stands there.
-    found: Vec<Option<Range<usize>>>,
-}
-
-impl Finder {
-    /// Looks for the values of a row, which is JSON.
-    ///
-    /// # Errors
-    /// It has no columns, or one of them twice.
-    pub(super) fn find(&mut self, plan: &Plan, row: &str) -> Result<(), String> {
-        let places = plan.places(row);
-        self.found.clear();
-        self.found.resize(places.nodes.len(), None);
-        let has_members = !places.nodes[0].0.is_empty();
-        if has_members && !row.trim_start().starts_with(['{', '[']) {
-            return Err("it is neither an object nor an array".to_owned());
-        }
-        self.walk(places, 0, row, skip_blanks(row, 0)).map(drop)
-    }
-
-    /// Notes the value that begins at `at`, and those in it that are columns; gives its end.
-    fn walk(&mut self, places: &Places, node: usize, row: &str, at: usize) -> Result<usize, String> {
-        let members = &places.nodes[node].0;
-        let end = match row.as_bytes().get(at) {
-            _ if members.is_empty() => skip_value(row, at),
-            Some(b'{') => self.walk_object(places, members, row, at)?,
-            Some(b'[') => self.walk_array(places, members, row, at)?,
-            _ => skip_value(row, at),
-        };
-        self.found[node] = Some(at..end);
-        Ok(end)
-    }
-
-    fn walk_object(
-        &mut self,
-        places: &Places,
-        members: &[(String, usize)],
-        row: &str,
-        begin: usize,
-    ) -> Result<usize, String> {
-        let bytes = row.as_bytes();
-        let mut at = skip_blanks(row, begin + 1);
-        // Rows have their members in one order, mostly.
-        let mut next = 0;
-        while bytes.get(at) == Some(&b'"') {
-            let name_end = skip_string(row, at);
-            let name = &row[at + 1..name_end - 1];
-            // Behind the name and its colon.
-            at = skip_blanks(row, skip_blanks(row, name_end) + 1);
-            let (before, behind) = members.split_at(next.min(members.len()));
-            let wanted =
-                behind.iter().chain(before).position(|(wanted, _)| pointer::names(name.as_bytes(), wanted));
-            at = match wanted {
-                None => skip_value(row, at),
-                Some(index) => {
-                    let index = (next + index) % members.len();
-                    next = index + 1;
-                    let node = members[index].1;
-                    if self.found[node].is_some() {
-                        let name = crate::diagnostic::shown(&members[index].0);
-                        return Err(format!("it has {name} twice"));
-                    }
-                    self.walk(places, node, row, at)?
-                }
-            };
-            at = skip_comma(row, at);
-        }
-        Ok(at + 1)
-    }
-
-    fn walk_array(
-        &mut self,
-        places: &Places,
-        members: &[(String, usize)],
-        row: &str,
-        begin: usize,
-    ) -> Result<usize, String> {
-        let bytes = row.as_bytes();
-        let mut at = skip_blanks(row, begin + 1);
-        let mut number = 0;
-        while bytes.get(at).is_some_and(|byte| *byte != b']') {
-            let is_wanted = |(wanted, _): &&(String, usize)| pointer::index(wanted) == Some(number);
-            at = match members.iter().find(is_wanted) {
-                None => skip_value(row, at),
-                Some((_, node)) => self.walk(places, *node, row, at)?,
-            };
-            at = skip_comma(row, at);
-            number += 1;
-        }
-        Ok(at + 1)
-    }
-}
-
-fn skip_blanks(row: &str, at: usize) -> usize {
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-    at + row.as_bytes()[at..].iter().take_while(|byte| blank(byte)).count()
-}
-
-/// What follows a value, behind the comma if there is one.
-fn skip_comma(row: &str, at: usize) -> usize {
-    let at = skip_blanks(row, at);
-    if row.as_bytes().get(at) == Some(&b',') { skip_blanks(row, at + 1) } else { at }
-}
-
-/// The end of the string that begins at `at`.
-fn skip_string(row: &str, at: usize) -> usize {
-    let bytes = row.as_bytes();
-    let mut at = at + 1;
-    while let Some(found) = memchr2(b'"', b'\\', &bytes[at..]) {
-        if bytes[at + found] == b'"' {
-            return at + found + 1;
-        }
-        at += found + 2;
-    }
-    row.len()
-}
-
-/// The end of the value that begins at `at`.
-fn skip_value(row: &str, at: usize) -> usize {
-    let bytes = row.as_bytes();
-    let (mut at, mut depth) = (at, 0_usize);
-    while let Some(byte) = bytes.get(at) {
-        at = match byte {
-            b'"' => skip_string(row, at),
-            b'{' | b'[' => {
-                depth += 1;
-                at + 1
-            }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                at + 1
-            }
-            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' => {
-                at += 1;
-                continue;
-            }
-            _ => at + bytes[at..].iter().take_while(|byte| is_of_scalar(**byte)).count(),
-        };
-        if depth == 0 {
-            break;
-        }
-    }
-    at
-}
-
-/// Whether a byte belongs to a number, or to `true`, `false` or `null`.
-fn is_of_scalar(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
 /// Writes a value of this type, of the JSON `text`.
@@ -462,7 +290,7 @@ mod tests {
 
     fn encode(plan: &Plan, row: &str) -> Result<String, String> {
         let mut finder = Finder::default();
-        finder.find(plan, row)?;
+        plan.find(row, &mut finder)?;
         let (mut out, mut encoder) = (Vec::new(), RowEncoder::new(Shape::Lines, &plan.columns()));
         plan.encode((row, &finder), &mut encoder, &mut out)?;
         Ok(String::from_utf8(out).expect("UTF-8").trim_end().to_owned())
