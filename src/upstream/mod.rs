@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`url`], [`settings`] | where an upstream is, and how it is asked |
-//! | [`hosts`] | which of its hosts a request goes to, and who waits for one |
+//! | [`hosts`] | which of its hosts a request goes to |
 //! | [`health`] | which hosts are set aside, because requests to them fail |
 //! | [`host`] | one host: its connections, and what is asked on them |
 //! | [`address`] | which addresses it may have |
