@@ -26,6 +26,7 @@ mod docs;
 mod enrich;
 mod error_detail;
 mod examples;
+mod floors;
 mod follow;
 mod hosts;
 mod http;

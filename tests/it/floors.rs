@@ -1,0 +1,161 @@
+//! The floors of the server's modules, as ARCHITECTURE.md shows them: imports go down only.
+//!
+//! A module imports those of lower floors, and on its own floor those to its left. Inside of a
+//! module's folder anything goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Not modules of the server: the library's list of them, the program, and the ways in of `fuzz/`.
+const BESIDE: [&str; 3] = ["lib", "main", "fuzzing"];
+
+/// The modules from the lowest to the highest, from the block of ARCHITECTURE.md that begins with
+/// the highest one.
+fn floors() -> Vec<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).expect("it is there");
+    let (_, block) = text.split_once("```text\ncli\n").expect("the floors");
+    let (block, _) = block.split_once("```").expect("an end of the floors");
+    let floors = block.lines().rev().chain(["cli"]);
+    floors.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// Every source file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => sources(&path, found),
+            false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The module of the crate that a file belongs to.
+fn module(file: &Path) -> String {
+    let below = file.strip_prefix(Path::new(ROOT).join("src")).expect("a file of src");
+    let first = below.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
+    first.strip_suffix(".rs").unwrap_or(&first).to_owned()
+}
+
+/// What a source text imports from its own crate: the first segments of its `crate::` paths.
+fn imports(text: &str) -> BTreeSet<String> {
+    let code: String =
+        text.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n");
+    let mut imports = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|before| before.is_alphanumeric() || before == '_') {
+            continue;
+        }
+        let rest = &code[at + "crate::".len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => imports.extend(members(group)),
+            None => imports.extend(name(rest)),
+        }
+    }
+    imports
+}
+
+/// The first segments of a group, behind its opening brace.
+fn members(group: &str) -> Vec<String> {
+    let (mut depth, mut members, mut begins) = (0, Vec::new(), true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            c if begins && !c.is_whitespace() => {
+                members.extend(name(&group[at..]));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    members
+}
+
+/// The name that a text begins with; the crate itself re-exports its `Error`.
+fn name(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    match &text[..end] {
+        "" => None,
+        "Error" => Some("error".to_owned()),
+        name => Some(name.to_owned()),
+    }
+}
+
+#[test]
+fn names_are_found_wherever_they_stand() {
+    let text = "use crate::Error;\nuse crate::{pool::{self, Pool}, sql, // crate::no\n stream::X};\nfn f(x: crate::a::B) {}\nother_crate::c()";
+    let found: Vec<_> = imports(text).into_iter().collect();
+    assert_eq!(found, ["a", "error", "pool", "sql", "stream"]);
+}
+
+/// Where they went up and round, 67 files were one circle: nobody could change one alone.
+#[test]
+fn imports_go_down() {
+    let floors = floors();
+    let height: BTreeMap<&str, usize> =
+        floors.iter().enumerate().map(|(height, module)| (module.as_str(), height)).collect();
+    assert_eq!(height.len(), floors.len(), "a module stands on one floor");
+    let mut files = Vec::new();
+    sources(&Path::new(ROOT).join("src"), &mut files);
+    let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
+    for file in &files {
+        let module = module(file);
+        if BESIDE.contains(&module.as_str()) {
+            continue;
+        }
+        let Some(own) = height.get(module.as_str()) else {
+            wrong.push(format!("{} is on no floor", file.display()));
+            continue;
+        };
+        seen.insert(module.clone());
+        let text = fs::read_to_string(file).expect("a text");
+        let file = file.strip_prefix(ROOT).expect("a file of ours");
+        let above = |import: &&String| height.get(import.as_str()).is_none_or(|height| height > own);
+        let found = imports(&text);
+        wrong.extend(found.iter().filter(above).map(|import| format!("{} imports {import}", file.display())));
+    }
+    assert!(wrong.is_empty(), "imports go down, see the floors in ARCHITECTURE.md:\n{}", wrong.join("\n"));
+    let missing: Vec<_> = floors.iter().filter(|module| !seen.contains(*module)).collect();
+    assert_eq!(missing, [""; 0], "a floor has a module that is not there");
+}
+
+/// The load tester is a part of the program, and none of the server.
+#[test]
+fn only_the_command_line_uses_the_load_tester() {
+    let mut files = Vec::new();
+    sources(&Path::new(ROOT).join("src"), &mut files);
+    let uses = |file: &&PathBuf| fs::read_to_string(file).expect("a text").contains("rowstream_bench");
+    let users: BTreeSet<_> = files.iter().filter(uses).map(|file| module(file)).collect();
+    assert_eq!(users.into_iter().collect::<Vec<_>>(), ["cli"]);
+}
+
+/// Paths of files that a text names: what begins with a folder of ours, up to what no path holds.
+fn named(text: &str) -> BTreeSet<&str> {
+    let folders = ["src/", "crates/", "tests/", "xtask/", "benches/", "fuzz/"];
+    let ends = |c: char| c.is_whitespace() || "`()[],;|{}*".contains(c);
+    text.split(ends).filter(|word| folders.iter().any(|folder| word.starts_with(folder))).collect()
+}
+
+/// A map that names what is gone leads astray.
+#[test]
+fn the_map_names_what_is_there() {
+    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(page)).expect("it is there");
+        let named = named(&text);
+        assert!(named.len() > 5, "{page} names files: {named:?}");
+        let gone: Vec<_> = named
+            .iter()
+            .map(|path| path.split('#').next().unwrap_or(path).trim_end_matches(['.', ':']))
+            .filter(|path| !Path::new(ROOT).join(path).exists())
+            .collect();
+        assert!(gone.is_empty(), "{page} names what is not there: {gone:?}");
+    }
+}
