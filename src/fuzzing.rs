@@ -6,7 +6,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Fault, File, Variables};
-use crate::endpoint::read::{self, HEARTBEAT, Known};
+use crate::endpoint::read::{self, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
@@ -32,7 +32,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         max_age: None,
     });
     let main = SourceConfig::new("main", "", dialect);
-    let known = Known {
+    let defaults = Defaults {
         sources: &[
             (main.name.clone(), Some(main)),
             ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
@@ -47,7 +47,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         timeout: Timeout::default(),
         slow_clients: SlowClients::default(),
     };
-    collected(path, text, |file| read::read(file, path, &known))
+    collected(path, text, |file| read::read(file, path, &defaults))
 }
 
 /// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream query` do.

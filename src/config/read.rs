@@ -12,7 +12,7 @@ use super::{Config, Cors, Limits, Unserved, files, source};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Environment, Faults, File, Variables, shown};
-use crate::endpoint::read::{self as endpoint, HEARTBEAT, Known};
+use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
 use crate::route::conflicts;
@@ -52,7 +52,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
     let sources = read_sources(file, table.take("source"), folder);
     let tokens = read_tokens(table.take("token"));
     let token_names: Vec<_> = tokens.iter().map(|(name, _)| name.clone()).collect();
-    let known = Known {
+    let defaults = Defaults {
         sources: &sources,
         tokens: &token_names,
         authorization: read_authorization(table.take("authorization"), &token_names),
@@ -77,7 +77,7 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
             .unwrap_or_default(),
     };
     let (endpoint_folder, endpoints, unserved) =
-        read_folder(file, table.take("endpoints").as_ref(), folder, &known);
+        read_folder(file, table.take("endpoints").as_ref(), folder, &defaults);
     let mut config = Config {
         listen: table
             .take("listen")
@@ -304,7 +304,7 @@ fn read_folder(
     file: File<'_>,
     value: Option<&Value<'_>>,
     base: &Path,
-    known: &Known<'_>,
+    defaults: &Defaults<'_>,
 ) -> (PathBuf, Vec<Endpoint>, Vec<Unserved>) {
     let offset = value.map_or(0, Value::offset);
     let name = match value {
@@ -330,16 +330,21 @@ fn read_folder(
         file.fault(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
     }
     let endpoints: Vec<_> =
-        found.iter().filter_map(|relative| read_endpoint(&folder, relative, known, file.faults)).collect();
+        found.iter().filter_map(|relative| read_endpoint(&folder, relative, defaults, file.faults)).collect();
     check_conflicts(&endpoints, file.faults);
     (folder, endpoints, unserved)
 }
 
-fn read_endpoint(folder: &Path, relative: &Path, known: &Known<'_>, faults: &Collector) -> Option<Endpoint> {
+fn read_endpoint(
+    folder: &Path,
+    relative: &Path,
+    defaults: &Defaults<'_>,
+    faults: &Collector,
+) -> Option<Endpoint> {
     let path = folder.join(relative);
     let text = files::read_text(&path, faults)?;
     let file = File { path: &path, text: &text, variables: Variables::Keep, faults };
-    endpoint::read(file, relative, known)
+    endpoint::read(file, relative, defaults)
 }
 
 fn check_conflicts(endpoints: &[Endpoint], faults: &Collector) {

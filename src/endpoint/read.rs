@@ -34,8 +34,8 @@ const RESERVED: [&str; 3] = ["count", "next", "digest"];
 /// How long a stream of events says nothing, unless a file says otherwise. Proxies take a connection for dead after 30 s or more.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What endpoint files may refer to.
-pub(crate) struct Known<'a> {
+/// What an endpoint file may refer to, and what counts where it says nothing.
+pub(crate) struct Defaults<'a> {
     /// The sources by name; without settings when there is a fault in the source itself.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
     /// The names of the tokens.
@@ -60,7 +60,7 @@ pub(crate) struct Known<'a> {
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
 /// when too little of it could be read to go on.
-pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option<Endpoint> {
+pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
     let (mut table, behind) = open(file)?;
     if let Behind::Upstream(value) = &behind {
         upstream::refuse_others(&mut table, value);
@@ -70,10 +70,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
-    let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, known));
-    let authorization = endpoint_authorization(file, table.take("authorization"), known);
+    let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, defaults));
+    let authorization = endpoint_authorization(file, table.take("authorization"), defaults);
     let source = match &behind {
-        Behind::Sql(_) => choose_source(file, table.take("source").as_ref(), known),
+        Behind::Sql(_) => choose_source(file, table.take("source").as_ref(), defaults),
         Behind::Upstream(_) => None,
     };
     let result = table.take("result").map(|value| (cardinality(&value), value));
@@ -81,15 +81,17 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
     let next = body.as_ref().map_or(0, |(_, value)| value.find(|text| text == "$next"));
     let formats = table.take("formats").map(|value| read_formats(&value));
     let csv = match table.take("csv") {
-        Some(value) => csv::read(&value, known.csv.clone()),
-        None => known.csv.clone(),
+        Some(value) => csv::read(&value, defaults.csv.clone()),
+        None => defaults.csv.clone(),
     };
-    let options = table.take("values").map_or(known.options, |value| values::read(&value, known.options));
+    let options =
+        table.take("values").map_or(defaults.options, |value| values::read(&value, defaults.options));
     let compression = table.take("compression").and_then(|value| compression::read(&value));
     let heartbeat = table.take("heartbeat").and_then(|value| value.duration());
     let max_streams = table.take("max_streams").and_then(|value| value.count(1));
     let expected_duration = table.take("expected_duration").and_then(|value| value.duration());
-    let timeout = table.take("timeout").map_or(known.timeout, |value| timeout::read(&value, known.timeout));
+    let timeout =
+        table.take("timeout").map_or(defaults.timeout, |value| timeout::read(&value, defaults.timeout));
     let slow_clients = table.take("slow_clients").and_then(|value| slow_clients::read(&value));
     table.finish();
 
@@ -106,8 +108,8 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
             (source, Some(dialect), statements.read(result.as_ref())?, None)
         }
         Behind::Upstream(value) if per_row::has_each(&value) => {
-            let each = per_row::read_each(&value, &declared, known)?;
-            let (source, dialect) = each_source(file, &each, known)?;
+            let each = per_row::read_each(&value, &declared, defaults)?;
+            let (source, dialect) = each_source(file, &each, defaults)?;
             let text = toml_sql(&each.sql)?;
             let in_requests = Some(&each.draft.used[..]);
             let statements = Statements { file, text, dialect, declared: &declared, in_requests };
@@ -116,7 +118,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
             (source, Some(dialect), statements, None)
         }
         Behind::Upstream(value) => {
-            let read = upstream::read(file, &value, &declared, known)?;
+            let read = upstream::read(file, &value, &declared, defaults)?;
             let statements = read_replies(file, &read, declared.len());
             (read.source, None, statements, Some(read.upstream))
         }
@@ -139,19 +141,19 @@ pub(crate) fn read(file: File<'_>, relative: &Path, known: &Known<'_>) -> Option
         formats: Vec::new(),
         csv,
         options,
-        compression: compression.unwrap_or(known.compression),
+        compression: compression.unwrap_or(defaults.compression),
         max_streams,
         timeout,
         expected_duration,
-        slow_clients: slow_clients.unwrap_or(known.slow_clients),
+        slow_clients: slow_clients.unwrap_or(defaults.slow_clients),
         key: None,
         follow: follow.as_ref().zip(dialect).and_then(|(value, dialect)| follow::read(value, dialect)),
-        heartbeat: heartbeat.unwrap_or(known.heartbeat),
+        heartbeat: heartbeat.unwrap_or(defaults.heartbeat),
         authorization,
         file: file.path.to_owned(),
     };
     if let (Some(columns), Some(dialect)) = (columns, dialect) {
-        endpoint.key = read_key(file, &endpoint, columns, (dialect, known.cursor_secret));
+        endpoint.key = read_key(file, &endpoint, columns, (dialect, defaults.cursor_secret));
     } else if let Some(value) = &follow
         && endpoint.follow.is_some()
     {
@@ -350,16 +352,20 @@ fn dialect_of(source: Option<&SourceConfig>) -> Option<Dialect> {
 }
 
 /// The database that an endpoint names, or the only one.
-fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -> Option<(String, Dialect)> {
+fn choose_source(
+    file: File<'_>,
+    value: Option<&Value<'_>>,
+    defaults: &Defaults<'_>,
+) -> Option<(String, Dialect)> {
     // One with a fault in it may be any.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
-    let databases: Vec<_> = known.sources.iter().filter(|(_, source)| may_be(source)).collect();
+    let databases: Vec<_> = defaults.sources.iter().filter(|(_, source)| may_be(source)).collect();
     let names = || databases.iter().map(|(name, _)| name.as_str());
     let Some(value) = value else {
         return match databases[..] {
             [(name, source)] => dialect_of(source.as_ref()).map(|dialect| (name.clone(), dialect)),
             // That there is none at all is a fault of the configuration file, and told there.
-            [] if known.sources.is_empty() => None,
+            [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
                 file.fault(0, "there is no database for this SQL", Some(hint));
@@ -374,7 +380,7 @@ fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -
         };
     };
     let name = value.string()?;
-    let Some((_, source)) = known.sources.iter().find(|(known, _)| *known == name) else {
+    let Some((_, source)) = defaults.sources.iter().find(|(known, _)| *known == name) else {
         let hint = suggest("the sources are", &name, names().collect::<Vec<_>>());
         value.fault_with(format!("there is no source {}", shown(&name)), hint);
         return None;
@@ -387,21 +393,29 @@ fn choose_source(file: File<'_>, value: Option<&Value<'_>>, known: &Known<'_>) -
 }
 
 /// The database of `each`.
-fn each_source(file: File<'_>, each: &per_row::Each<'_>, known: &Known<'_>) -> Option<(String, Dialect)> {
-    let databases = known.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
+fn each_source(
+    file: File<'_>,
+    each: &per_row::Each<'_>,
+    defaults: &Defaults<'_>,
+) -> Option<(String, Dialect)> {
+    let databases = defaults.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
     match &each.source {
         None if databases.count() > 1 => {
             let hint = "say which: `each = { sql = \"…\", source = \"NAME\" }`";
             each.sql.fault_with("there are several databases, and `each` names none", hint);
             None
         }
-        source => choose_source(file, source.as_ref(), known),
+        source => choose_source(file, source.as_ref(), defaults),
     }
 }
 
-fn endpoint_authorization(file: File<'_>, value: Option<Value<'_>>, known: &Known<'_>) -> Authorization {
-    match (value, &known.authorization) {
-        (Some(value), _) => authorization(&value, known.tokens).unwrap_or(Authorization::Public),
+fn endpoint_authorization(
+    file: File<'_>,
+    value: Option<Value<'_>>,
+    defaults: &Defaults<'_>,
+) -> Authorization {
+    match (value, &defaults.authorization) {
+        (Some(value), _) => authorization(&value, defaults.tokens).unwrap_or(Authorization::Public),
         (None, Some(default)) => default.clone(),
         (None, None) => {
             let hint = "there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
@@ -923,7 +937,7 @@ mod tests {
         let file = File { path: Path::new(path), text, variables: Variables::Keep, faults: &faults };
         let main = SourceConfig::new("main", "postgres://h", Dialect::Postgres);
         let sources = [("main".to_owned(), Some(main))];
-        let known = Known {
+        let defaults = Defaults {
             sources: &sources,
             tokens: &[],
             authorization: Some(Authorization::Public),
@@ -935,7 +949,7 @@ mod tests {
             timeout: Timeout::default(),
             slow_clients: SlowClients::default(),
         };
-        let endpoint = read(file, Path::new(path), &known);
+        let endpoint = read(file, Path::new(path), &defaults);
         assert!(
             faults.finish(()).is_err() || endpoint.is_some(),
             "what is not read has left a fault: {text}"

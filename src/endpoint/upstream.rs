@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use super::params::Declared;
-use super::read::Known;
+use super::read::Defaults;
 use crate::Error;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, list, shown, suggest};
@@ -71,10 +71,10 @@ pub(super) fn read(
     file: File<'_>,
     value: &Value<'_>,
     declared: &[Declared],
-    known: &Known<'_>,
+    defaults: &Defaults<'_>,
 ) -> Option<Read> {
     let mut table = value.table("[upstream]")?;
-    let source = choose_source(value, table.take("source"), known);
+    let source = choose_source(value, table.take("source"), defaults);
     let repeat = table.take("repeat");
     let mut names = Names { numbered: repeat.is_some(), ..Names::new(declared) };
     if repeat.is_some() {
@@ -144,13 +144,13 @@ pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
 fn choose_source<'a>(
     upstream: &Value<'_>,
     value: Option<Value<'_>>,
-    known: &Known<'a>,
+    defaults: &Defaults<'a>,
 ) -> Option<&'a SourceConfig> {
     // One with a fault in it may be any.
     let may_be = |source: &Option<SourceConfig>| {
         source.as_ref().is_none_or(|source| matches!(source.kind, Kind::Http(_)))
     };
-    let services = || known.sources.iter().filter(|(_, source)| may_be(source));
+    let services = || defaults.sources.iter().filter(|(_, source)| may_be(source));
     let names = || services().map(|(name, _)| name.as_str());
     let Some(value) = value else {
         let mut all = services();
@@ -168,7 +168,7 @@ fn choose_source<'a>(
         return None;
     };
     let name = value.string()?;
-    match known.sources.iter().find(|(known, _)| *known == name) {
+    match defaults.sources.iter().find(|(known, _)| *known == name) {
         Some((_, source)) if may_be(source) => source.as_ref(),
         Some(_) => {
             let message = format!("the source {} is a database", shown(&name));

@@ -6,7 +6,7 @@ use super::{Names, choice, choose_source, read_pointer, read_template};
 use crate::diagnostic::File;
 use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::params::Declared;
-use crate::endpoint::read::Known;
+use crate::endpoint::read::Defaults;
 use crate::endpoint::{Cardinality, Endpoint, Statement};
 use crate::source::SourceConfig;
 use crate::upstream::calls::{OnError, Order};
@@ -43,10 +43,10 @@ pub(in crate::endpoint) fn has_each(upstream: &Value<'_>) -> bool {
 pub(in crate::endpoint) fn read_enrich(
     value: &Value<'_>,
     declared: &[Declared],
-    known: &Known<'_>,
+    defaults: &Defaults<'_>,
 ) -> Option<Draft> {
     let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
-    let mut reading = Reading { names: &mut names, known, upstreams: Vec::new() };
+    let mut reading = Reading { names: &mut names, defaults, upstreams: Vec::new() };
     let entries = value.table("[enrich]").map(Table::entries)?;
     if entries.is_empty() {
         value.fault_with("`[enrich]` adds nothing", "write `[enrich.NAME]`");
@@ -61,7 +61,7 @@ pub(in crate::endpoint) fn read_enrich(
 pub(in crate::endpoint) fn read_each<'a>(
     value: &Value<'a>,
     declared: &[Declared],
-    known: &Known<'_>,
+    defaults: &Defaults<'_>,
 ) -> Option<Each<'a>> {
     let mut table = value.table("[upstream]")?;
     table.refuse(
@@ -76,7 +76,7 @@ pub(in crate::endpoint) fn read_each<'a>(
     let on_error = table.take("on_error");
     let on_error = on_error.map(|value| choice(&value, [("fail", OnError::Fail), ("row", OnError::Row)]));
     let mut names = Names { columns: Some(Vec::new()), ..Names::new(declared) };
-    let mut reading = Reading { names: &mut names, known, upstreams: Vec::new() };
+    let mut reading = Reading { names: &mut names, defaults, upstreams: Vec::new() };
     let call = reading.call("each", value, &mut table);
     let upstreams = reading.upstreams;
     table.finish();
@@ -121,7 +121,7 @@ impl Each<'_> {
 /// Reads calls, and notes who is asked.
 struct Reading<'n, 'd, 'k> {
     names: &'n mut Names<'d>,
-    known: &'k Known<'k>,
+    defaults: &'k Defaults<'k>,
     upstreams: Vec<Upstream>,
 }
 
@@ -145,7 +145,7 @@ impl Reading<'_, '_, '_> {
 
     /// What every call has: `source`, `request`, `headers` and `concurrency`.
     fn call(&mut self, name: &str, value: &Value<'_>, table: &mut Table<'_>) -> Option<RowCall> {
-        let source = choose_source(value, table.take("source"), self.known);
+        let source = choose_source(value, table.take("source"), self.defaults);
         let concurrency = table.take("concurrency").map(|value| value.count(1));
         let template = read_template(table, false, self.names);
         let (source, (template, _)) = (source?, template?);
