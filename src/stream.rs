@@ -424,7 +424,7 @@ impl RowStream {
             return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
         };
         if ready!(session.poll_row(cx))?.is_some() {
-            return Poll::Ready(Err(Cursors::left_out(&probe.name, probe.settles)));
+            return Poll::Ready(Err(Cursors::left_out(&probe.name, probe.committed_only)));
         }
         self.current = Current::Nothing;
         Poll::Ready(Ok(()))

@@ -49,7 +49,7 @@ pub struct Key {
     /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no row, or whose transaction is yet to come.
     pub nulls: source::Statement,
     /// Whether rows of transactions that may not be the next are left out until they are.
-    pub settles: bool,
+    pub committed_only: bool,
     /// The limit at the statement's end.
     limit: Option<Limit>,
     /// The parameters that cursors are bound to: all but those that say nothing but how many rows come at a time.
@@ -123,10 +123,10 @@ impl Key {
         if let Some(follow) = &endpoint.follow {
             follow.check(&columns)?;
         }
-        let settles = endpoint.follow.as_ref().is_some_and(|follow| follow.transaction.is_some());
+        let committed_only = endpoint.follow.as_ref().is_some_and(|follow| follow.transaction.is_some());
         let query = &endpoint.statements[statement].query;
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, settles, dialect };
+        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, committed_only, dialect };
         let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
         let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
             .into_iter()
@@ -137,7 +137,7 @@ impl Key {
             ordered: wrapped.statement(false),
             rest: wrapped.statement(true),
             nulls: wrapped.nulls(),
-            settles,
+            committed_only,
             bound: bound(endpoint, statement, limit.as_ref()),
             limit,
             signer: Signer::new(secret, &parts),
@@ -245,7 +245,7 @@ struct Wrapped<'a> {
     query: &'a source::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
-    settles: bool,
+    committed_only: bool,
     dialect: Dialect,
 }
 
@@ -264,7 +264,7 @@ impl Wrapped<'_> {
         let _ = write!(sql, " from (\n{text}\n) as rowstream");
         let mut types = self.query.types.clone();
         let mut conditions = Vec::new();
-        if self.settles {
+        if self.committed_only {
             conditions.push(format!("{} < {HORIZON}", self.columns[0].quoted()));
         }
         if rest {
@@ -292,7 +292,7 @@ impl Wrapped<'_> {
 
     fn nulls(&self) -> source::Statement {
         let mut lost: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
-        if self.settles {
+        if self.committed_only {
             lost.push(format!("{} >= {YET_TO_COME}", self.columns[0].quoted()));
         }
         // The parameters of the limit stay, because each has to be used somewhere.
@@ -357,7 +357,7 @@ mod tests {
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
         let limit = limit.as_ref();
-        let wrapped = Wrapped { query: &query, limit, columns: &columns, settles: false, dialect };
+        let wrapped = Wrapped { query: &query, limit, columns: &columns, committed_only: false, dialect };
         [false, true].map(|rest| {
             let statement = wrapped.statement(rest);
             let bound = if rest && dialect == Dialect::Sqlite { key.len() } else { 0 };
@@ -387,7 +387,7 @@ mod tests {
             query: &query,
             limit: None,
             columns: &columns,
-            settles: true,
+            committed_only: true,
             dialect: Dialect::Postgres,
         };
         let [ordered, rest] = [false, true].map(|rest| wrapped.statement(rest).sql.replace('\n', " "));

@@ -79,10 +79,10 @@ impl Cursors {
         Ok(())
     }
 
-    /// There is a row that would be left out; of the rows of a statement that `settles`, one may also be from another server.
+    /// There is a row that would be left out; of the rows of a statement that `committed_only`, one may also be from another server.
     #[cold]
-    pub(super) fn left_out(statement: &str, settles: bool) -> Error {
-        let (which, hint) = match settles {
+    pub(super) fn left_out(statement: &str, committed_only: bool) -> Error {
+        let (which, hint) = match committed_only {
             false => ("NULL in its key", LEAVE_OUT),
             true => ("NULL in its key, or with a transaction that this server has yet to begin", FOREIGN),
         };

@@ -138,7 +138,7 @@ impl Probe {
             index: before,
             name: statement.name.as_str().into(),
             args: statement.args.as_slice().into(),
-            settles: tail.key.settles,
+            committed_only: tail.key.committed_only,
         })
     }
 }
@@ -156,7 +156,7 @@ pub(super) struct Tail<'a> {
 impl<'a> Tail<'a> {
     /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
     fn refuses_nulls(&self) -> bool {
-        !self.behind.is_empty() || self.key.settles
+        !self.behind.is_empty() || self.key.committed_only
     }
 
     /// The same, where `piece` is that list.
@@ -179,7 +179,7 @@ impl<'a> Tail<'a> {
                 values.extend(signer.open(cursor, key.columns.len())?);
                 &key.rest
             }
-            None if key.settles || reading.gives_cursors(endpoint, page) => &key.ordered,
+            None if key.committed_only || reading.gives_cursors(endpoint, page) => &key.ordered,
             None => return Ok(None),
         };
         Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))

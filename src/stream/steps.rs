@@ -38,7 +38,7 @@ pub(super) struct Probe {
     pub(super) name: Box<str>,
     pub(super) args: Box<[usize]>,
     /// Whether it holds only rows whose transactions have ended.
-    pub(super) settles: bool,
+    pub(super) committed_only: bool,
 }
 
 /// The rows of one statement.
