@@ -6,7 +6,7 @@
 //!
 //! Requests that run no stream take memory too: an HTTP/2 client that opens no window lets 200
 //! answers of each connection wait. So each request [holds](Admission::hold) some memory until its
-//! answer has left, which its stream's window takes the place of.
+//! answer has left, which its stream's budget takes the place of.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -71,7 +71,7 @@ pub(crate) enum Holder {
     Admin,
 }
 
-/// Memory that a stream may come to need beside its window; given back when dropped.
+/// Memory that a stream may come to need beside its budget; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Spare {
     bytes: usize,
@@ -169,7 +169,7 @@ impl Admission {
         (Some(held), true)
     }
 
-    /// So many bytes that a stream may come to need beside its window.
+    /// So many bytes that a stream may come to need beside its budget.
     pub(crate) fn spare(&self, bytes: usize) -> Spare {
         Spare { bytes, most: self.memory, held: self.holding_nothing() }
     }

@@ -126,7 +126,7 @@ impl Load<'_> {
     /// How many responses `memory` has room for.
     fn in_memory(&self) -> Option<usize> {
         let room = memory::for_streams(self.config)?;
-        Some(room / memory::largest_window(self.endpoint, self.source).max(1))
+        Some(room / memory::largest_budget(self.endpoint, self.source).max(1))
     }
 
     /// How many places can be in use for it.

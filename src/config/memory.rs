@@ -1,7 +1,7 @@
-//! The memory of a server as a number: what a stream may take at most, its window, and what the server takes beside its streams.
+//! The memory of a server as a number: what a stream may take at most, its budget, and what the server takes beside its streams.
 //!
-//! A window is the sum of what the code on the stream's way holds, each part by the constants of the module that holds it, and of the
-//! longest row (`max_row_bytes`) wherever one may stand. Admission hands out permits while the sum of the windows fits into `memory`.
+//! A budget is the sum of what the code on the stream's way holds, each part by the constants of the module that holds it, and of the
+//! longest row (`max_row_bytes`) wherever one may stand. Admission hands out permits while the sum of the budgets fits into `memory`.
 //!
 //! Where `memory` is bounded, the defaults of what a row may have and of how many clients may be
 //! connected are such that some streams fit ([`fit_defaults`]). What a file sets stays as it is.
@@ -66,7 +66,7 @@ pub(crate) fn spilled(endpoint: &Endpoint, source: &SourceConfig, format: Format
 
 /// What one stream of `endpoint` may take at most, in bytes. Where it is spilled only when others
 /// wait for its connection, what it then takes is claimed then.
-pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
+pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding: Option<Coding>) -> usize {
     let (row, chunk) = (longest_row(endpoint, source, format), chunk(format));
     // One chunk in the making, and one on its way.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
@@ -80,11 +80,11 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
         chunks,
         key,
         match &endpoint.upstream {
-            Some(Upstream::Calls(calls)) => calls.window(),
-            Some(Upstream::Pages(pages)) => pages.window(),
-            Some(Upstream::Pass(_)) | None => source.window(),
+            Some(Upstream::Calls(calls)) => calls.budget(),
+            Some(Upstream::Pages(pages)) => pages.budget(),
+            Some(Upstream::Pass(_)) | None => source.budget(),
         },
-        endpoint.per_row.as_ref().map_or(0, |plan| plan.window(source.max_row_bytes)),
+        endpoint.per_row.as_ref().map_or(0, |plan| plan.budget(source.max_row_bytes)),
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
@@ -95,18 +95,18 @@ pub fn window(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
 }
 
 /// What an answer of an upstream may take that is passed through, in bytes.
-pub fn passed_window(source: &SourceConfig) -> usize {
-    source.window().saturating_add(HTTP_STREAM)
+pub fn proxy_budget(source: &SourceConfig) -> usize {
+    source.budget().saturating_add(HTTP_STREAM)
 }
 
 /// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
-pub fn largest_window(endpoint: &Endpoint, source: &SourceConfig) -> usize {
+pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     if let Some(Upstream::Pass(_)) = &endpoint.upstream {
-        return passed_window(source);
+        return proxy_budget(source);
     }
     let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);
-    let windows = endpoint.formats.iter().map(|&format| window(endpoint, source, format, coding));
-    windows.max().map_or(0, |window| window.saturating_add(IN_MEMORY))
+    let budgets = endpoint.formats.iter().map(|&format| budget(endpoint, source, format, coding));
+    budgets.max().map_or(0, |budget| budget.saturating_add(IN_MEMORY))
 }
 
 /// What the server may take without any stream: itself, idle connections of clients, and those of the pools.
@@ -154,7 +154,7 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
     let own = || endpoints.iter().filter(|endpoint| endpoint.source == source.name);
     rows.find(|&row| {
         let source = SourceConfig { max_row_bytes: row, ..source.clone() };
-        own().all(|endpoint| largest_window(endpoint, &source) <= most)
+        own().all(|endpoint| largest_budget(endpoint, &source) <= most)
     })
 }
 
@@ -162,9 +162,9 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
 pub(crate) fn fault(config: &Config) -> Option<(String, String)> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let sized =
-        endpoints(config).map(|(endpoint, source)| (endpoint, source, largest_window(endpoint, source)));
-    let (endpoint, source, window) = sized.max_by_key(|(_, _, window)| *window)?;
-    if window <= room {
+        endpoints(config).map(|(endpoint, source)| (endpoint, source, largest_budget(endpoint, source)));
+    let (endpoint, source, budget) = sized.max_by_key(|(_, _, budget)| *budget)?;
+    if budget <= room {
         return None;
     }
     let own = without_streams(config);
@@ -172,10 +172,10 @@ pub(crate) fn fault(config: &Config) -> Option<(String, String)> {
     let message = format!(
         "`memory` holds no stream of {}, which may take {}: {} of it are for the server itself, {connections} connections and the pools",
         endpoint.path,
-        megabytes(window),
+        megabytes(budget),
         megabytes(own),
     );
-    let needed = own.saturating_add(window);
+    let needed = own.saturating_add(budget);
     let mut ways = vec![format!("`memory = \"{}MB\"`", needed.div_ceil(1_000_000))];
     if let Some(row) = row_that_fits(source, &config.endpoints, room) {
         ways.push(format!("`max_row_bytes = \"{}\"` of source `{}`", size(row), source.name));
@@ -200,8 +200,8 @@ fn size(bytes: usize) -> String {
 pub(crate) fn describe(config: &Config) -> Option<String> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let streams = endpoints(config).map(|(endpoint, source)| {
-        let window = largest_window(endpoint, source).max(1);
-        format!("    {}: {} each, {} at a time\n", endpoint.path, megabytes(window), room / window)
+        let budget = largest_budget(endpoint, source).max(1);
+        format!("    {}: {} each, {} at a time\n", endpoint.path, megabytes(budget), room / budget)
     });
     let streams: String = streams.collect();
     let databases = config.sources.iter().filter(|source| matches!(source.kind, Kind::Sql(_)));

@@ -76,7 +76,7 @@ impl App {
     ) -> Result<Response<Answer>, Error> {
         let ProxyRequest { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
-            Some(_) => memory::passed_window(self.settings(endpoint)?),
+            Some(_) => memory::proxy_budget(self.settings(endpoint)?),
             None => 0,
         };
         let begun = Instant::now();

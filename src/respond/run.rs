@@ -35,14 +35,14 @@ const LARGE: usize = 64 * 1024;
 
 impl App {
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
-    pub(super) fn window(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
+    pub(super) fn budget(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }
         let source = self.settings(request.endpoint)?;
-        let window =
-            memory::window(request.endpoint, source, request.reading.format, request.coding(STREAMED));
-        Ok(window + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
+        let budget =
+            memory::budget(request.endpoint, source, request.reading.format, request.coding(STREAMED));
+        Ok(budget + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
     }
 
     /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or
@@ -197,7 +197,7 @@ impl App {
             (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
             (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return Ok(None),
             (SlowClients::Hold | SlowClients::Shed(_), None) => {
-                (Spills::WhenWanted, self.spilled_window(request)?)
+                (Spills::WhenWanted, self.spilled_budget(request)?)
             }
         };
         let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
@@ -205,7 +205,7 @@ impl App {
     }
 
     /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
-    fn spilled_window(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
+    fn spilled_budget(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
         if self.config.limits.memory.is_none() {
             return Ok(0);
         }

@@ -68,11 +68,11 @@ impl fmt::Debug for SourceConfig {
 
 impl SourceConfig {
     /// What a stream's session may take, in bytes.
-    pub(crate) fn window(&self) -> usize {
+    pub(crate) fn budget(&self) -> usize {
         match self.kind {
-            Kind::Sql(Dialect::Postgres) => postgres::window(self.max_row_bytes),
-            Kind::Sql(Dialect::Sqlite) => sqlite::window(self.max_row_bytes),
-            Kind::Http(_) => http::window(),
+            Kind::Sql(Dialect::Postgres) => postgres::budget(self.max_row_bytes),
+            Kind::Sql(Dialect::Sqlite) => sqlite::budget(self.max_row_bytes),
+            Kind::Http(_) => http::budget(),
         }
     }
 

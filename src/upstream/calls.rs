@@ -94,14 +94,14 @@ impl Calls {
     }
 
     /// What the replies of one response may take, in bytes.
-    pub(crate) fn window(&self) -> usize {
-        self.concurrency.saturating_mul(reply_window(self.max_reply))
+    pub(crate) fn budget(&self) -> usize {
+        self.concurrency.saturating_mul(reply_budget(self.max_reply))
     }
 }
 
 /// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its buffer grows.
-pub(super) fn reply_window(max_reply: usize) -> usize {
-    max_reply.saturating_mul(2).saturating_add(super::window())
+pub(super) fn reply_budget(max_reply: usize) -> usize {
+    max_reply.saturating_mul(2).saturating_add(super::budget())
 }
 
 /// The calls of one response.

@@ -379,6 +379,6 @@ enum Moved {
 pub(crate) const IDLE: usize = http1::IDLE;
 
 /// What one request in flight may take whose reply is passed on as it comes.
-pub(crate) fn window() -> usize {
+pub(crate) fn budget() -> usize {
     http1::IDLE + http2::WINDOW as usize
 }

@@ -107,12 +107,12 @@ impl Pages {
     }
 
     /// What one response may take, in bytes.
-    pub(crate) fn window(&self) -> usize {
+    pub(crate) fn budget(&self) -> usize {
         // A row stands twice while its buffer grows, and a text of it again where something in it was escaped.
         let row = self.max_row.saturating_mul(3);
         // A scalar stands twice while its buffer grows, and again in the request that is made of it.
         let watched = 2 * 3 * WATCHED;
-        row.saturating_add(watched).saturating_add(super::window())
+        row.saturating_add(watched).saturating_add(super::budget())
     }
 }
 

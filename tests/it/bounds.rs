@@ -344,7 +344,7 @@ async fn what_a_stranger_tells_of_itself_is_not_believed() {
     assert_eq!(refused(&server, "/one", &other).await, (429, "too_many_streams_of_client".into()));
 }
 
-/// Rows that are as large as they may be, and six times as long in JSON: the most that a window is for.
+/// Rows that are as large as they may be, and six times as long in JSON: the most that a budget is for.
 const LARGE_ROWS: &str = "select repeat(chr(1), 15000) as t from generate_series(1, 100000)";
 const MEMORY: u64 = 36_000_000;
 

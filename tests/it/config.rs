@@ -405,8 +405,8 @@ fn defaults_fit_into_the_memory() {
         let configuration = format!("{settings}\n{POSTGRES}{source}");
         let config = Folder::new(&configuration, &[("endpoints/a.sql", "select 1")]).load().expect("it fits");
         let room = rowstream::config::memory::for_streams(&config).unwrap_or(usize::MAX);
-        let window = rowstream::config::memory::largest_window(&config.endpoints[0], &config.sources[0]);
-        (config.limits.max_connections, config.sources[0].max_row_bytes >> 10, room / window)
+        let budget = rowstream::config::memory::largest_budget(&config.endpoints[0], &config.sources[0]);
+        (config.limits.max_connections, config.sources[0].max_row_bytes >> 10, room / budget)
     };
     let (connections, row, _) = limits("", "");
     assert_eq!((connections, row), (4096, 16 << 10));

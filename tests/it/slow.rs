@@ -588,7 +588,7 @@ async fn the_bounds_of_files_are_told() {
     let path = server.folder().join("rowstream.toml").to_string_lossy().into_owned();
     let checked = String::from_utf8(rowstream(&["check", &path]).await.stdout).expect("it is text");
     assert!(checked.contains("; 3000.0 MB in temporary files"), "{checked}");
-    // A stream that is spilled has a larger window.
+    // A stream that is spilled has a larger budget.
     let each = |path: &str| {
         let line = said.lines().find(|line| line.trim_start().starts_with(path)).expect("it has a line");
         line.split(' ').nth(5).expect("a number").parse::<f64>().expect("a number")

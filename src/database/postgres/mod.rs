@@ -222,7 +222,7 @@ pub(crate) fn kept(max: usize) -> Kept {
 pub(crate) const IDLE: usize = 2 * wire::BUFFER;
 
 /// What a session may take whose longest row has `row` bytes: what it sends, and the read buffer, which grows by copying itself.
-pub(crate) fn window(row: usize) -> usize {
+pub(crate) fn budget(row: usize) -> usize {
     2 * wire::BUFFER + row.saturating_add(row / 2)
 }
 

@@ -218,7 +218,7 @@ pub(crate) fn kept(max: usize) -> Kept {
 pub(crate) const IDLE: usize = 512 * 1024;
 
 /// What a session may take whose longest row has `row` bytes: two batches, and twice the row in SQLite itself, as its record and as values.
-pub(crate) fn window(row: usize) -> usize {
+pub(crate) fn budget(row: usize) -> usize {
     let own = worker::longest_value(row).saturating_mul(2);
     filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(own)
 }

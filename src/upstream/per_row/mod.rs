@@ -31,7 +31,7 @@ use rowstream_encode::{Column, ColumnKind};
 
 use self::window::Window;
 use super::Source;
-use super::calls::{OnError, Order, reply_columns, reply_window};
+use super::calls::{OnError, Order, reply_budget, reply_columns};
 use super::template::Template;
 use crate::Error;
 use crate::diagnostic::suggest;
@@ -178,9 +178,9 @@ impl PerRow {
     }
 
     /// What the rows that are held and their calls may take, of rows of at most so many bytes.
-    pub(crate) fn window(&self, row: usize) -> usize {
+    pub(crate) fn budget(&self, row: usize) -> usize {
         // A request stands as it is told from others, as it was filled, and as it is sent; each time percent-encoded.
-        let calls = self.calls.iter().map(|call| reply_window(call.max_reply).saturating_add(12 * LONGEST));
+        let calls = self.calls.iter().map(|call| reply_budget(call.max_reply).saturating_add(12 * LONGEST));
         let held = calls.fold(row, usize::saturating_add).saturating_mul(self.rows());
         // One is lent, one copied, and of that the columns are texts that stand in requests.
         held.saturating_add(row.saturating_mul(3))
