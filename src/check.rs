@@ -20,10 +20,11 @@ use rowstream_encode::Column;
 use tokio::time::timeout;
 
 use crate::Error;
+use crate::database::{self, Session, Snapshot};
 use crate::diagnostic::{Fault, excerpt, place};
 use crate::endpoint::{Endpoint, Key, Statement};
-use crate::pool::{Errand, PoolConfig};
-use crate::source::{self, Kind, Session, Snapshot, Source, SourceConfig};
+use crate::pool::Errand;
+use crate::source::{Kind, Source, SourceConfig};
 use crate::upstream::per_row;
 
 /// How long a database may take for one statement. One that a migration has locked the tables of
@@ -128,11 +129,11 @@ pub(crate) async fn check<'a>(
 
 /// The source with a pool of its own, which has one connection.
 async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error> {
-    let alone = match config.kind {
-        Kind::Sql(_) => PoolConfig { max: 1, ..config.pool.clone() },
-        Kind::Http(_) => config.pool.clone(),
-    };
-    let source = Source::open(&SourceConfig { pool: alone, ..config.clone() })?;
+    let mut alone = config.clone();
+    if let Kind::Sql(_) = alone.kind {
+        alone.pool.max = 1;
+    }
+    let source = Source::open(&alone)?;
     let reached = timeout(within, source.reach()).await;
     reached.unwrap_or_else(|_| Err(unanswered(&source, "it let nobody in", within)))?;
     Ok(source)
@@ -220,7 +221,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
 /// The columns of a statement, for which the database has [`PATIENCE`].
 async fn ask(
     session: &mut Session,
-    query: &source::Statement,
+    query: &database::Statement,
     source: &Source,
 ) -> Result<Arc<[Column]>, Error> {
     let asked = timeout(PATIENCE, session.prepare(query)).await;

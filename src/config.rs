@@ -21,7 +21,8 @@ use crate::client::Proxies;
 use crate::diagnostic::Faults;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorDetail;
-use crate::source::{ChosenBy, SourceConfig};
+use crate::settings::ChosenBy;
+use crate::source::SourceConfig;
 use crate::spool::Spooling;
 
 /// Everything a server needs to know, read and checked.

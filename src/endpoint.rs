@@ -30,9 +30,9 @@ pub use self::slow_clients::SlowClients;
 pub use self::timeout::Timeout;
 pub use self::upstream::{Pass, Upstream};
 use crate::Error;
+use crate::database;
 pub use crate::params::{CouchFeed, Followed};
 use crate::params::{Param, ParamValue};
-use crate::source;
 pub use crate::sql::Cardinality;
 use crate::upstream::per_row::PerRow;
 
@@ -154,7 +154,7 @@ pub struct Statement {
     /// How many rows it answers with.
     pub cardinality: Cardinality,
     /// The statement as its source takes it.
-    pub query: source::Statement,
+    pub query: database::Statement,
     /// For each placeholder of the text, in order, the index of the parameter bound to it.
     pub args: Vec<usize>,
     /// In whose rows its own stand, if in any.

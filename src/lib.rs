@@ -43,6 +43,7 @@ mod readiness;
 pub mod respond;
 pub mod route;
 pub mod server;
+pub mod settings;
 pub mod source;
 pub mod split;
 mod spool;

@@ -16,8 +16,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
+use crate::database::Probe;
 use crate::endpoint::Endpoint;
-use crate::source::{Probe, Source};
+use crate::source::Source;
 
 /// How long an answer of a source holds.
 const FRESH: Duration = Duration::from_secs(1);

@@ -23,6 +23,7 @@ mod key;
 mod nest;
 pub(crate) mod notifier;
 mod open;
+mod producer;
 mod refcursor;
 mod steps;
 
@@ -43,6 +44,7 @@ pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
 pub(crate) use self::open::Opened;
+use self::producer::Producer;
 use self::steps::{Probe, Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
@@ -54,7 +56,8 @@ use crate::error::ErrorDetail;
 pub use crate::outcome::Times;
 use crate::params::ParamValue;
 use crate::pool::{Vacating, Waiter};
-use crate::source::{Session, Source};
+use crate::source::Source;
+use crate::upstream;
 
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
@@ -76,7 +79,7 @@ const FLUSH_AFTER: Duration = Duration::from_millis(1);
 /// The chunks of one response.
 pub struct RowStream {
     /// Dropped at the last row, so that the connection is free while the last chunks are still on their way.
-    session: Option<Session>,
+    session: Option<Producer>,
     /// The database that its connection is of.
     database: Option<Source>,
     /// While that connection is about to be given up for somebody else.
@@ -125,7 +128,7 @@ pub struct Reading {
     /// Whether cursors are asked for beside those that the body holds.
     pub cursors: bool,
     /// Who is asked for each row, as the endpoint's calls number them.
-    pub upstreams: Vec<crate::upstream::Source>,
+    pub upstreams: Vec<upstream::Source>,
 }
 
 /// All rows, in a format and with these options.
@@ -240,11 +243,11 @@ impl RowStream {
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
-        let capacity = if matches!(session, Session::Answer(_)) { LOOK_UP } else { FIRST_CHUNK * 2 };
+        let capacity = if !session.holds_connection() { LOOK_UP } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         let database = match source {
-            Source::Postgres(_) | Source::Sqlite(_) => Some(source.clone()),
-            Source::Http(_) => None,
+            Source::Database(_) => Some(source.clone()),
+            Source::Upstream(_) => None,
         };
         Ok(Self {
             session: Some(session),
@@ -291,7 +294,7 @@ impl RowStream {
     /// # Errors
     /// The result cannot be completed. Nothing may be polled after that.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        let waited = self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        let waited = self.clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -317,7 +320,7 @@ impl RowStream {
         self.clock.leave(match polled.is_ready() {
             true => Phase::Client,
             false if self.following.is_waiting() => Phase::News,
-            false if self.session.as_ref().is_some_and(Session::waits_for_place) => Phase::Pool,
+            false if self.session.as_ref().is_some_and(Producer::waits_for_place) => Phase::Pool,
             false => Phase::Database,
         });
         polled
@@ -496,7 +499,7 @@ impl RowStream {
     /// Whether the connection that it holds is to be given up for a request that waits, if it `may`
     /// be.
     pub(crate) fn gives_way(&mut self, may: bool) -> bool {
-        let holds = may && self.session.as_ref().is_some_and(Session::holds_connection);
+        let holds = may && self.session.as_ref().is_some_and(Producer::holds_connection);
         self.vacating = match self.vacating.take() {
             Some(vacating) if holds => Some(vacating),
             None if holds => self.database.as_ref().and_then(Source::vacate),
@@ -674,7 +677,7 @@ impl RowStream {
 
     /// Attributes the time since a chunk was given to waiting for the client, which is not over while that has more to take.
     pub(crate) fn wait_for_client(&mut self) {
-        self.clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        self.clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         self.clock.leave(Phase::Client);
     }
 
@@ -686,7 +689,7 @@ impl RowStream {
     /// Where it went up to now, of a stream that is not polled any more.
     pub(crate) fn times_to_now(&self) -> Times {
         let mut clock = self.clock;
-        clock.enter(self.session.as_ref().is_some_and(Session::holds_connection));
+        clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         clock.times
     }
 }

@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use super::{Columns, PATIENCE, Refusal, of_endpoint, refusal_at, session, unanswered};
 use crate::Error;
+use crate::database;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::{BindType, ParamType, ParamValue};
-use crate::source::{self, Source};
+use crate::source::Source;
 use crate::sql::{Dialect, Outline};
 
 /// Has a row if the table `$1` has a unique key of no other columns than `$2`, and none of the
@@ -84,11 +85,8 @@ fn repeated(name: &str, parent: &str, key: &str) -> Error {
 /// Whether no two rows with others between them are the same in the columns `key`, as far as it can
 /// be known.
 async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Source) -> Result<bool, Error> {
-    let dialect = match source {
-        Source::Postgres(_) => Dialect::Postgres,
-        Source::Sqlite(_) => Dialect::Sqlite,
-        Source::Http(_) => return Ok(true),
-    };
+    let Ok(database) = source.database() else { return Ok(true) };
+    let dialect = database.dialect();
     let Some(outline) = Outline::new(sql, dialect) else { return Ok(false) };
     if outline.is_ordered_by(columns, key) {
         return Ok(true);
@@ -118,7 +116,7 @@ async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool
     let lists = repeat_n(BindType::List(ParamType::Text), args.len() - 1);
     let types = [BindType::One(ParamType::Text)].into_iter().chain(lists).collect();
     let mut session = session(source).await?;
-    session.prepare(&source::Statement { sql: sql.into(), types }).await?;
+    session.prepare(&database::Statement { sql: sql.into(), types }).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());
     let mut has_row = false;
     while poll_fn(|cx| session.poll_row(cx).map_ok(|row| row.is_some())).await? {

@@ -15,7 +15,8 @@ use super::Config;
 use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM};
 use crate::compress::{self, Coding};
 use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
-use crate::source::{ChosenBy, Kind, SourceConfig};
+use crate::settings::ChosenBy;
+use crate::source::{Kind, SourceConfig};
 use crate::spool::spill;
 use crate::spool::whole::IN_MEMORY;
 
@@ -153,7 +154,8 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
     let mut rows = halves.take_while(|row| *row >= LEAST_ROW);
     let own = || endpoints.iter().filter(|endpoint| endpoint.source == source.name);
     rows.find(|&row| {
-        let source = SourceConfig { max_row_bytes: row, ..source.clone() };
+        let mut source = source.clone();
+        source.max_row_bytes = row;
         own().all(|endpoint| largest_budget(endpoint, &source) <= most)
     })
 }

@@ -16,7 +16,8 @@ use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
 use crate::route::conflicts;
-use crate::source::{ChosenBy, SourceConfig};
+use crate::settings::ChosenBy;
+use crate::source::SourceConfig;
 use crate::spool::Spooling;
 
 /// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
-use crate::source::{ChosenBy, SourceConfig};
+use crate::settings::ChosenBy;
+use crate::source::SourceConfig;
 use crate::sql::Dialect;
 
 /// The schemes of URLs, and what they stand for.

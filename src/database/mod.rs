@@ -1,4 +1,715 @@
-//! Databases: a folder each, which speaks with one kind of them.
+//! Databases: a folder each, which speaks with one kind of them, and a line in the list below.
+//!
+//! A database implements [`Database`], [`DatabaseSession`], [`DatabaseRow`] and
+//! [`RowLayout`]. The list makes of them the enums that the rest of the server uses, so that a row
+//! costs a match and no virtual call. What no database does is not here: requests to upstreams are
+//! row producers of their own ([`crate::stream::producer`]).
+//!
+//! A [`Session`] is one connection, held by one response from its first statement to its last row.
+//! The order of calls is fixed:
+//!
+//! 1. [`AnyDatabase::acquire`] waits for the pool;
+//! 2. [`Session::prepare`] for each statement, which returns the columns;
+//! 3. [`Session::execute`] starts one of them, and does no I/O;
+//! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
+//!
+//! Or statements that are interleaved: [`Session::execute_together`] in place of 3, and in place of
+//! 4 [`Session::poll_row_of`] until each of them has yielded no row.
+//!
+//! A statement of which [`Session::refcursors`] returns columns has no rows of its own: between 2
+//! and 3, once all statements are prepared, [`Session::call`] runs it, and
+//! [`Session::open_refcursor`] puts a cursor that it has opened in its place.
+//!
+//! A session may be dropped at any point: what still runs in the database is cancelled there, and
+//! the connection goes back to the pool once the database has said that it is ready, or is closed.
+//! All statements of a session that was acquired with a snapshot read the same state of the data.
 
 pub mod postgres;
 pub mod sqlite;
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rowstream_encode::{Column, RowWriter};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::Error;
+use crate::params::{BindType, ParamValue};
+use crate::pool::{self, Errand, Kept, Patience, Pool, Vacating};
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+/// How many statements of a response must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// One statement, which is a snapshot by itself.
+    Statement,
+    /// Several: they read one snapshot, in one read-only transaction.
+    Transaction,
+}
+
+/// A statement as a database takes it.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The text with the database's own placeholders (`$1`, `?1`).
+    pub sql: Arc<str>,
+    /// The declared type of each placeholder, for databases that cannot infer it; PostgreSQL infers
+    /// those that are not here.
+    pub types: Vec<BindType>,
+}
+
+/// What a database may take of the memory, in bytes.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// An idle connection of the pool.
+    pub idle: usize,
+    /// A session whose longest row has so many bytes.
+    pub session: fn(usize) -> usize,
+    /// What may wait of one of several interleaved statements, whose longest row has so many bytes.
+    pub portion: fn(usize) -> usize,
+}
+
+/// One kind of database: a source of it, with its pool.
+pub trait Database: Clone + Send + Sync + 'static {
+    /// A connection as the pool keeps it.
+    type Connection: Send + 'static;
+    /// A connection that is held by one response.
+    type Session: DatabaseSession;
+    /// The rows of a lookup on a shared connection; [`NoAnswer`] where the database shares none.
+    type Answer: LookupAnswer;
+    /// What notices that rows may have been committed.
+    type Changes: ChangeSource;
+    /// What asks whether the database can be reached.
+    type Probe: Ping;
+    /// What it takes of the memory.
+    const SIZES: Sizes;
+
+    /// A source without open connections; no I/O but reading root certificates.
+    ///
+    /// # Errors
+    /// The URL is not understood, or its certificates cannot be read.
+    fn open(settings: &SourceSettings) -> Result<Self, Error>;
+
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Its pool.
+    fn pool(&self) -> &Pool<Self::Connection>;
+
+    /// What asks whether it can be reached, on a connection beside those of the pool: that all of
+    /// them are taken is no reason to say that it cannot.
+    fn probe(&self) -> Self::Probe;
+
+    /// Waits for a connection and makes it ready.
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 when the database cannot be reached.
+    fn acquire(
+        &self,
+        snapshot: Snapshot,
+        errand: Errand,
+        patience: Patience<'_>,
+    ) -> impl Future<Output = Result<Self::Session, Error>>;
+
+    /// See [`AnyDatabase::changes`].
+    ///
+    /// # Errors
+    /// 503: the database cannot be reached, or does not let its channel be listened to.
+    fn changes(
+        &self,
+        channel: Option<&str>,
+        every: Duration,
+    ) -> impl Future<Output = Result<Self::Changes, Error>>;
+
+    /// See [`AnyDatabase::look_up`].
+    ///
+    /// # Errors
+    /// What the database says of the statement; 503 when too many lookups are on their way.
+    fn look_up(
+        &self,
+        _statement: &Statement,
+        _args: &[&ParamValue],
+        _patience: Patience<'_>,
+    ) -> impl Future<Output = Result<Option<Self::Answer>, Error>> {
+        std::future::ready(Ok(None))
+    }
+
+    /// How many lookups are on their way on shared connections; `None` where none is shared.
+    fn look_ups(&self) -> Option<usize> {
+        None
+    }
+
+    /// How many connections of a pool of `max` lookups share.
+    fn shared(_max: usize) -> usize {
+        0
+    }
+}
+
+/// The rows of a lookup on a shared connection, which have all come.
+pub trait LookupAnswer {
+    /// A row.
+    type Row<'a>: DatabaseRow
+    where
+        Self: 'a;
+
+    /// The columns of its rows.
+    fn columns(&self) -> Arc<[Column]>;
+
+    /// The next row, lent until the next call.
+    fn next_row(&mut self) -> Option<Self::Row<'_>>;
+}
+
+/// Asks whether a database can be reached.
+pub trait Ping {
+    /// Asks. May be dropped at any point, and asked again.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, with the name of the source.
+    fn ask(&mut self) -> impl Future<Output = Result<(), Error>>;
+}
+
+/// Notices that rows may have been committed.
+pub trait ChangeSource {
+    /// Whether no other connection can notice what this one cannot any more: that of a file that
+    /// was replaced would be to another one.
+    const IS_LOST_FOR_GOOD: bool;
+
+    /// Waits until rows may have been committed since the call before; the first one returns at
+    /// once. A call that is dropped is to be the last.
+    ///
+    /// # Errors
+    /// The database cannot be asked any more.
+    fn next(&mut self) -> impl Future<Output = Result<(), Error>>;
+}
+
+/// One connection of a database, held by one response. The order of its calls stands above.
+pub trait DatabaseSession {
+    /// A row, lent until the next call.
+    type Row<'a>: DatabaseRow
+    where
+        Self: 'a;
+
+    /// See [`Session::prepare`].
+    ///
+    /// # Errors
+    /// What the database says of the statement, with the place in its text where known.
+    fn prepare(&mut self, statement: &Statement) -> impl Future<Output = Result<Arc<[Column]>, Error>>;
+
+    /// See [`Session::execute`].
+    fn execute(&mut self, index: usize, args: &[&ParamValue]);
+
+    /// See [`Session::poll_row`].
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did.
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
+
+    /// See [`Session::execute_together`].
+    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]);
+
+    /// See [`Session::poll_row_of`].
+    ///
+    /// # Errors
+    /// One of the statements failed, or the connection did.
+    fn poll_row_of(
+        &mut self,
+        which: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
+
+    /// See [`Session::refcursors`].
+    fn refcursors(&self, _index: usize) -> &[usize] {
+        &[]
+    }
+
+    /// See [`Session::call`].
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did.
+    fn call(
+        &mut self,
+        _index: usize,
+        _args: &[&ParamValue],
+    ) -> impl Future<Output = Result<Vec<Vec<Option<String>>>, Error>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// See [`Session::open_refcursor`].
+    ///
+    /// # Errors
+    /// There is no such cursor, or the connection failed.
+    fn open_refcursor(
+        &mut self,
+        _index: usize,
+        _name: &str,
+    ) -> impl Future<Output = Result<Arc<[Column]>, Error>> {
+        std::future::ready(Err(Error::protocol("this database has no refcursors")))
+    }
+}
+
+/// One row, lent by its session.
+pub trait DatabaseRow {
+    /// What rows are read by that were copied, so that they outlive the poll that lent them.
+    type Layout;
+
+    /// Writes the row's values to `out`.
+    ///
+    /// # Errors
+    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error>;
+
+    /// What copies of the statement's rows are read by.
+    fn layout(&self) -> Self::Layout;
+
+    /// What a copy of it holds.
+    fn bytes(&self) -> &[u8];
+}
+
+/// What rows are read by that were copied.
+pub trait RowLayout {
+    /// The row of a copy.
+    type Row<'a>: DatabaseRow
+    where
+        Self: 'a;
+
+    /// The row of these bytes.
+    fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Self::Row<'a>;
+}
+
+/// The answer of a database that shares no connections: there is none.
+pub struct NoAnswer<S>(Infallible, PhantomData<fn() -> S>);
+
+impl<S: DatabaseSession> LookupAnswer for NoAnswer<S> {
+    type Row<'a>
+        = S::Row<'a>
+    where
+        S: 'a;
+
+    fn columns(&self) -> Arc<[Column]> {
+        match self.0 {}
+    }
+
+    fn next_row(&mut self) -> Option<S::Row<'_>> {
+        match self.0 {}
+    }
+}
+
+/// Makes the enums of all databases, each method a static match.
+macro_rules! databases {
+    ($($(#[$doc:meta])+ $name:ident => $module:ident,)+) => {
+        /// A database that rows come from, with its pool.
+        #[derive(Clone)]
+        pub enum AnyDatabase {
+            $($(#[$doc])+ $name($module::Source),)+
+        }
+
+        /// One connection of a database, held by one response.
+        #[allow(
+            clippy::large_enum_variant,
+            reason = "one per response, which is boxed as a whole; the difference is near the limit"
+        )]
+        pub enum Session {
+            $($(#[$doc])+ $name(<$module::Source as Database>::Session),)+
+            /// The rows of a lookup, which have come: a connection no longer.
+            Lookup(Answer),
+        }
+
+        /// The rows of a lookup on a shared connection, which have come.
+        pub enum Answer {
+            $($(#[$doc])+ $name(<$module::Source as Database>::Answer),)+
+        }
+
+        /// One row, lent by its session.
+        pub enum Row<'a> {
+            $($(#[$doc])+ $name($module::Row<'a>),)+
+        }
+
+        /// What rows are read by that were copied, so that they outlive the poll that lent them.
+        pub(crate) enum Layout {
+            $($(#[$doc])+ $name($module::Layout),)+
+        }
+
+        /// Notices that rows may have been committed.
+        #[allow(clippy::large_enum_variant, reason = "one per endpoint that is followed")]
+        pub enum Changes {
+            $($(#[$doc])+ $name(<$module::Source as Database>::Changes),)+
+        }
+
+        /// Asks whether a database can be reached, on a connection beside those of its pool.
+        pub enum Probe {
+            $($(#[$doc])+ $name(Box<<$module::Source as Database>::Probe>),)+
+        }
+
+        /// What the databases of a dialect take of the memory.
+        pub(crate) fn sizes(dialect: Dialect) -> Sizes {
+            match dialect {
+                $(Dialect::$name => <$module::Source as Database>::SIZES,)+
+            }
+        }
+
+        /// What the pool of a database keeps for lookups, where there are any.
+        pub(crate) fn kept(dialect: Dialect, max: usize) -> Kept {
+            match dialect {
+                $(Dialect::$name => Kept::for_look_ups(max, <$module::Source as Database>::shared(max)),)+
+            }
+        }
+
+        impl AnyDatabase {
+            /// A database without open connections.
+            ///
+            /// # Errors
+            /// The URL is not understood, or root certificates cannot be read.
+            pub fn open(dialect: Dialect, settings: &SourceSettings) -> Result<Self, Error> {
+                match dialect {
+                    $(Dialect::$name => Database::open(settings).map(Self::$name),)+
+                }
+            }
+
+            /// Its dialect.
+            pub fn dialect(&self) -> Dialect {
+                match self {
+                    $(Self::$name(_) => Dialect::$name,)+
+                }
+            }
+
+            /// Its name.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$name(source) => Database::name(source),)+
+                }
+            }
+
+            /// Closes idle connections as they reach their `idle_timeout`, for as long as the
+            /// database is used.
+            pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+                match self {
+                    $(Self::$name(source) => Box::pin(source.pool().reap()),)+
+                }
+            }
+
+            /// What asks whether it can be reached.
+            pub fn probe(&self) -> Probe {
+                match self {
+                    $(Self::$name(source) => Probe::$name(Box::new(Database::probe(source))),)+
+                }
+            }
+
+            /// What is known of its pool.
+            pub(crate) fn pool_stats(&self) -> pool::Stats {
+                match self {
+                    $(Self::$name(source) => source.pool().stats(),)+
+                }
+            }
+
+            /// Says that a connection is about to be given up for one of the requests that wait, as
+            /// [`Pool::vacate`] does.
+            pub(crate) fn vacate(&self) -> Option<Vacating> {
+                match self {
+                    $(Self::$name(source) => source.pool().vacate(),)+
+                }
+            }
+
+            /// How many lookups are on their way on shared connections; `None` where the database
+            /// shares none.
+            pub(crate) fn look_ups(&self) -> Option<usize> {
+                match self {
+                    $(Self::$name(source) => Database::look_ups(source),)+
+                }
+            }
+
+            /// Keeps connections of the pool for lookups, or none where nobody asks for `any`:
+            /// lists leave them free.
+            pub(crate) fn keep_for_look_ups(&self, any: bool) {
+                match self {
+                    $(Self::$name(source) => {
+                        let kept = if any { kept(Dialect::$name, source.pool().max()) } else { Kept::default() };
+                        source.pool().keep(kept);
+                    })+
+                }
+            }
+
+            /// Waits for the turn of one that has time to [`acquire`](Self::acquire) a connection;
+            /// see [`Pool::turn`].
+            pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+                match self {
+                    $(Self::$name(source) => source.pool().turn().await,)+
+                }
+            }
+
+            /// How long a request waits for a connection.
+            pub fn acquire_timeout(&self) -> Duration {
+                match self {
+                    $(Self::$name(source) => source.pool().acquire_timeout(),)+
+                }
+            }
+
+            /// Asks `statement`, which answers with one row at most, on a connection that is shared
+            /// with other lookups; its rows then hold no connection. `None`: it has to be asked on a
+            /// connection of its own, because it has not been prepared yet, or takes long, or types
+            /// may have been altered, or the database does not share.
+            ///
+            /// # Errors
+            /// What the database says of the statement; 503 when too many lookups are on their way.
+            pub async fn look_up(
+                &self,
+                statement: &Statement,
+                args: &[&ParamValue],
+                patience: Patience<'_>,
+            ) -> Result<Option<Session>, Error> {
+                match self {
+                    $(Self::$name(source) => {
+                        let answer = Database::look_up(source, statement, args, patience).await?;
+                        Ok(answer.map(Answer::$name).map(Session::Lookup))
+                    })+
+                }
+            }
+
+            /// What notices that rows may have been committed: by a notification on `channel`, or
+            /// when it is asked, `every` so often. It has a connection of its own, beside the pool.
+            ///
+            /// # Errors
+            /// 503: the database cannot be reached, or does not let its channel be listened to.
+            pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+                match self {
+                    $(Self::$name(source) => {
+                        Database::changes(source, channel, every).await.map(Changes::$name)
+                    })+
+                }
+            }
+
+            /// Waits for a connection and makes it ready.
+            ///
+            /// # Errors
+            /// The pool's (503, 504), or 503 when the database cannot be reached.
+            pub async fn acquire(
+                &self,
+                snapshot: Snapshot,
+                errand: Errand,
+                patience: Patience<'_>,
+            ) -> Result<Session, Error> {
+                match self {
+                    $(Self::$name(source) => {
+                        Database::acquire(source, snapshot, errand, patience).await.map(Session::$name)
+                    })+
+                }
+            }
+        }
+
+        impl Changes {
+            /// Waits until rows may have been committed since the call before; the first one
+            /// returns at once. A call that is dropped is to be the last.
+            ///
+            /// # Errors
+            /// The database cannot be asked any more.
+            pub async fn next(&mut self) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(changes) => ChangeSource::next(changes).await,)+
+                }
+            }
+
+            /// Whether no other connection can notice what this one cannot any more: that of a file
+            /// that was replaced would be to another one.
+            pub(crate) fn is_lost_for_good(&self) -> bool {
+                match self {
+                    $(Self::$name(_) => <$module::Changes as ChangeSource>::IS_LOST_FOR_GOOD,)+
+                }
+            }
+        }
+
+        impl Probe {
+            /// Asks. May be dropped at any point, and asked again.
+            ///
+            /// # Errors
+            /// Why it cannot be reached, with the name of the source.
+            pub async fn ask(&mut self) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(probe) => Ping::ask(&mut **probe).await,)+
+                }
+            }
+        }
+
+        impl Answer {
+            /// The columns of its rows.
+            pub fn columns(&self) -> Arc<[Column]> {
+                match self {
+                    $(Self::$name(answer) => LookupAnswer::columns(answer),)+
+                }
+            }
+
+            /// The next row, lent until the next call.
+            pub fn next_row(&mut self) -> Option<Row<'_>> {
+                match self {
+                    $(Self::$name(answer) => LookupAnswer::next_row(answer).map(Row::$name),)+
+                }
+            }
+        }
+
+        impl Session {
+            /// Whether a connection of the pool is in use for it.
+            pub(crate) fn holds_connection(&self) -> bool {
+                !matches!(self, Self::Lookup(_))
+            }
+
+            /// Prepares the next statement and returns its columns. The first one is 0 for
+            /// [`Session::execute`], and so on.
+            ///
+            /// # Errors
+            /// What the database says of the statement, with the place in its text where known.
+            pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::prepare(session, statement).await,)+
+                    Self::Lookup(answer) => Ok(answer.columns()),
+                }
+            }
+
+            /// The columns of the prepared statement `index` that are refcursors: names of cursors,
+            /// whose rows are read in the place of its own.
+            pub fn refcursors(&self, index: usize) -> &[usize] {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::refcursors(session, index),)+
+                    Self::Lookup(_) => &[],
+                }
+            }
+
+            /// Runs the prepared statement `index`, which opens refcursors, in the transaction of
+            /// all that is executed later. Returns the names in its rows by column: two rows at
+            /// most, of which the second is only the proof that there is one too many.
+            ///
+            /// # Errors
+            /// The statement failed, or the connection did.
+            pub async fn call(
+                &mut self,
+                index: usize,
+                args: &[&ParamValue],
+            ) -> Result<Vec<Vec<Option<String>>>, Error> {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::call(session, index, args).await,)+
+                    Self::Lookup(_) => Ok(Vec::new()),
+                }
+            }
+
+            /// Has [`Session::execute`] read the cursor `name` where it would run the statement
+            /// `index`, and returns the columns of its rows, which may be others at each call.
+            ///
+            /// # Errors
+            /// There is no such cursor, or the connection failed.
+            pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::open_refcursor(session, index, name).await,)+
+                    Self::Lookup(_) => Err(of_lookup()),
+                }
+            }
+
+            /// Starts the prepared statement `index` with `args` in the order of its placeholders.
+            /// Does no I/O: the first [`Session::poll_row`] does, and reports what fails. The
+            /// statement before must have yielded its last row.
+            pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::execute(session, index, args),)+
+                    Self::Lookup(_) => {}
+                }
+            }
+
+            /// Starts several prepared statements at once, each by its index and arguments, of a
+            /// session that was acquired with [`Snapshot::Transaction`]. Does no I/O, as
+            /// [`Session::execute`].
+            pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::execute_together(session, runs),)+
+                    Self::Lookup(_) => {}
+                }
+            }
+
+            /// The next row of the statement that was the `which`th of
+            /// [`Session::execute_together`], lent until the next call; `None` after its last one,
+            /// and from then on. Rows of the others that come meanwhile are held, a portion of each
+            /// at most.
+            ///
+            /// # Errors
+            /// One of the statements failed, or the connection did. Nothing may be polled after an
+            /// error.
+            #[inline]
+            pub fn poll_row_of(
+                &mut self,
+                which: usize,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Option<Row<'_>>, Error>> {
+                match self {
+                    $(Self::$name(session) => {
+                        DatabaseSession::poll_row_of(session, which, cx).map_ok(|row| row.map(Row::$name))
+                    })+
+                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
+                }
+            }
+
+            /// The next row, lent until the next call; `None` after the last one.
+            ///
+            /// # Errors
+            /// The statement failed, or the connection did. Nothing may be polled after an error.
+            #[inline]
+            pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+                match self {
+                    $(Self::$name(session) => {
+                        DatabaseSession::poll_row(session, cx).map_ok(|row| row.map(Row::$name))
+                    })+
+                    Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row())),
+                }
+            }
+        }
+
+        impl Row<'_> {
+            /// Writes the row's values to `out`.
+            ///
+            /// # Errors
+            /// A value that cannot be decoded; `out` then ends in half a row, which the caller
+            /// removes.
+            #[inline]
+            pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(row) => DatabaseRow::encode(row, encoder, out),)+
+                }
+            }
+
+            /// What copies of the statement's rows are read by.
+            pub(crate) fn layout(&self) -> Layout {
+                match self {
+                    $(Self::$name(row) => Layout::$name(DatabaseRow::layout(row)),)+
+                }
+            }
+
+            /// What a copy of it holds.
+            pub(crate) fn bytes(&self) -> &[u8] {
+                match self {
+                    $(Self::$name(row) => DatabaseRow::bytes(row),)+
+                }
+            }
+        }
+
+        impl Layout {
+            /// The row of these bytes.
+            pub(crate) fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Row<'a> {
+                match self {
+                    $(Self::$name(layout) => Row::$name(RowLayout::row(layout, bytes)),)+
+                }
+            }
+        }
+    };
+}
+
+/// A lookup has one statement, whose rows have come.
+#[cold]
+fn of_lookup() -> Error {
+    Error::protocol("a lookup has no refcursors, and no statements beside its own")
+}
+
+// The list. Each line is a variant of `Dialect`, and the folder of the database.
+databases! {
+    /// PostgreSQL, and what speaks its protocol.
+    Postgres => postgres,
+    /// A SQLite file.
+    Sqlite => sqlite,
+}

@@ -22,10 +22,11 @@ use rowstream_encode::{Column, ColumnKind};
 use super::{Cardinality, Endpoint, Statement};
 use crate::Error;
 use crate::cursor::Signer;
+use crate::database;
 use crate::diagnostic::reader::Value;
 use crate::error::COMPOSITE;
 use crate::params::{BindType, ParamType, ParamValue};
-use crate::source::{self, Source};
+use crate::source::Source;
 use crate::sql::{Dialect, Limit};
 
 /// The oldest transaction that is still running, or the next one: each before it has ended, and what it wrote is seen by the statement
@@ -43,11 +44,11 @@ pub struct Key {
     /// The index of the statement whose rows these are.
     pub statement: usize,
     /// The statement in the order of the key, the key's own values behind its columns.
-    pub ordered: source::Statement,
+    pub ordered: database::Statement,
     /// The same from behind a row, whose key is bound behind the statement's own arguments.
-    pub rest: source::Statement,
+    pub rest: database::Statement,
     /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no row, or whose transaction is yet to come.
-    pub nulls: source::Statement,
+    pub nulls: database::Statement,
     /// Whether rows of transactions that may not be the next are left out until they are.
     pub committed_only: bool,
     /// The limit at the statement's end.
@@ -193,7 +194,7 @@ impl Key {
     /// # Errors
     /// One that has.
     pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
-        if !matches!(source, Source::Sqlite(_)) {
+        if source.database().is_ok_and(|database| database.dialect() != Dialect::Sqlite) {
             return Ok(());
         }
         let has_bytes = |key: &&KeyColumn| {
@@ -242,7 +243,7 @@ fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<us
 
 /// A statement and what is put around it.
 struct Wrapped<'a> {
-    query: &'a source::Statement,
+    query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
     committed_only: bool,
@@ -250,7 +251,7 @@ struct Wrapped<'a> {
 }
 
 impl Wrapped<'_> {
-    fn statement(&self, rest: bool) -> source::Statement {
+    fn statement(&self, rest: bool) -> database::Statement {
         let (text, limit) = self.parts();
         let mut sql = String::from("select *");
         for (number, column) in (1..).zip(self.columns) {
@@ -279,7 +280,7 @@ impl Wrapped<'_> {
         }
         let order: Vec<_> = self.columns.iter().map(|c| c.quoted() + direction(c)).collect();
         let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
-        source::Statement { sql: Arc::from(sql), types }
+        database::Statement { sql: Arc::from(sql), types }
     }
 
     /// The statement and its limit.
@@ -290,7 +291,7 @@ impl Wrapped<'_> {
         }
     }
 
-    fn nulls(&self) -> source::Statement {
+    fn nulls(&self) -> database::Statement {
         let mut lost: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
         if self.committed_only {
             lost.push(format!("{} >= {YET_TO_COME}", self.columns[0].quoted()));
@@ -301,7 +302,7 @@ impl Wrapped<'_> {
             "select 1 as found from (\nselect * from (\n{text}\n) as rowstream where {}\n{limit}\n) as nulls limit 1",
             lost.join(" or ")
         );
-        source::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
+        database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
     /// The condition for rows behind the one whose key is bound from the placeholder `first` on.
@@ -353,7 +354,7 @@ mod tests {
     fn wrapped(sql: &str, key: &[&str], dialect: Dialect) -> [String; 2] {
         let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
-        let query = source::Statement { sql: Arc::from(sql.text), types };
+        let query = database::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
         let limit = limit.as_ref();
@@ -381,7 +382,7 @@ mod tests {
 
     #[test]
     fn rows_are_read_once_they_are_settled() {
-        let query = source::Statement { sql: Arc::from("select 1"), types: Vec::new() };
+        let query = database::Statement { sql: Arc::from("select 1"), types: Vec::new() };
         let columns = [KeyColumn::read("tx"), KeyColumn::read("id")];
         let wrapped = Wrapped {
             query: &query,

@@ -19,10 +19,11 @@ use super::{
     Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout, upstream,
     values,
 };
+use crate::database;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, place, shown, suggest};
 use crate::params::{BindType, Param};
-use crate::source::{self, Kind, SourceConfig};
+use crate::source::{Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// The name of a statement that has none.
@@ -262,7 +263,7 @@ impl SqlText {
     ) -> Statement {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].bind_type()).collect();
-        let query = source::Statement { sql: Arc::from(sql.text), types };
+        let query = database::Statement { sql: Arc::from(sql.text), types };
         Statement { name, cardinality, query, args, nested: None, opener: None, origin }
     }
 }
@@ -331,7 +332,7 @@ fn read_replies(file: File<'_>, read: &upstream::Read, params: usize) -> Vec<Sta
     let statement = || Statement {
         name: ONLY.to_owned(),
         cardinality: Cardinality::Many,
-        query: source::Statement { sql: Arc::from(request.as_str()), types: Vec::new() },
+        query: database::Statement { sql: Arc::from(request.as_str()), types: Vec::new() },
         args: (0..params).collect(),
         nested: None,
         opener: None,

@@ -130,7 +130,7 @@ impl App {
     async fn subscribe(&self, request: &StreamRequest<'_>) -> Result<Subscription, Error> {
         let endpoint = request.endpoint;
         let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
-        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.database()?;
         self.feeds.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
     }
 }

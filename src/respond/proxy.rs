@@ -82,7 +82,7 @@ impl App {
         let begun = Instant::now();
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.http()?;
+        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.upstream()?;
         let asked = pin!(ask(source, &call, tracker.waiter.begin()));
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;

@@ -121,10 +121,10 @@ impl App {
         let source = self.sources.get(&request.endpoint.source).ok_or_else(source_is_gone)?;
         let client = tracker.waiter.client();
         let upstream = match source {
-            Source::Http(source) => {
-                Some(Source::Http(source.on_behalf_of(client, request.forwarded.clone())))
+            Source::Upstream(source) => {
+                Some(Source::Upstream(source.on_behalf_of(client, request.forwarded.clone())))
             }
-            Source::Postgres(_) | Source::Sqlite(_) => None,
+            Source::Database(_) => None,
         };
         let source = upstream.as_ref().unwrap_or(source);
         let follower = match request.followed {
@@ -151,7 +151,7 @@ impl App {
     fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
         let Some(plan) = &request.endpoint.per_row else { return Ok(Vec::new()) };
         let open = |upstream: &per_row::Upstream| {
-            let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.http()?;
+            let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.upstream()?;
             Ok(source.on_behalf_of(client, request.forwarded.clone()))
         };
         plan.upstreams.iter().map(open).collect()

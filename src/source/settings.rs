@@ -1,50 +1,35 @@
 //! The settings of one source, as its drivers take them; how they are read from files is `config`'s affair.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::database::{postgres, sqlite};
+use crate::database;
 use crate::pool::{Kept, PoolConfig};
+use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use crate::upstream as http;
 
-/// One `[source.NAME]`.
-#[derive(Clone, PartialEq, Eq)]
+/// One `[source.NAME]`: what it is, and the settings that all sources have.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceConfig {
-    /// Its name.
-    pub name: String,
-    /// Its URL, secrets included; never printed.
-    pub url: String,
+    /// What all sources have; this derefs to them.
+    pub settings: SourceSettings,
     /// What the URL's scheme stands for.
     pub kind: Kind,
-    /// The pool's limits.
-    pub pool: PoolConfig,
-    /// Prepared statements kept per connection.
-    pub statement_cache: usize,
-    /// Rows per fetch; 0: all in one, which is the fastest and holds no more memory.
-    pub fetch_rows: usize,
-    /// The largest row, in bytes as the database sends it.
-    pub max_row_bytes: usize,
-    /// Who has chosen it.
-    pub max_row_bytes_by: ChosenBy,
-    /// How long a statement may run in the database; `None`: as long as it wants.
-    pub statement_timeout: Option<Duration>,
-    /// How long one request or statement holds its place, as those who run it expect; `None`: nobody says.
-    pub expected_duration: Option<Duration>,
-    /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
-    pub mmap: usize,
-    /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
-    pub create: Vec<PathBuf>,
 }
 
-/// Who has chosen the value of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChosenBy {
-    /// Nobody: it may be another default where `memory` is bounded.
-    Default,
-    /// The file that it stands in.
-    User,
+impl Deref for SourceConfig {
+    type Target = SourceSettings;
+
+    fn deref(&self) -> &SourceSettings {
+        &self.settings
+    }
+}
+
+impl DerefMut for SourceConfig {
+    fn deref_mut(&mut self) -> &mut SourceSettings {
+        &mut self.settings
+    }
 }
 
 /// What a source is asked with.
@@ -56,22 +41,11 @@ pub enum Kind {
     Http(Box<http::Settings>),
 }
 
-impl fmt::Debug for SourceConfig {
-    /// Without the URL, which may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SourceConfig")
-            .field("name", &self.name)
-            .field("pool", &self.pool)
-            .finish_non_exhaustive()
-    }
-}
-
 impl SourceConfig {
     /// What a stream's session may take, in bytes.
     pub(crate) fn budget(&self) -> usize {
         match self.kind {
-            Kind::Sql(Dialect::Postgres) => postgres::budget(self.max_row_bytes),
-            Kind::Sql(Dialect::Sqlite) => sqlite::budget(self.max_row_bytes),
+            Kind::Sql(dialect) => (database::sizes(dialect).session)(self.max_row_bytes),
             Kind::Http(_) => http::budget(),
         }
     }
@@ -79,17 +53,15 @@ impl SourceConfig {
     /// What may wait of one of several statements that are read by turns, in bytes.
     pub(crate) fn portion(&self) -> usize {
         match self.kind {
-            Kind::Sql(Dialect::Postgres) => postgres::portion(self.max_row_bytes),
-            Kind::Sql(Dialect::Sqlite) => sqlite::portion(self.max_row_bytes),
+            Kind::Sql(dialect) => (database::sizes(dialect).portion)(self.max_row_bytes),
             Kind::Http(_) => 0,
         }
     }
 
-    /// What its pool keeps for look-ups, where there are any.
+    /// What its pool keeps for lookups, where there are any.
     pub(crate) fn kept(&self) -> Kept {
         match self.kind {
-            Kind::Sql(Dialect::Postgres) => postgres::kept(self.pool.max),
-            Kind::Sql(Dialect::Sqlite) => sqlite::kept(self.pool.max),
+            Kind::Sql(dialect) => database::kept(dialect, self.pool.max),
             Kind::Http(_) => Kept::default(),
         }
     }
@@ -97,38 +69,24 @@ impl SourceConfig {
     /// What an idle connection of the pool takes, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {
-            Kind::Sql(Dialect::Postgres) => postgres::IDLE,
-            Kind::Sql(Dialect::Sqlite) => sqlite::IDLE,
+            Kind::Sql(dialect) => database::sizes(dialect).idle,
             Kind::Http(_) => http::IDLE,
         }
     }
 
     /// A database with every setting at its default.
     pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
-        Self {
-            name: name.into(),
-            url: url.into(),
-            kind: Kind::Sql(dialect),
-            pool: PoolConfig::default(),
-            statement_cache: 1000,
-            fetch_rows: 0,
-            max_row_bytes: 16 << 20,
-            max_row_bytes_by: ChosenBy::Default,
-            statement_timeout: None,
-            expected_duration: None,
-            mmap: 0,
-            create: Vec::new(),
-        }
+        Self { settings: SourceSettings::new(name, url), kind: Kind::Sql(dialect) }
     }
 
-    /// An HTTP service with every setting at its default, but for those of its own. It closes idle connections earlier than a
-    /// database: most servers close theirs after a minute or so.
+    /// An HTTP service with every setting at its default, but for those of its own. It closes idle
+    /// connections earlier than a database: most servers close theirs after a minute or so.
     pub fn http(name: impl Into<String>, url: impl Into<String>, settings: http::Settings) -> Self {
-        Self {
+        let common = SourceSettings {
             pool: PoolConfig { idle_timeout: Duration::from_secs(60), ..PoolConfig::default() },
             max_row_bytes: 1 << 20,
-            kind: Kind::Http(Box::new(settings)),
-            ..Self::new(name, url, Dialect::Postgres)
-        }
+            ..SourceSettings::new(name, url)
+        };
+        Self { settings: common, kind: Kind::Http(Box::new(settings)) }
     }
 }

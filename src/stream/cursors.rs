@@ -3,11 +3,11 @@
 use rowstream_encode::{Column, RowWriter as _, Value, ValueOptions, write_value};
 
 use super::open::Tail;
+use super::producer::Row;
 use crate::Error;
 use crate::by_column::{ByColumn, Counted};
 use crate::completeness::page::PageEnd;
 use crate::cursor::Signer;
-use crate::source::Row;
 use crate::stream::encoder::Encoder;
 
 /// What to do about rows whose key has a NULL.

@@ -4,8 +4,8 @@ use rowstream_encode::{
     ArrowEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value, ValueOptions,
 };
 
+use super::producer::Row;
 use crate::Error;
-use crate::source::Row;
 
 /// What encodes the rows of one statement: chosen once, so that the loop over a row's values is compiled for its format.
 pub(crate) enum Encoder {

@@ -28,11 +28,11 @@ use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions
 
 use super::key::{Key, Keyed};
 use super::open::shape;
+use super::producer::{Producer, Row};
 use crate::Error;
 use crate::by_column::Counted;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::ParamValue;
-use crate::source::{Row, Session};
 
 /// What the place of a held row keeps, in bytes; what a larger row took is given back.
 const KEPT: usize = 16 * 1024;
@@ -98,7 +98,7 @@ impl Nest {
         endpoint: &Endpoint,
         root: usize,
         (format, options): (Format, ValueOptions),
-        session: &mut Session,
+        session: &mut Producer,
         prepared: usize,
     ) -> Result<Self, Error> {
         let statements = endpoint.nest(root);
@@ -141,7 +141,7 @@ impl Nest {
     }
 
     /// Starts all statements, and the list of the first.
-    pub(super) fn execute(&mut self, session: &mut Session, values: &[ParamValue], out: &mut Vec<u8>) {
+    pub(super) fn execute(&mut self, session: &mut Producer, values: &[ParamValue], out: &mut Vec<u8>) {
         let run = |(which, level): (usize, &Level)| {
             (self.prepared + which, level.args.iter().map(|&arg| &values[arg]).collect())
         };
@@ -156,7 +156,7 @@ impl Nest {
     /// A statement failed, or its rows do not come in the order of those that they stand in.
     pub(super) fn poll_step(
         &mut self,
-        session: &mut Session,
+        session: &mut Producer,
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<Result<bool, Error>> {
@@ -176,7 +176,7 @@ impl Nest {
     }
 
     /// Waits until each statement has told its first row, or that it has none.
-    fn poll_begin(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_begin(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.begun < self.levels.len() {
             ready!(self.poll_next(self.begun, session, cx))?;
             let Level { cardinality, next, name, .. } = &self.levels[self.begun];
@@ -194,7 +194,7 @@ impl Nest {
     fn poll_next(
         &mut self,
         which: usize,
-        session: &mut Session,
+        session: &mut Producer,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         let level = &mut self.levels[which];
@@ -298,7 +298,7 @@ impl Nest {
     }
 
     /// All rows are written: waits until each statement has told that it has no row left.
-    fn poll_over(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_over(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;
             if self.levels[self.over].next == Next::Row {

@@ -24,8 +24,8 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::Error;
+use crate::database::{AnyDatabase, Changes};
 use crate::endpoint::Follow;
-use crate::source::{Changes, Source};
 
 /// The pause before a connection that was lost is opened again; each further one is twice as long,
 /// up to the last.
@@ -64,7 +64,7 @@ pub(crate) struct Feeds(Vec<Mutex<Weak<Feed>>>);
 /// The followers of one endpoint, as long as there are any.
 struct Feed {
     news: watch::Receiver<News>,
-    source: Source,
+    source: AnyDatabase,
 }
 
 /// What a poller tells.
@@ -104,7 +104,7 @@ impl Feeds {
     pub(crate) async fn subscribe(
         &self,
         endpoint: usize,
-        (follow, source): (&Follow, &Source),
+        (follow, source): (&Follow, &AnyDatabase),
         closing: watch::Receiver<bool>,
     ) -> Result<Subscription, Error> {
         let bound = source.acquire_timeout();
@@ -116,7 +116,7 @@ impl Feeds {
     }
 
     /// The feed of the endpoint. One follower at a time has it begun; the others wait for what comes of that.
-    async fn feed(&self, endpoint: usize, follow: &Follow, source: &Source) -> Result<Arc<Feed>, Error> {
+    async fn feed(&self, endpoint: usize, follow: &Follow, source: &AnyDatabase) -> Result<Arc<Feed>, Error> {
         let mut feed = self.0[endpoint].lock().await;
         let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
         if let Some(running) = running {
@@ -130,7 +130,7 @@ impl Feeds {
 }
 
 impl Feed {
-    fn begin(changes: Changes, follow: &Follow, source: &Source) -> Self {
+    fn begin(changes: Changes, follow: &Follow, source: &AnyDatabase) -> Self {
         let (teller, news) = watch::channel(News::Changed);
         let poller = Poller { source: source.clone(), channel: follow.channel.clone(), every: follow.poll };
         tokio::spawn(async move {
@@ -147,7 +147,7 @@ impl Feed {
 
 /// What a poller asks.
 struct Poller {
-    source: Source,
+    source: AnyDatabase,
     channel: Option<String>,
     every: Duration,
 }

@@ -11,18 +11,21 @@ use super::clock::Clock;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
+use super::producer::Producer;
 use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
+use crate::database::{self, Snapshot};
 use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
 use crate::params::ParamValue;
 use crate::pool::{Errand, Waiter};
-use crate::source::{self, Session, Snapshot, Source};
+use crate::source::Source;
+use crate::upstream;
 
 /// Statements that are ready to be run.
 pub(crate) struct Opened {
-    pub(super) session: Session,
+    pub(super) session: Producer,
     pub(super) steps: Vec<Step>,
     /// Those of the request, and behind them those of a cursor.
     pub(super) values: Vec<ParamValue>,
@@ -47,8 +50,7 @@ impl Opened {
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
         let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
         if let Some(plan) = &endpoint.per_row {
-            let called = crate::upstream::per_row::Session::new(session, plan, &reading.upstreams, &values);
-            session = Session::PerRow(Box::new(called));
+            session = session.enriched(plan, &reading.upstreams, &values)?;
         }
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -83,7 +85,7 @@ impl Rows {
     async fn prepare(
         (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
         tail: Option<&Tail<'_>>,
-        session: &mut Session,
+        session: &mut Producer,
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements[index];
@@ -129,7 +131,7 @@ impl Probe {
     async fn prepare(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
-        session: &mut Session,
+        session: &mut Producer,
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements[tail.key.statement];
@@ -146,7 +148,7 @@ impl Probe {
 /// How the statement of a response's key is read where it has cursors.
 pub(super) struct Tail<'a> {
     pub(super) key: &'a Key,
-    pub(super) query: &'a source::Statement,
+    pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
     /// Where the values stand behind which it is to go on.
     pub(super) behind: Range<usize>,
@@ -232,13 +234,20 @@ async fn begin(
     (endpoint, source): (&Endpoint, &Source),
     (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
-) -> Result<(Session, Clock), Error> {
+) -> Result<(Producer, Clock), Error> {
     if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
-        return Ok((source.calls(calls)?, Clock::new(Duration::ZERO)));
+        return Ok((
+            Producer::Calls(Box::new(upstream::calls::Session::new(source.upstream()?, calls))),
+            Clock::new(Duration::ZERO),
+        ));
     }
     if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
-        return Ok((source.pages(pages)?, Clock::new(Duration::ZERO)));
+        return Ok((
+            Producer::Pages(Box::new(upstream::pages::Session::new(source.upstream()?, pages))),
+            Clock::new(Duration::ZERO),
+        ));
     }
+    let database = source.database()?;
     let mut statements = pieces.iter().filter_map(Piece::statement);
     let (first, second) = (statements.next(), statements.next());
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
@@ -247,14 +256,17 @@ async fn begin(
     let (patience, before) = (waiter.begin(), waiter.waited());
     if let Some(first) = look_up {
         let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
-        if let Some(session) = source.look_up(&first.query, &args, patience).await? {
-            return Ok((session, Clock::since(patience.since(), waiter.waited() - before)));
+        if let Some(session) = database.look_up(&first.query, &args, patience).await? {
+            return Ok((
+                Producer::Statements(session),
+                Clock::since(patience.since(), waiter.waited() - before),
+            ));
         }
     }
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
     let wait = patience.wait();
-    let session = source.acquire_for(snapshot, errand, patience).await?;
+    let session = database.acquire(snapshot, errand, patience).await?;
     drop(wait);
-    Ok((session, Clock::new(waiter.waited() - before)))
+    Ok((Producer::Statements(session), Clock::new(waiter.waited() - before)))
 }

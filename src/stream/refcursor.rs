@@ -7,11 +7,11 @@
 use rowstream_encode::{Format, ValueOptions};
 
 use super::open::encoder;
+use super::producer::Producer;
 use super::steps::Step;
 use crate::Error;
 use crate::endpoint::{Endpoint, Statement};
 use crate::params::ParamValue;
-use crate::source::Session;
 
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;
@@ -23,7 +23,7 @@ type Names = Vec<Option<String>>;
 pub(super) async fn open(
     endpoint: &Endpoint,
     written: (Format, ValueOptions),
-    session: &mut Session,
+    session: &mut Producer,
     steps: &mut [Step],
     values: &[ParamValue],
 ) -> Result<(), Error> {
@@ -49,7 +49,7 @@ pub(super) async fn open(
 async fn call(
     statement: &Statement,
     index: usize,
-    session: &mut Session,
+    session: &mut Producer,
     values: &[ParamValue],
 ) -> Result<Names, Error> {
     let args: Vec<&ParamValue> = statement.args.iter().map(|&arg| &values[arg]).collect();

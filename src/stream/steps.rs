@@ -6,9 +6,9 @@ use rowstream_encode::Format;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
+use super::producer::Row;
 use crate::Error;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
-use crate::source::Row;
 
 /// What a response sends next.
 pub(super) enum Step {

@@ -213,12 +213,12 @@ impl Session {
         }
     }
 
-    /// See [`crate::source::Session::prepare`].
+    /// See [`crate::database::Session::prepare`].
     pub(crate) fn columns(&self) -> Arc<[Column]> {
         self.calls.columns()
     }
 
-    /// See [`crate::source::Session::execute`]; with the values of all of the endpoint's parameters.
+    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's parameters.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.count() {
@@ -241,7 +241,7 @@ impl Session {
         }
     }
 
-    /// See [`crate::source::Session::poll_row`].
+    /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
     /// A call failed, where that is not a row; or 400 where the parameters make no request.
@@ -384,7 +384,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// See [`crate::source::Row::encode`].
+    /// See [`crate::database::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) {
         let number = i64::try_from(self.outcome.number).unwrap_or(i64::MAX);
         encoder.begin_row(out);

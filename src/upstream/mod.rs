@@ -65,7 +65,7 @@ use self::retry::Budget;
 use crate::Error;
 use crate::client::Client;
 use crate::pool::{self, Patience, Pool};
-use crate::source::SourceConfig;
+use crate::settings::SourceSettings;
 
 /// A place of the pool at one host.
 type Place = hosts::Place<Box<Http1>>;
@@ -135,7 +135,7 @@ impl Source {
     ///
     /// # Errors
     /// The root certificates cannot be read.
-    pub fn open(config: &SourceConfig, settings: &Settings) -> Result<Self, Error> {
+    pub fn open(config: &SourceSettings, settings: &Settings) -> Result<Self, Error> {
         let settings = Arc::new(settings.clone());
         let names = settings.hosts.iter().map(url::Base::host_and_port).collect();
         let tls = Connector::tls(&config.name, &settings)?;

@@ -182,12 +182,12 @@ impl Session {
         }
     }
 
-    /// See [`crate::source::Session::prepare`].
+    /// See [`crate::database::Session::prepare`].
     pub(crate) fn columns(&self) -> Arc<[Column]> {
         self.pages.columns()
     }
 
-    /// See [`crate::source::Session::execute`]; with the values of all of the endpoint's parameters.
+    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's parameters.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.first_call() {
@@ -237,7 +237,7 @@ impl Session {
         self.state = State::Asking(Box::pin(async move { Ok(source.send_in(&group, &call).await?.0) }));
     }
 
-    /// See [`crate::source::Session::poll_row`].
+    /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
     /// A page did not come or is not what it should be; or 400 where the parameters make no request.
@@ -492,7 +492,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// See [`crate::source::Row::encode`].
+    /// See [`crate::database::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let encoded = self.session.pages.plan.encode((self.text, &self.session.finder), encoder, out);
         encoded.map_err(|why| self.wrong(&why))

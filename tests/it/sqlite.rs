@@ -14,10 +14,10 @@ use corpus::{Arrow, Written};
 use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::sqlite::{Session, Source, create_missing};
+use rowstream::database::{Database as _, DatabaseRow as _, Snapshot, Statement};
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::{Errand, PoolConfig, Waiter};
-use rowstream::source::{Snapshot, SourceConfig, Statement};
-use rowstream::sql::Dialect;
+use rowstream::settings::SourceSettings;
 use rowstream::stream::RowStream;
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
 use rusqlite::Connection;
@@ -38,7 +38,7 @@ impl Database {
         Self { folder, writer }
     }
 
-    fn config(&self) -> SourceConfig {
+    fn config(&self) -> SourceSettings {
         config(&self.folder.path().join("test.db"))
     }
 
@@ -47,16 +47,16 @@ impl Database {
     }
 
     fn with_pool(&self, pool: PoolConfig) -> Source {
-        Source::open(&SourceConfig { pool, ..self.config() }).unwrap()
+        Source::open(&SourceSettings { pool, ..self.config() }).unwrap()
     }
 }
 
-fn config(file: &Path) -> SourceConfig {
-    SourceConfig {
+fn config(file: &Path) -> SourceSettings {
+    SourceSettings {
         pool: PoolConfig { max: 4, ..PoolConfig::default() },
         statement_cache: 10,
         max_row_bytes: 1 << 20,
-        ..SourceConfig::new("test", format!("sqlite:{}", file.display()), Dialect::Sqlite)
+        ..SourceSettings::new("test", format!("sqlite:{}", file.display()))
     }
 }
 
@@ -317,7 +317,7 @@ async fn a_file_that_is_missing_or_none_of_sqlites_is_an_error() {
 #[tokio::test]
 async fn a_row_over_the_limit_is_an_error() {
     let database = Database::new("create table t (v)");
-    let source = Source::open(&SourceConfig { max_row_bytes: 1000, ..database.config() }).unwrap();
+    let source = Source::open(&SourceSettings { max_row_bytes: 1000, ..database.config() }).unwrap();
     assert_eq!(run(&source, "select zeroblob(995)").await.unwrap(), 1);
     let error = run(&source, "select zeroblob(996)").await.unwrap_err();
     assert_eq!(error.message(), "a row of 1001 bytes is over the limit of 1000 bytes");
@@ -529,7 +529,7 @@ async fn a_mapped_file_reads_the_same() {
         .writer
         .execute_batch(&format!("insert into t {}; pragma wal_checkpoint(truncate)", series(50_000)))
         .unwrap();
-    let mapped = Source::open(&SourceConfig { mmap: 64 << 20, ..database.config() }).unwrap();
+    let mapped = Source::open(&SourceSettings { mmap: 64 << 20, ..database.config() }).unwrap();
     let sql = "select id, name from t order by id";
     let expected = ndjson(&database.source(), sql, &[]).await.unwrap();
     assert_eq!(expected.lines().count(), 50_000);
@@ -562,7 +562,7 @@ async fn a_pool_of_one_serialises() {
 async fn a_statement_has_a_time_limit() {
     let database = Database::new("create table t (v)");
     let statement_timeout = Some(Duration::from_millis(100));
-    let source = Source::open(&SourceConfig { statement_timeout, ..database.config() }).unwrap();
+    let source = Source::open(&SourceSettings { statement_timeout, ..database.config() }).unwrap();
     let begun = Instant::now();
     let error = run(&source, HEAVY).await.unwrap_err();
     assert_eq!((error.code(), error.status().as_u16()), ("statement_timeout", 504));
@@ -570,7 +570,7 @@ async fn a_statement_has_a_time_limit() {
     assert_eq!(run(&source, "select 1").await.unwrap(), 1);
     // The client's time is not the statement's, which needs some milliseconds, and a hundred on a busy machine.
     let statement_timeout = Some(Duration::from_secs(1));
-    let source = Source::open(&SourceConfig { statement_timeout, ..database.config() }).unwrap();
+    let source = Source::open(&SourceSettings { statement_timeout, ..database.config() }).unwrap();
     let mut session = started(&source, &series(20_000)).await;
     assert!(next(&mut session).await.unwrap());
     tokio::time::sleep(Duration::from_millis(1200)).await;
@@ -583,7 +583,7 @@ async fn a_writers_lock_is_503_and_does_not_hold_a_dropped_session() {
         Database::new("pragma journal_mode = delete; create table t (v); insert into t values (1)");
     let sql = "select v from t";
     let statement_timeout = Some(Duration::from_millis(100));
-    let limited = Source::open(&SourceConfig { statement_timeout, ..database.config() }).unwrap();
+    let limited = Source::open(&SourceSettings { statement_timeout, ..database.config() }).unwrap();
     let source = database.source();
     assert_eq!(run(&limited, sql).await.unwrap(), 1);
     assert_eq!(run(&source, sql).await.unwrap(), 1);
@@ -605,7 +605,7 @@ async fn idle_connections_are_closed() {
     let source = database.with_pool(PoolConfig { idle_timeout, ..PoolConfig::default() });
     let reaper = tokio::spawn({
         let source = source.clone();
-        async move { source.reap().await }
+        async move { source.pool().reap().await }
     });
     run(&source, "select 1").await.unwrap();
     freed(&source).await;
@@ -621,7 +621,7 @@ async fn a_missing_file_is_created_whole() {
     let (tables, rows) = (folder.path().join("tables.sql"), folder.path().join("rows.sql"));
     std::fs::write(&tables, "create table t (id integer primary key, name text);").unwrap();
     std::fs::write(&rows, format!("-- rows\ninsert into t {};\nslect 1;", series(1000))).unwrap();
-    let config = SourceConfig { create: vec![tables, rows.clone()], ..config(&file) };
+    let config = SourceSettings { create: vec![tables, rows.clone()], ..config(&file) };
     // A log that a deleted file has left behind must not be played into the new one.
     std::fs::write(folder.path().join("made.db-wal"), "stale").unwrap();
 
@@ -651,7 +651,7 @@ async fn speed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.db");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/events/data/sqlite.sql");
-    let config = SourceConfig { create: vec![script], ..config(&file) };
+    let config = SourceSettings { create: vec![script], ..config(&file) };
     create_missing(&config).unwrap();
     let source = Source::open(&config).unwrap();
     for _ in 0..7 {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::connect::Connection;
 use super::error::DatabaseError;
 use crate::Error;
+use crate::database::ChangeSource;
 
 /// The transactions that still run: none before the first number, none from the second on. A replica's snapshot does not name all that
 /// have ended, but how far it has come tells it; that is asked first, so that what it tells is in the snapshot.
@@ -49,6 +50,25 @@ struct Seen {
     replayed: String,
 }
 
+impl ChangeSource for Changes {
+    const IS_LOST_FOR_GOOD: bool = false;
+
+    async fn next(&mut self) -> Result<(), Error> {
+        loop {
+            let notified = self.wait().await?;
+            let asked = timeout(PATIENCE, self.ask()).await;
+            let (seen, also_notified) = asked.unwrap_or_else(|_| Err(silent()))?;
+            let notified = notified || also_notified;
+            let changed = notified || self.seen.as_ref() != Some(&seen);
+            self.pause_after(&seen, changed, notified);
+            self.seen = Some(seen);
+            if changed {
+                return Ok(());
+            }
+        }
+    }
+}
+
 impl Changes {
     /// Those of a database to which `connection` leads; it is asked `every` so often.
     ///
@@ -65,26 +85,6 @@ impl Changes {
             connection.until_ready().await?;
         }
         Ok(Self { connection, every, pause: Duration::ZERO, seen: None, unsettled: 0 })
-    }
-
-    /// Waits until something may have been committed since the call before; the first one returns at once. A call that is dropped is to
-    /// be the last.
-    ///
-    /// # Errors
-    /// The connection was lost, or the database does not answer.
-    pub async fn next(&mut self) -> Result<(), Error> {
-        loop {
-            let notified = self.wait().await?;
-            let asked = timeout(PATIENCE, self.ask()).await;
-            let (seen, also_notified) = asked.unwrap_or_else(|_| Err(silent()))?;
-            let notified = notified || also_notified;
-            let changed = notified || self.seen.as_ref() != Some(&seen);
-            self.pause_after(&seen, changed, notified);
-            self.seen = Some(seen);
-            if changed {
-                return Ok(());
-            }
-        }
     }
 
     fn pause_after(&mut self, seen: &Seen, changed: bool, notified: bool) {

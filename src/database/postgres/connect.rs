@@ -24,7 +24,7 @@ use super::statement::StatementCache;
 use super::url::{Host, SslMode, Target};
 use super::wire::Wire;
 use crate::Error;
-use crate::source::SourceConfig;
+use crate::settings::SourceSettings;
 use crate::tcp::{self, Refused};
 use crate::tls::{roots_of, system_roots};
 
@@ -41,7 +41,7 @@ pub(super) struct Connector {
 }
 
 /// One open connection, authenticated and set up.
-pub(super) struct Connection {
+pub struct Connection {
     pub(super) wire: Wire,
     pub(super) statements: StatementCache,
     /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one.
@@ -77,7 +77,7 @@ impl ConnectError {
 }
 
 impl Connector {
-    pub(super) fn new(config: &SourceConfig) -> Result<Self, Error> {
+    pub(super) fn new(config: &SourceSettings) -> Result<Self, Error> {
         let target = Target::parse(&config.url)
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
         let tls = match (&target.host, target.ssl_mode) {

@@ -12,6 +12,7 @@ use super::types::Types;
 use super::value::{Decoder, Row};
 use super::wire::{Frame, Wire};
 use crate::Error;
+use crate::database::DatabaseRow as _;
 
 /// What reads the rows of one statement.
 pub struct Rows {

@@ -42,16 +42,16 @@ mod value;
 mod wire;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rowstream_encode::Column;
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::{Database, DatabaseSession, LookupAnswer, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Errand, Kept, Patience, Place, Pool, Vacating};
-use crate::source::SourceConfig;
-use crate::source::{Snapshot, Statement};
+use crate::pool::{Errand, Patience, Place, Pool};
+use crate::settings::SourceSettings;
 use connect::Connection;
 use pipeline::Pipelines;
 use statement::{Described, Descriptions};
@@ -106,38 +106,46 @@ impl Shared {
     }
 }
 
-impl Source {
-    /// A source without open connections; no I/O but reading the root certificates.
-    ///
-    /// # Errors
-    /// The URL is not understood, or its certificates cannot be read.
-    pub fn open(config: &SourceConfig) -> Result<Self, Error> {
+impl Database for Source {
+    type Connection = Connection;
+    type Session = Session;
+    type Answer = Answer;
+    type Changes = Changes;
+    type Probe = Probe;
+
+    const SIZES: Sizes = Sizes {
+        // Its buffers, and the names of its prepared statements.
+        idle: 2 * wire::BUFFER,
+        // What it sends, and the read buffer, which grows by copying itself.
+        session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
+        portion: |row| session::portals::HELD_AT_MOST.max(row),
+    };
+
+    fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(Arc::new(Shared {
-            name: config.name.clone(),
-            connector: connect::Connector::new(config)?,
-            pool: Pool::new(&config.name, config.pool.clone()),
-            fetch_rows: i32::try_from(config.fetch_rows).unwrap_or(i32::MAX),
+            name: settings.name.clone(),
+            connector: connect::Connector::new(settings)?,
+            pool: Pool::new(&settings.name, settings.pool.clone()),
+            fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
             types: Types::default(),
             descriptions: Descriptions::default(),
-            pipelines: Pipelines::new(&config.pool),
+            pipelines: Pipelines::new(&settings.pool),
         })))
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
+    fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// See [`super::Source::probe`].
-    pub fn probe(&self) -> Probe {
+    fn pool(&self) -> &Pool<Connection> {
+        &self.0.pool
+    }
+
+    fn probe(&self) -> Probe {
         Probe::new(Arc::clone(&self.0))
     }
 
-    /// See [`super::Source::acquire`].
-    ///
-    /// # Errors
-    /// The pool's, or 503 when the database cannot be reached.
-    pub async fn acquire(
+    async fn acquire(
         &self,
         snapshot: Snapshot,
         errand: Errand,
@@ -147,11 +155,12 @@ impl Source {
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
 
-    /// See [`super::Source::look_up`].
-    ///
-    /// # Errors
-    /// What the database says of the statement; 503 when too many look-ups are on their way.
-    pub async fn look_up(
+    async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
+        Changes::new(connection, channel, every).await
+    }
+
+    async fn look_up(
         &self,
         statement: &Statement,
         args: &[&ParamValue],
@@ -168,67 +177,52 @@ impl Source {
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
     }
 
-    /// See [`super::Source::keep_for_look_ups`].
-    pub(crate) fn keep_for_look_ups(&self, any: bool) {
-        self.0.pool.keep(if any { kept(self.0.pool.max()) } else { Kept::default() });
+    fn look_ups(&self) -> Option<usize> {
+        Some(self.0.pipelines.pending())
     }
 
-    /// See [`super::Source::turn`].
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.pool.turn().await
-    }
-
-    /// See [`super::Source::acquire_timeout`].
-    pub fn acquire_timeout(&self) -> Duration {
-        self.0.pool.acquire_timeout()
-    }
-
-    /// See [`super::Source::changes`].
-    ///
-    /// # Errors
-    /// 503: the database cannot be reached, or does not let its channel be listened to.
-    pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
-        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
-        Changes::new(connection, channel, every).await
-    }
-
-    /// See [`Pool::vacate`].
-    pub(crate) fn vacate(&self) -> Option<Vacating> {
-        self.0.pool.vacate()
-    }
-
-    /// What is known of the pool.
-    pub(crate) fn pool_stats(&self) -> pool::Stats {
-        self.0.pool.stats()
-    }
-
-    /// How many look-ups are on their way.
-    pub(crate) fn look_ups(&self) -> usize {
-        self.0.pipelines.pending()
-    }
-
-    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
-    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
-        self.0.pool.reap()
+    fn shared(max: usize) -> usize {
+        pipeline::connections(max)
     }
 }
 
-/// What a pool of `max` connections keeps where there are look-ups.
-pub(crate) fn kept(max: usize) -> Kept {
-    Kept::for_look_ups(max, pipeline::connections(max))
-}
+// The inherent methods of a session stand by subject in several files.
+impl DatabaseSession for Session {
+    type Row<'a> = Row<'a>;
 
-/// What an idle connection takes, in bytes: its buffers, and the names of its prepared statements.
-pub(crate) const IDLE: usize = 2 * wire::BUFFER;
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        self.prepare(statement).await
+    }
 
-/// What a session may take whose longest row has `row` bytes: what it sends, and the read buffer, which grows by copying itself.
-pub(crate) fn budget(row: usize) -> usize {
-    2 * wire::BUFFER + row.saturating_add(row / 2)
-}
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.execute(index, args);
+    }
 
-/// What may wait of the rows of one of several statements that are read by turns.
-pub(crate) fn portion(row: usize) -> usize {
-    session::portals::HELD_AT_MOST.max(row)
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row(cx)
+    }
+
+    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.execute_together(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row_of(which, cx)
+    }
+
+    fn refcursors(&self, index: usize) -> &[usize] {
+        self.refcursors(index)
+    }
+
+    async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
+        self.call(index, args).await
+    }
+
+    async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+        self.open_refcursor(index, name).await
+    }
 }
 
 /// The rows of a look-up, which have all come.
@@ -239,14 +233,14 @@ pub struct Answer {
     scratch: Vec<u8>,
 }
 
-impl Answer {
-    /// The columns of its rows.
-    pub fn columns(&self) -> Arc<[Column]> {
+impl LookupAnswer for Answer {
+    type Row<'a> = Row<'a>;
+
+    fn columns(&self) -> Arc<[Column]> {
         Arc::clone(&self.described.columns)
     }
 
-    /// The next row, lent until the next call.
-    pub fn next_row(&mut self) -> Option<Row<'_>> {
+    fn next_row(&mut self) -> Option<Row<'_>> {
         self.row = self.rows.next();
         let Described { decoders, columns, .. } = &*self.described;
         self.row.as_deref().map(|data| Row { data, decoders, columns, scratch: &mut self.scratch })

@@ -10,6 +10,7 @@ use postgres_protocol::message::frontend;
 use super::Shared;
 use super::connect::Connection;
 use crate::Error;
+use crate::database::Ping;
 
 /// Asks the database whether it is there.
 pub struct Probe {
@@ -22,12 +23,10 @@ impl Probe {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, connection: None }
     }
+}
 
-    /// See [`crate::source::Probe::ask`].
-    ///
-    /// # Errors
-    /// 503: the database cannot be reached.
-    pub async fn ask(&mut self) -> Result<(), Error> {
+impl Ping for Probe {
+    async fn ask(&mut self) -> Result<(), Error> {
         if let Some(connection) = self.connection.take()
             && let Ok(connection) = round_trip(connection).await
         {

@@ -48,9 +48,9 @@ use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
 use crate::Error;
+use crate::database::{Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Place;
-use crate::source::{Snapshot, Statement};
 
 /// All statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "begin isolation level repeatable read, read only";
@@ -126,7 +126,7 @@ impl Session {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
     }
 
-    /// See [`super::super::Session::prepare`].
+    /// See [`crate::database::Session::prepare`].
     ///
     /// # Errors
     /// What the database says of the statement; a statement without a result; a lost connection.
@@ -235,7 +235,7 @@ impl Session {
         }
     }
 
-    /// See [`super::super::Session::execute`].
+    /// See [`crate::database::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
         let written = match self.take_refcursor(index) {
@@ -276,7 +276,7 @@ impl Session {
         self.suspended = false;
     }
 
-    /// See [`super::super::Session::poll_row`].
+    /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
     /// The statement failed, the connection was lost, or the server broke the protocol.

@@ -10,6 +10,7 @@ use rowstream_encode::{
     Column, ColumnKind, Intervals, RowEncoder, RowWriter, Value, ValueOptions, write_value,
 };
 
+use super::super::{DatabaseRow, RowLayout};
 use super::interval;
 use super::nested::Nested;
 use super::text::{BadField, boolean, number};
@@ -231,13 +232,11 @@ pub struct Row<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
 }
 
-impl Row<'_> {
-    /// See [`super::super::Row::encode`].
-    ///
-    /// # Errors
-    /// A field is not what its type says, or the row's counts and lengths do not add up.
+impl DatabaseRow for Row<'_> {
+    type Layout = Layout;
+
     #[inline]
-    pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let (count, mut rest) = self.data.split_first_chunk::<2>().ok_or_else(malformed_row)?;
         if usize::from(u16::from_be_bytes(*count)) != self.decoders.len() {
             return Err(malformed_row());
@@ -259,31 +258,28 @@ impl Row<'_> {
         encoder.end_row(out);
         if rest.is_empty() { Ok(()) } else { Err(malformed_row()) }
     }
-}
 
-impl Row<'_> {
-    /// What its columns are read by, for copies of its [`bytes`](Self::bytes) and of those of the statement's other rows.
-    pub(crate) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         let (decoders, columns) = (self.decoders.into(), self.columns.into());
         Layout { decoders, columns, scratch: Vec::new() }
     }
 
-    /// What a copy of it holds.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         self.data
     }
 }
 
 /// What rows are read by that have left their connection's buffer.
-pub(crate) struct Layout {
+pub struct Layout {
     decoders: Box<[Decoder]>,
     columns: Box<[Column]>,
     scratch: Vec<u8>,
 }
 
-impl Layout {
-    /// The row of these bytes.
-    pub(crate) fn row<'a>(&'a mut self, data: &'a [u8]) -> Row<'a> {
+impl RowLayout for Layout {
+    type Row<'a> = Row<'a>;
+
+    fn row<'a>(&'a mut self, data: &'a [u8]) -> Row<'a> {
         Row { data, decoders: &self.decoders, columns: &self.columns, scratch: &mut self.scratch }
     }
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Settings, fault};
 use crate::Error;
+use crate::database::ChangeSource;
 
 /// The changes of a file, as they come.
 pub struct Changes {
@@ -24,6 +25,22 @@ pub struct Changes {
 
 /// Device and inode.
 type FileId = (u64, u64);
+
+impl ChangeSource for Changes {
+    const IS_LOST_FOR_GOOD: bool = true;
+
+    async fn next(&mut self) -> Result<(), Error> {
+        loop {
+            if self.seen.is_some() {
+                tokio::time::sleep(self.every).await;
+            }
+            let version = self.version().await?;
+            if version.is_some() && std::mem::replace(&mut self.seen, version) != version {
+                return Ok(());
+            }
+        }
+    }
+}
 
 impl Changes {
     /// Those of the source's file; it is asked `every` so often.
@@ -41,23 +58,6 @@ impl Changes {
         let (file, connection) = opened.await.map_err(ended)?;
         let connection = connection.map_err(|error| fault::of(&settings.source, error))?;
         Ok(Self { connection: Some(connection), settings, every, seen: None, file: file.map_err(ended)? })
-    }
-
-    /// Waits until something was committed since the call before; the first one returns at once. A call that is dropped is to be the
-    /// last.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub async fn next(&mut self) -> Result<(), Error> {
-        loop {
-            if self.seen.is_some() {
-                tokio::time::sleep(self.every).await;
-            }
-            let version = self.version().await?;
-            if version.is_some() && std::mem::replace(&mut self.seen, version) != version {
-                return Ok(());
-            }
-        }
     }
 
     /// SQLite's `data_version`; `None` while somebody writes.

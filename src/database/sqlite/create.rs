@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::{fault, worker};
 use crate::Error;
-use crate::source::SourceConfig;
+use crate::settings::SourceSettings;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
@@ -25,7 +25,7 @@ const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma 
 ///
 /// # Errors
 /// A script cannot be read or fails, another process fills the file at this moment, or the file cannot be written.
-pub fn create_missing(config: &SourceConfig) -> Result<bool, Error> {
+pub fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     let file = worker::path(&config.url);
     if config.create.is_empty() || !config.url.starts_with("sqlite:") || file.exists() {
         return Ok(false);
@@ -72,7 +72,7 @@ fn remove_logs(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn fill(config: &SourceConfig, partial: &Path) -> Result<(), Error> {
+fn fill(config: &SourceSettings, partial: &Path) -> Result<(), Error> {
     let sqlite = |error| fault::of(&config.name, error);
     let mut connection = Connection::open(partial).map_err(sqlite)?;
     connection.execute_batch(FAST).map_err(sqlite)?;

@@ -36,8 +36,8 @@ use http::StatusCode;
 use super::filling;
 use super::known::Described;
 use crate::Error;
+use crate::database::Statement;
 use crate::pool::Place;
-use crate::source::Statement;
 
 /// What a session asks of the worker.
 pub(super) enum Command {

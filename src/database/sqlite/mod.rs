@@ -31,7 +31,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rowstream_encode::{Column, RowWriter};
-use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::changes::Changes;
 pub use self::create::create_missing;
@@ -43,11 +42,11 @@ use self::handover::{Batch, Command, Leaving, Link, Reply};
 use self::known::{Described, Known};
 use self::plan::Plan;
 use self::turns::Turns;
+use super::{Database, DatabaseRow, DatabaseSession, NoAnswer, RowLayout, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Errand, Kept, Patience, Place, Pool, Vacating};
-use crate::source::SourceConfig;
-use crate::source::{Snapshot, Statement};
+use crate::pool::{self, Errand, Patience, Place, Pool};
+use crate::settings::SourceSettings;
 
 /// A SQLite file with its pool.
 #[derive(Clone)]
@@ -80,13 +79,27 @@ impl Settings {
     }
 }
 
-impl Source {
-    /// The source of a configuration. Opens nothing: a file that is missing is an error of [`Source::acquire`], and may
-    /// have come by then.
-    ///
-    /// # Errors
-    /// The URL is none of SQLite's.
-    pub fn open(config: &SourceConfig) -> Result<Self, Error> {
+impl Database for Source {
+    type Connection = Connection;
+    type Session = Session;
+    type Answer = NoAnswer<Session>;
+    type Changes = Changes;
+    type Probe = Probe;
+
+    const SIZES: Sizes = Sizes {
+        // A thread, the page cache, the schema and compiled statements.
+        idle: 512 * 1024,
+        // Two batches, and twice the row in SQLite itself, as its record and as values.
+        session: |row| {
+            let own = worker::longest_value(row).saturating_mul(2);
+            filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(own)
+        },
+        portion: |row| filling::LARGEST.saturating_add(row),
+    };
+
+    /// Opens nothing: a file that is missing is an error of [`Database::acquire`], and may have come
+    /// by then.
+    fn open(config: &SourceSettings) -> Result<Self, Error> {
         if !config.url.starts_with("sqlite:") {
             return Err(Error::endpoint(format!("the URL of source `{}` is none of SQLite's", config.name)));
         }
@@ -104,21 +117,19 @@ impl Source {
         Ok(Self { pool: Pool::new(&config.name, config.pool.clone()), settings: Arc::new(settings) })
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
+    fn name(&self) -> &str {
         &self.settings.source
     }
 
-    /// See [`super::Source::probe`].
-    pub fn probe(&self) -> Probe {
+    fn pool(&self) -> &Pool<Connection> {
+        &self.pool
+    }
+
+    fn probe(&self) -> Probe {
         Probe::new(Arc::clone(&self.settings))
     }
 
-    /// See [`super::Source::acquire`].
-    ///
-    /// # Errors
-    /// The pool's (503, 504), or 503 when the file cannot be opened.
-    pub async fn acquire(
+    async fn acquire(
         &self,
         snapshot: Snapshot,
         errand: Errand,
@@ -131,6 +142,12 @@ impl Source {
         }
     }
 
+    async fn changes(&self, _channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+        Changes::new(Arc::clone(&self.settings), every).await
+    }
+}
+
+impl Source {
     async fn connect(&self, place: Place<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
         let connection = self.settings.open()?;
         // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
@@ -165,67 +182,10 @@ impl Source {
         }
     }
 
-    /// See [`super::Source::keep_for_look_ups`].
-    pub(crate) fn keep_for_look_ups(&self, any: bool) {
-        self.pool.keep(if any { kept(self.pool.max()) } else { Kept::default() });
-    }
-
-    /// See [`super::Source::turn`].
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.pool.turn().await
-    }
-
-    /// See [`super::Source::acquire_timeout`].
-    pub fn acquire_timeout(&self) -> Duration {
-        self.pool.acquire_timeout()
-    }
-
-    /// See [`super::Source::changes`].
-    ///
-    /// # Errors
-    /// 503: the file cannot be opened.
-    pub async fn changes(&self, every: Duration) -> Result<Changes, Error> {
-        Changes::new(Arc::clone(&self.settings), every).await
-    }
-
-    /// Closes connections that have been idle for long; ends with the pool.
-    pub fn reap(&self) -> impl Future<Output = ()> + use<> {
-        self.pool.reap()
-    }
-
-    /// See [`Pool::vacate`].
-    pub(crate) fn vacate(&self) -> Option<Vacating> {
-        self.pool.vacate()
-    }
-
-    /// What is known of the pool.
-    pub(crate) fn pool_stats(&self) -> pool::Stats {
-        self.pool.stats()
-    }
-
     /// What the pool holds.
     pub fn usage(&self) -> pool::Usage {
         self.pool.usage()
     }
-}
-
-/// What a pool of `max` connections keeps where there are look-ups, which share none here.
-pub(crate) fn kept(max: usize) -> Kept {
-    Kept::for_look_ups(max, 0)
-}
-
-/// What an idle connection takes, in bytes: a thread, the page cache, the schema and compiled statements.
-pub(crate) const IDLE: usize = 512 * 1024;
-
-/// What a session may take whose longest row has `row` bytes: two batches, and twice the row in SQLite itself, as its record and as values.
-pub(crate) fn budget(row: usize) -> usize {
-    let own = worker::longest_value(row).saturating_mul(2);
-    filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(own)
-}
-
-/// What may wait of the rows of one of several statements that are read by turns.
-pub(crate) fn portion(row: usize) -> usize {
-    filling::LARGEST.saturating_add(row)
 }
 
 /// One SQLite connection on its own thread, held by one response.
@@ -257,12 +217,39 @@ enum Phase {
     Failed(Option<Error>),
 }
 
+// The inherent methods of a session stand by subject in several files.
+impl DatabaseSession for Session {
+    type Row<'a> = Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        self.prepare(statement).await
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.execute(index, args);
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row(cx)
+    }
+
+    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.execute_together(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row_of(which, cx)
+    }
+}
+
 impl Session {
     fn link(&self) -> &Link {
         self.held.as_ref().expect("a session holds its connection until it is dropped").connection.link()
     }
 
-    /// See [`super::Session::prepare`].
+    /// See [`crate::database::Session::prepare`].
     ///
     /// # Errors
     /// What SQLite says of the statement, with the place in its text; that it writes, or that its placeholders are
@@ -294,7 +281,7 @@ impl Session {
         }
     }
 
-    /// See [`super::Session::execute`].
+    /// See [`crate::database::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         let (Phase::Ready, Some(statement)) = (&self.phase, self.statements.get(index)) else {
             self.phase = Phase::Failed(Some(out_of_order()));
@@ -310,7 +297,7 @@ impl Session {
         });
     }
 
-    /// See [`super::Session::poll_row`].
+    /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
     /// The statement failed, after the rows before.
@@ -398,13 +385,11 @@ pub struct Row<'a> {
     columns: &'a [Column],
 }
 
-impl Row<'_> {
-    /// See [`super::Row::encode`].
-    ///
-    /// # Errors
-    /// Text that is not UTF-8; the error names the column.
+impl DatabaseRow for Row<'_> {
+    type Layout = Layout;
+
     #[inline]
-    pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
         let mut values = self.values;
         encoder.begin_row(out);
         for (i, plan) in self.plans.iter().enumerate() {
@@ -416,29 +401,26 @@ impl Row<'_> {
         encoder.end_row(out);
         Ok(())
     }
-}
 
-impl Row<'_> {
-    /// What its columns are read by, for copies of its [`bytes`](Self::bytes) and of those of the statement's other rows.
-    pub(crate) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         Layout { plans: self.plans.into(), columns: self.columns.into() }
     }
 
-    /// What a copy of it holds.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         self.values
     }
 }
 
 /// What rows are read by that have left their batch.
-pub(crate) struct Layout {
+pub struct Layout {
     plans: Box<[Plan]>,
     columns: Box<[Column]>,
 }
 
-impl Layout {
-    /// The row of these bytes.
-    pub(crate) fn row<'a>(&'a self, values: &'a [u8]) -> Row<'a> {
+impl RowLayout for Layout {
+    type Row<'a> = Row<'a>;
+
+    fn row<'a>(&'a mut self, values: &'a [u8]) -> Row<'a> {
         Row { values, plans: &self.plans, columns: &self.columns }
     }
 }

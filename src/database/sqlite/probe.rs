@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Settings;
 use super::handover::{Connection, Reply};
 use crate::Error;
+use crate::database::Ping;
 
 /// Asks whether the file can be opened.
 pub struct Probe {
@@ -20,12 +21,10 @@ impl Probe {
     pub(super) fn new(settings: Arc<Settings>) -> Self {
         Self { settings, opening: None }
     }
+}
 
-    /// See [`crate::source::Probe::ask`].
-    ///
-    /// # Errors
-    /// 503: the file is not there, or cannot be read.
-    pub async fn ask(&mut self) -> Result<(), Error> {
+impl Ping for Probe {
+    async fn ask(&mut self) -> Result<(), Error> {
         let connection = match self.opening.take() {
             Some(connection) => connection,
             None => self.settings.open()?,

@@ -8,8 +8,8 @@ use super::handover::{Batch, Command, Fetch, Reply, Run};
 use super::known::Described;
 use super::{Phase, Row, Session, batch, bind, out_of_order};
 use crate::Error;
+use crate::database::Snapshot;
 use crate::params::ParamValue;
-use crate::source::Snapshot;
 
 /// The statements of one session that are read by turns.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Turn {
 }
 
 impl Session {
-    /// See [`super::super::Session::execute_together`].
+    /// See [`crate::database::Session::execute_together`].
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "the worker opens a transaction");
         if !matches!(self.phase, Phase::Ready) {
@@ -61,7 +61,7 @@ impl Session {
         self.turns = Turns { runs: Some(told.collect()), open: open.collect(), asked: None };
     }
 
-    /// See [`super::super::Session::poll_row_of`].
+    /// See [`crate::database::Session::poll_row_of`].
     ///
     /// # Errors
     /// The statement failed, after the rows before.

@@ -17,7 +17,7 @@ use super::known::Described;
 use super::rows::Rows;
 use super::{Settings, fault, plan};
 use crate::Error;
-use crate::source::Statement;
+use crate::database::Statement;
 
 /// The page cache of a connection, in KiB. It is per connection, and the system caches the file anyway: 200 slow streams
 /// took 616 MB with SQLite's 2 MB, and 50 took 40 MB with 256 KiB, at the same speed, also of joins by random keys.

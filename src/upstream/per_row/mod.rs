@@ -34,10 +34,10 @@ use super::Source;
 use super::calls::{OnError, Order, reply_budget, reply_columns};
 use super::template::Template;
 use crate::Error;
+use crate::database::{self, Statement};
 use crate::diagnostic::suggest;
 use crate::params::ParamValue;
 use crate::pointer::Pointer;
-use crate::source::{self, Statement};
 
 pub use self::row::Row;
 
@@ -196,9 +196,17 @@ pub(crate) fn of_refcursor() -> Error {
 /// Boxed, because a session that has another in it prepares by way of that one.
 type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
 
+/// A row of a session some of whose statements' rows have calls made for them.
+pub(crate) enum Produced<'a> {
+    /// Of a statement without calls.
+    Plain(database::Row<'a>),
+    /// With what its calls have answered.
+    Enriched(Row<'a>),
+}
+
 /// The session of a statement, with calls for its rows.
 pub struct Session {
-    inner: source::Session,
+    inner: database::Session,
     plan: Arc<PerRow>,
     upstreams: Vec<Source>,
     /// Those of all of the endpoint's parameters.
@@ -216,7 +224,7 @@ pub struct Session {
 impl Session {
     /// `inner` with the calls of `plan`, for a request with these values of its parameters. Asks nothing yet.
     pub(crate) fn new(
-        inner: source::Session,
+        inner: database::Session,
         plan: &Arc<PerRow>,
         upstreams: &[Source],
         values: &[ParamValue],
@@ -237,7 +245,7 @@ impl Session {
         self.inner.holds_connection()
     }
 
-    /// See [`source::Session::prepare`], which it is a part of.
+    /// See [`database::Session::prepare`], which it is a part of.
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
@@ -249,7 +257,7 @@ impl Session {
         })
     }
 
-    /// See [`source::Session::call_per_row`].
+    /// See [`database::Session::call_per_row`].
     pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
         let bound = Arc::new(self.plan.bind(&self.prepared[index], keys)?);
         let columns = Arc::clone(&bound.columns);
@@ -257,7 +265,7 @@ impl Session {
         Ok(columns)
     }
 
-    /// See [`source::Session::execute`].
+    /// See [`database::Session::execute`].
     pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         self.inner.execute(index, args);
         self.window = None;
@@ -269,16 +277,18 @@ impl Session {
         }
     }
 
-    /// See [`source::Session::poll_row`].
+    /// See [`database::Session::poll_row`].
     ///
     /// # Errors
     /// The statement's; or a call failed, where that is not told in its row; or 400 where the parameters make no request.
-    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<source::Row<'_>>, Error>> {
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Produced<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
-        let Some(window) = &mut self.window else { return self.inner.poll_row(cx) };
+        let Some(window) = &mut self.window else {
+            return self.inner.poll_row(cx).map_ok(|row| row.map(Produced::Plain));
+        };
         ready!(window.poll(&mut self.inner, cx))?;
-        Poll::Ready(Ok(window.row().map(source::Row::PerRow)))
+        Poll::Ready(Ok(window.row().map(Produced::Enriched)))
     }
 }

@@ -6,8 +6,8 @@ use super::window::{Held, Replies};
 use super::{Form, PerRow};
 use crate::Error;
 use crate::by_column::{ByColumn, Counted};
+use crate::database::Layout;
 use crate::params::ParamValue;
-use crate::source::Layout;
 
 /// The copy of a row, with what its calls have said.
 pub struct Row<'a> {
@@ -20,7 +20,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// See [`crate::source::Row::encode`].
+    /// See [`crate::database::Row::encode`].
     ///
     /// # Errors
     /// Those of the row itself.

@@ -13,10 +13,10 @@ use super::row::{Keeping, Row};
 use super::{Bound, Form, LONGEST, PerRow, RowCall};
 use crate::Error;
 use crate::by_column::Counted;
+use crate::database::{self, Layout};
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pointer::Pointer;
-use crate::source::{self, Layout};
 use crate::upstream::calls::{OnError, Order, Outcome, Text, run};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Source, fields};
@@ -188,7 +188,7 @@ impl Window {
     /// Goes on to the next row that is due, or behind the last one.
     pub(super) fn poll(
         &mut self,
-        statement: &mut source::Session,
+        statement: &mut database::Session,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         self.release();
@@ -229,7 +229,7 @@ impl Window {
     }
 
     /// Takes rows that the statement has, while there is room.
-    fn fill(&mut self, statement: &mut source::Session, cx: &mut Context<'_>) -> Result<(), Error> {
+    fn fill(&mut self, statement: &mut database::Session, cx: &mut Context<'_>) -> Result<(), Error> {
         while !self.has_ended && self.rows.len() < self.plan.rows() {
             match statement.poll_row(cx)? {
                 Poll::Ready(Some(row)) => self.admit(&row)?,
@@ -240,13 +240,8 @@ impl Window {
         Ok(())
     }
 
-    fn admit(&mut self, row: &source::Row<'_>) -> Result<(), Error> {
-        if self.layout.is_none() {
-            self.layout = row.layout();
-        }
-        let Some(layout) = &mut self.layout else {
-            return Err(Error::protocol("calls are made for the rows of statements alone"));
-        };
+    fn admit(&mut self, row: &database::Row<'_>) -> Result<(), Error> {
+        let layout = self.layout.get_or_insert_with(|| row.layout());
         let data = Box::from(row.bytes());
         let keeping = Keeping { wanted: self.bound.wanted.iter(), values: &mut self.values };
         layout.row(&data).encode(&mut Counted::new(keeping), &mut Vec::new())?;

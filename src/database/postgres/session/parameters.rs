@@ -14,8 +14,8 @@ use postgres_protocol::message::backend::ParameterDescriptionBody;
 use super::super::statement::{may_differ, parameter_type};
 use super::{Field, Session};
 use crate::Error;
+use crate::database::Statement;
 use crate::params::BindType;
-use crate::source::Statement;
 
 /// A statement that the server has parsed.
 pub(super) struct Described {

@@ -30,8 +30,8 @@ use super::super::value::Row;
 use super::super::wire::Frame;
 use super::{BEGIN, Session, bind, out_of_order, unsendable};
 use crate::Error;
+use crate::database::Snapshot;
 use crate::params::ParamValue;
-use crate::source::Snapshot;
 
 /// Rows of a statement's first portion: short answers come whole in one round trip.
 const FIRST_PORTION: i32 = 32;
@@ -166,7 +166,7 @@ impl Held {
 }
 
 impl Session {
-    /// See [`super::super::super::Session::execute_together`].
+    /// See [`crate::database::Session::execute_together`].
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
@@ -208,7 +208,7 @@ impl Session {
         }
     }
 
-    /// See [`super::super::super::Session::poll_row_of`].
+    /// See [`crate::database::Session::poll_row_of`].
     ///
     /// # Errors
     /// A statement failed, the connection was lost, or the server broke the protocol.

@@ -33,8 +33,8 @@ use super::super::value::text_field;
 use super::super::wire::Frame;
 use super::{Session, bind, out_of_order, prepared, unsendable};
 use crate::Error;
+use crate::database::Snapshot;
 use crate::params::ParamValue;
-use crate::source::Snapshot;
 
 /// Rows of the first step, unless the source says: the first row does not wait for many others.
 const FIRST_STEP: i32 = 32;
@@ -55,12 +55,12 @@ pub(super) struct Refcursor {
 }
 
 impl Session {
-    /// See [`super::super::super::Session::refcursors`].
+    /// See [`crate::database::Session::refcursors`].
     pub fn refcursors(&self, index: usize) -> &[usize] {
         &self.prepared[index].refcursors
     }
 
-    /// See [`super::super::super::Session::call`].
+    /// See [`crate::database::Session::call`].
     ///
     /// # Errors
     /// The statement failed, the connection was lost, or the server broke the protocol.
@@ -96,7 +96,7 @@ impl Session {
         (0..columns).map(|column| text_field(row, column).map(str::to_owned)).collect()
     }
 
-    /// See [`super::super::super::Session::open_refcursor`].
+    /// See [`crate::database::Session::open_refcursor`].
     ///
     /// # Errors
     /// There is no such cursor, the connection was lost, or the server broke the protocol.

@@ -1,0 +1,73 @@
+//! What every source is told, whatever it is: its URL, its pool and its bounds.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::pool::PoolConfig;
+
+/// The settings that all sources have, of one `[source.NAME]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceSettings {
+    /// Its name.
+    pub name: String,
+    /// Its URL, secrets included; never printed.
+    pub url: String,
+    /// The pool's limits.
+    pub pool: PoolConfig,
+    /// Prepared statements kept per connection.
+    pub statement_cache: usize,
+    /// Rows per fetch; 0: all in one, which is the fastest and holds no more memory.
+    pub fetch_rows: usize,
+    /// The largest row, in bytes as the database sends it.
+    pub max_row_bytes: usize,
+    /// Who has chosen it.
+    pub max_row_bytes_by: ChosenBy,
+    /// How long a statement may run in the database; `None`: as long as it wants.
+    pub statement_timeout: Option<Duration>,
+    /// How long one request or statement holds its connection, as those who run it expect; `None`:
+    /// nobody says.
+    pub expected_duration: Option<Duration>,
+    /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
+    pub mmap: usize,
+    /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
+    pub create: Vec<PathBuf>,
+}
+
+/// Who has chosen the value of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// Nobody: it may be another default where `memory` is bounded.
+    Default,
+    /// The file that it stands in.
+    User,
+}
+
+impl SourceSettings {
+    /// Every setting at its default.
+    pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            url: url.into(),
+            pool: PoolConfig::default(),
+            statement_cache: 1000,
+            fetch_rows: 0,
+            max_row_bytes: 16 << 20,
+            max_row_bytes_by: ChosenBy::Default,
+            statement_timeout: None,
+            expected_duration: None,
+            mmap: 0,
+            create: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Debug for SourceSettings {
+    /// Without the URL, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceSettings")
+            .field("name", &self.name)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}

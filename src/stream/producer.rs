@@ -1,0 +1,226 @@
+//! Producers of rows: what a response polls, whatever its rows come from.
+//!
+//! Most rows are a database's, lent by its session. Others are made here of what upstreams answer:
+//! calls, pages of a list, and rows of a statement that calls have enriched. A row costs a match
+//! and no virtual call.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rowstream_encode::{Column, RowWriter};
+
+use crate::Error;
+use crate::database::{self, Session, Statement};
+use crate::params::ParamValue;
+use crate::upstream::per_row::PerRow;
+use crate::upstream::{self, calls, pages, per_row};
+
+/// What makes the rows of one response.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one per response, which is boxed as a whole; the difference is near the limit"
+)]
+pub(crate) enum Producer {
+    /// Statements of a database.
+    Statements(Session),
+    /// Requests to an HTTP service, whose replies are rows.
+    Calls(Box<calls::Session>),
+    /// Pages of a list of one.
+    Pages(Box<pages::Session>),
+    /// Statements, with calls for the rows of one of them.
+    Enriched(Box<per_row::Session>),
+}
+
+impl Producer {
+    /// The session of its statements, where nothing stands before their rows.
+    ///
+    /// # Errors
+    /// It has none: a fault of ours, as files that ask for it are refused.
+    fn session(&mut self) -> Result<&mut Session, Error> {
+        match self {
+            Self::Statements(session) => Ok(session),
+            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
+                Err(Error::protocol("these rows are not those of statements alone"))
+            }
+        }
+    }
+
+    /// The rows of its statements, with the calls of `plan` for a request with these values of its
+    /// parameters. Asks nothing yet.
+    ///
+    /// # Errors
+    /// It has no statements.
+    pub(super) fn enriched(
+        self,
+        plan: &Arc<PerRow>,
+        upstreams: &[upstream::Source],
+        values: &[ParamValue],
+    ) -> Result<Self, Error> {
+        let inner = match self {
+            Self::Statements(session) => session,
+            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
+                return Err(Error::protocol("calls are made for the rows of statements alone"));
+            }
+        };
+        Ok(Self::Enriched(Box::new(per_row::Session::new(inner, plan, upstreams, values))))
+    }
+
+    /// Has calls made for each row of the prepared statement `index`, and returns the columns of its
+    /// rows then. The last `keys` columns of the statement itself are those of a key, and stay the
+    /// last.
+    ///
+    /// # Errors
+    /// The calls do not fit the columns.
+    pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
+        match self {
+            Self::Enriched(session) => session.call_per_row(index, keys),
+            Self::Statements(_) | Self::Calls(_) | Self::Pages(_) => {
+                Err(Error::protocol("no calls are made for these rows"))
+            }
+        }
+    }
+
+    /// Whether it was let into its pool, and has no connection of it yet.
+    pub(crate) fn waits_for_place(&self) -> bool {
+        match self {
+            Self::Calls(session) => session.waits_for_place(),
+            Self::Pages(session) => session.waits_for_place(),
+            Self::Statements(_) | Self::Enriched(_) => false,
+        }
+    }
+
+    /// Whether a connection of the pool is in use for it.
+    pub(crate) fn holds_connection(&self) -> bool {
+        match self {
+            Self::Statements(session) => session.holds_connection(),
+            Self::Calls(_) | Self::Pages(_) => true,
+            Self::Enriched(session) => session.holds_connection(),
+        }
+    }
+
+    /// See [`Session::prepare`]. Rows of upstreams have the same columns whatever is prepared.
+    ///
+    /// # Errors
+    /// What the database says of the statement.
+    pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        match self {
+            Self::Statements(session) => session.prepare(statement).await,
+            Self::Calls(session) => Ok(session.columns()),
+            Self::Pages(session) => Ok(session.columns()),
+            Self::Enriched(session) => session.prepare(statement).await,
+        }
+    }
+
+    /// See [`Session::refcursors`].
+    pub(crate) fn refcursors(&self, index: usize) -> &[usize] {
+        match self {
+            Self::Statements(session) => session.refcursors(index),
+            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => &[],
+        }
+    }
+
+    /// See [`Session::call`].
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did.
+    pub(super) async fn call(
+        &mut self,
+        index: usize,
+        args: &[&ParamValue],
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
+        self.session()?.call(index, args).await
+    }
+
+    /// See [`Session::open_refcursor`].
+    ///
+    /// # Errors
+    /// There is no such cursor, or the connection failed.
+    pub(super) async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+        self.session()?.open_refcursor(index, name).await
+    }
+
+    /// See [`Session::execute_together`]. Where these rows are not those of statements alone,
+    /// polling says so.
+    pub(super) fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        if let Ok(session) = self.session() {
+            session.execute_together(runs);
+        }
+    }
+
+    /// See [`Session::poll_row_of`].
+    ///
+    /// # Errors
+    /// One of the statements failed, or the connection did. Nothing may be polled after an error.
+    #[inline]
+    pub(super) fn poll_row_of(
+        &mut self,
+        which: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.session()?.poll_row_of(which, cx).map_ok(|row| row.map(Row::Database))
+    }
+
+    /// See [`Session::execute`].
+    pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        match self {
+            Self::Statements(session) => session.execute(index, args),
+            Self::Calls(session) => session.execute(args),
+            Self::Pages(session) => session.execute(args),
+            Self::Enriched(session) => session.execute(index, args),
+        }
+    }
+
+    /// The next row, lent until the next call; `None` after the last one.
+    ///
+    /// # Errors
+    /// The statement failed, a call did, or the connection. Nothing may be polled after an error.
+    #[inline]
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        match self {
+            Self::Statements(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Database)),
+            Self::Calls(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Call)),
+            Self::Pages(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Page)),
+            Self::Enriched(session) => session.poll_row(cx).map_ok(|row| row.map(Row::from)),
+        }
+    }
+}
+
+/// One row, lent by its producer.
+pub(crate) enum Row<'a> {
+    /// A database's.
+    Database(database::Row<'a>),
+    /// The reply to a request.
+    Call(calls::Row<'a>),
+    /// An element of a list in a reply.
+    Page(pages::Row<'a>),
+    /// The copy of a row, with what calls for it have answered.
+    Enriched(per_row::Row<'a>),
+}
+
+impl<'a> From<per_row::Produced<'a>> for Row<'a> {
+    fn from(row: per_row::Produced<'a>) -> Self {
+        match row {
+            per_row::Produced::Plain(row) => Self::Database(row),
+            per_row::Produced::Enriched(row) => Self::Enriched(row),
+        }
+    }
+}
+
+impl Row<'_> {
+    /// Writes the row's values to `out`.
+    ///
+    /// # Errors
+    /// A value that cannot be decoded; `out` then ends in half a row, which the caller removes.
+    #[inline]
+    pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Database(row) => row.encode(encoder, out),
+            Self::Call(row) => {
+                row.encode(encoder, out);
+                Ok(())
+            }
+            Self::Page(row) => row.encode(encoder, out),
+            Self::Enriched(row) => row.encode(encoder, out),
+        }
+    }
+}
