@@ -52,10 +52,8 @@ pub(crate) fn warnings(config: &Config) -> Vec<Warning> {
 }
 
 fn loads(config: &Config) -> impl Iterator<Item = Load<'_>> {
-    config.endpoints.iter().filter_map(|endpoint| {
-        let source = config.sources.iter().find(|source| source.name == endpoint.source)?;
-        Some(Load { config, endpoint, source })
-    })
+    let load = |endpoint| Load { config, endpoint, source: config.source(&endpoint.source) };
+    config.endpoints.iter().map(load)
 }
 
 /// An endpoint with all that bounds it.
@@ -107,7 +105,7 @@ impl Load<'_> {
 
     /// The places of the source that it leaves to look-ups.
     fn kept_for_others(&self) -> usize {
-        let is_of_source = |other: &&Endpoint| other.source == self.source.name;
+        let is_of_source = |other: &&Endpoint| other.source == self.endpoint.source;
         let kept = self.source.kept();
         match self.config.endpoints.iter().filter(is_of_source).any(Endpoint::looks_up) {
             true if self.is_shared() => 0,

@@ -321,7 +321,7 @@ fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: 
         code: error.code(),
         sqlstate: error.sqlstate_text().map(str::to_owned),
         endpoint: endpoint.path.clone(),
-        source: endpoint.source.clone(),
+        source: endpoint.source.name().to_owned(),
         excerpt: excerpt(text, offset),
     }
 }

@@ -19,7 +19,7 @@ pub use self::single::{Argument, Purpose};
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
 use crate::diagnostic::Faults;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
@@ -58,6 +58,11 @@ impl Config {
     /// How much of what a database says clients are told.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
+    }
+
+    /// The settings of a source.
+    pub fn source(&self, source: &SourceRef) -> &SourceConfig {
+        &self.sources[source.index()]
     }
 
     /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings are environment variables.

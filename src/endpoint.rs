@@ -12,6 +12,7 @@ mod path;
 pub(crate) mod read;
 mod refcursor;
 pub(crate) mod slow_clients;
+mod source_ref;
 pub(crate) mod timeout;
 pub(crate) mod upstream;
 pub(crate) mod values;
@@ -27,6 +28,7 @@ pub use self::compression::Compression;
 pub use self::follow::Follow;
 pub use self::key::{Key, KeyColumn};
 pub use self::slow_clients::SlowClients;
+pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
 pub use self::upstream::{Pass, Upstream};
 use crate::Error;
@@ -43,8 +45,8 @@ pub struct Endpoint {
     pub path: String,
     /// One line for people.
     pub summary: Option<String>,
-    /// The name of its source.
-    pub source: String,
+    /// Its source.
+    pub source: SourceRef,
     /// Its parameters, in the order of the file.
     pub params: Vec<Param>,
     /// Its statements, in the order of the file. An endpoint of several calls has one, whose rows are their replies; one that passes
@@ -53,7 +55,7 @@ pub struct Endpoint {
     /// What is asked of an upstream, in the place of statements of a database.
     pub upstream: Option<Upstream>,
     /// What is asked of upstreams for the rows of a statement.
-    pub per_row: Option<Arc<PerRow>>,
+    pub per_row: Option<CallsPerRow>,
     /// The body of a JSON answer: the template, cut at its placeholders.
     pub body: Vec<Piece>,
     /// The formats it answers in; the first is the default.
@@ -89,7 +91,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// The calls that are made for the rows of `statement`.
     pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
-        self.per_row.as_ref().filter(|plan| plan.statement.0 == statement)
+        self.per_row.as_ref().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
     }
 
     /// How many rows of `statement` come at most, where they are those of the key and that is known
@@ -119,6 +121,15 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// What is asked of upstreams for the rows of a statement.
+#[derive(Debug, Clone)]
+pub struct CallsPerRow {
+    /// The calls.
+    pub plan: Arc<PerRow>,
+    /// Who is asked, as the calls number them.
+    pub sources: Vec<SourceRef>,
 }
 
 /// A piece of a JSON body.

@@ -158,7 +158,7 @@ impl App {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let (client, memory) = (self.client(request), self.budget(&stream_request)?);
+        let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
         // Boxed, so that what waits for an upstream or for its next request does not carry what

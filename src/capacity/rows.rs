@@ -2,7 +2,7 @@
 
 use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
-use crate::endpoint::{Cardinality, Endpoint};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint};
 use crate::source::SourceConfig;
 use crate::upstream::per_row::RowCall;
 
@@ -21,12 +21,11 @@ pub(super) fn all(config: &Config) -> impl Iterator<Item = OfRows<'_>> {
 }
 
 fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = OfRows<'a>> {
-    endpoint.per_row.as_deref().into_iter().flat_map(move |plan| {
+    endpoint.per_row.iter().flat_map(move |CallsPerRow { plan, sources }| {
         let is_list = endpoint.statements[plan.statement.0].cardinality == Cardinality::Many;
-        plan.upstreams.iter().enumerate().filter_map(move |(at, upstream)| {
-            let source = config.sources.iter().find(|source| source.name == upstream.source)?;
+        sources.iter().enumerate().map(move |(at, source)| {
             let calls = plan.calls.iter().filter(|call| call.upstream == at).collect();
-            Some(OfRows { endpoint, source, calls, is_list })
+            OfRows { endpoint, source: config.source(source), calls, is_list }
         })
     })
 }

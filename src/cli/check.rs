@@ -19,10 +19,10 @@ use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
 use crate::config::memory;
 use crate::diagnostic::{Fault, Faults};
-use crate::endpoint::{Authorization, Cardinality, Endpoint, Statement, Upstream};
+use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Statement, Upstream};
 use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
-use crate::upstream::per_row::{PerRow, RowCall};
+use crate::upstream::per_row::RowCall;
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
@@ -73,7 +73,7 @@ impl<'a> Report<'a> {
         let mut sources = Vec::new();
         for source in config.iter().flat_map(|config| &config.sources) {
             let endpoints = config.iter().flat_map(|config| &config.endpoints);
-            let endpoints = endpoints.filter(|endpoint| endpoint.source == source.name);
+            let endpoints = endpoints.filter(|endpoint| endpoint.source.name() == source.name);
             sources.push((source, check::check(source, endpoints, Duration::MAX).await));
         }
         Self { config, faults: faults.iter().collect(), sources }
@@ -185,7 +185,7 @@ fn describe_checked(checked: &CheckedEndpoint<'_>) -> String {
             describe_nest(endpoint, results, root, 1, &mut text);
         }
     }
-    text.extend(endpoint.per_row.iter().map(|plan| describe_calls(plan)));
+    text.extend(endpoint.per_row.iter().map(describe_calls));
     text
 }
 
@@ -232,9 +232,9 @@ fn describe_columns(columns: &[Column]) -> String {
 }
 
 /// What is asked for each row.
-fn describe_calls(plan: &PerRow) -> String {
+fn describe_calls(CallsPerRow { plan, sources }: &CallsPerRow) -> String {
     let describe = |call: &RowCall| {
-        let source = &plan.upstreams[call.upstream].source;
+        let source = sources[call.upstream].name();
         format!("    {}: a call of {source} for each row, {} at a time\n", call.name, call.concurrency)
     };
     plan.calls.iter().map(describe).collect()

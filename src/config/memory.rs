@@ -50,7 +50,7 @@ fn growth(format: Format) -> usize {
 
 /// The longest row of `endpoint` as it is sent.
 fn longest_row(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
-    let replies = endpoint.per_row.as_ref().map_or(0, |plan| plan.longest_replies());
+    let replies = endpoint.per_row.as_ref().map_or(0, |calls| calls.plan.longest_replies());
     source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format))
 }
 
@@ -85,7 +85,7 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Some(Upstream::Pages(pages)) => pages.budget(),
             Some(Upstream::Pass(_)) | None => source.budget(),
         },
-        endpoint.per_row.as_ref().map_or(0, |plan| plan.budget(source.max_row_bytes)),
+        endpoint.per_row.as_ref().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
@@ -127,8 +127,7 @@ pub fn for_streams(config: &Config) -> Option<usize> {
 
 /// The endpoints with the settings of their sources.
 fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)> {
-    let source = |name: &str| config.sources.iter().find(|source| source.name == name);
-    config.endpoints.iter().filter_map(move |endpoint| Some((endpoint, source(&endpoint.source)?)))
+    config.endpoints.iter().map(|endpoint| (endpoint, config.source(&endpoint.source)))
 }
 
 /// Lowers the defaults of `max_connections` and of each database's `max_row_bytes`, so that
@@ -152,7 +151,7 @@ pub(crate) fn fit_defaults(config: &mut Config) {
 fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> Option<usize> {
     let halves = std::iter::successors(Some(source.max_row_bytes), |row| Some(row / 2));
     let mut rows = halves.take_while(|row| *row >= LEAST_ROW);
-    let own = || endpoints.iter().filter(|endpoint| endpoint.source == source.name);
+    let own = || endpoints.iter().filter(|endpoint| endpoint.source.name() == source.name);
     rows.find(|&row| {
         let mut source = source.clone();
         source.max_row_bytes = row;

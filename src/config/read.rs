@@ -36,10 +36,9 @@ pub(super) fn load_partly(path: &Path, environment: &Environment<'_>) -> (Option
     let collector = Collector::default();
     let mut config = read(path, environment, &collector);
     let faults = collector.into_faults();
-    if let Some(Config { endpoints, sources, .. }) = &mut config {
+    if let Some(Config { endpoints, .. }) = &mut config {
         let is_whole = |endpoint: &Endpoint| faults.iter().all(|fault| fault.file != endpoint.file);
-        let has_source = |endpoint: &Endpoint| sources.iter().any(|source| source.name == endpoint.source);
-        endpoints.retain(|endpoint| is_whole(endpoint) && has_source(endpoint));
+        endpoints.retain(is_whole);
     }
     (config, faults)
 }

@@ -16,8 +16,8 @@ use super::params::{self, Declared};
 use super::upstream::per_row;
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, SlowClients,
-    Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout, upstream,
-    values,
+    SourceRef, Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout,
+    upstream, values,
 };
 use crate::database;
 use crate::diagnostic::reader::{Table, Value};
@@ -57,6 +57,14 @@ pub(crate) struct Defaults<'a> {
     pub(crate) timeout: Timeout,
     /// What becomes of slow clients of endpoints that do not say.
     pub(crate) slow_clients: SlowClients,
+}
+
+impl Defaults<'_> {
+    /// The database of this name, if there is no error in it.
+    fn database(&self, name: &str) -> Option<(SourceRef, Dialect)> {
+        let (_, source) = self.sources.iter().find(|(known, _)| known == name)?;
+        Some((SourceRef::bind(self.sources, name)?, dialect_of(source.as_ref())?))
+    }
 }
 
 /// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
@@ -194,7 +202,7 @@ pub(crate) fn single(
     let mut endpoint = Endpoint {
         path: "/rows".to_owned(),
         summary: None,
-        source: source.to_owned(),
+        source: SourceRef::only(source),
         params,
         statements: vec![statement],
         upstream: None,
@@ -357,14 +365,14 @@ fn choose_source(
     file: File<'_>,
     value: Option<&Value<'_>>,
     defaults: &Defaults<'_>,
-) -> Option<(String, Dialect)> {
+) -> Option<(SourceRef, Dialect)> {
     // One with a fault in it may be any.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
     let databases: Vec<_> = defaults.sources.iter().filter(|(_, source)| may_be(source)).collect();
     let names = || databases.iter().map(|(name, _)| name.as_str());
     let Some(value) = value else {
         return match databases[..] {
-            [(name, source)] => dialect_of(source.as_ref()).map(|dialect| (name.clone(), dialect)),
+            [(name, _)] => defaults.database(name),
             // That there is none at all is a fault of the configuration file, and told there.
             [] if defaults.sources.is_empty() => None,
             [] => {
@@ -390,7 +398,7 @@ fn choose_source(
         let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
         value.fault_with(message, format!("the databases are {}", crate::diagnostic::list(names())));
     }
-    dialect_of(source.as_ref()).map(|dialect| (name, dialect))
+    defaults.database(&name)
 }
 
 /// The database of `each`.
@@ -398,7 +406,7 @@ fn each_source(
     file: File<'_>,
     each: &per_row::Each<'_>,
     defaults: &Defaults<'_>,
-) -> Option<(String, Dialect)> {
+) -> Option<(SourceRef, Dialect)> {
     let databases = defaults.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
     match &each.source {
         None if databases.count() > 1 => {

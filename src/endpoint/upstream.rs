@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+use super::SourceRef;
 use super::params::Declared;
 use super::read::Defaults;
 use crate::Error;
@@ -59,8 +60,7 @@ impl Pass {
 
 /// What was read of `[upstream]`.
 pub(super) struct Read {
-    /// The name of its source.
-    pub(super) source: String,
+    pub(super) source: SourceRef,
     pub(super) upstream: Upstream,
     /// The request as the file has it, and where.
     pub(super) request: (String, usize),
@@ -122,7 +122,7 @@ pub(super) fn read(
             }))
         }
     };
-    Some(Read { source: source.name.clone(), upstream, request })
+    Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, upstream, request })
 }
 
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.

@@ -1,6 +1,5 @@
 //! What is configured, and what outlives a configuration.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +11,7 @@ use crate::admission::{Admission, Usage};
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::metrics::{self, Metrics, Series, Subject};
 use crate::readiness::Readiness;
@@ -25,7 +24,8 @@ use crate::stream::notifier::Feeds;
 pub struct App {
     pub(super) config: Config,
     pub(super) router: Router,
-    pub(super) sources: HashMap<String, Source>,
+    /// In the order of the configuration.
+    pub(super) sources: Vec<Source>,
     pub(super) admission: Admission,
     pub(super) feeds: Feeds,
     pub(super) log: LogFormat,
@@ -60,8 +60,7 @@ impl metrics::Observed for App {
     }
 
     fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
-        let named = move |settings: &SourceConfig| self.sources.get_key_value(&settings.name);
-        self.config.sources.iter().filter_map(named).map(|(name, source)| (name.as_str(), source))
+        self.sources.iter().map(|source| (source.name(), source))
     }
 
     fn max_connections(&self) -> usize {
@@ -88,8 +87,8 @@ impl App {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         let admission = admission.with_streams_of(&self.admission);
         Self::build(config, self.log, admission, Arc::clone(&self.state), |wanted| {
-            let same = self.config.sources.iter().find(|source| *source == wanted)?;
-            self.sources.get(&same.name).cloned()
+            let same = self.config.sources.iter().position(|source| source == wanted)?;
+            Some(self.sources[same].clone())
         })
     }
 
@@ -100,18 +99,15 @@ impl App {
         state: Arc<ServerState>,
         open: impl Fn(&SourceConfig) -> Option<Source>,
     ) -> Result<Self, Error> {
-        let mut sources = HashMap::new();
-        for source in &config.sources {
-            let opened = open(source).map_or_else(|| Source::open(source), Ok)?;
-            sources.insert(source.name.clone(), opened);
-        }
+        let open = |wanted: &SourceConfig| open(wanted).map_or_else(|| Source::open(wanted), Ok);
+        let sources: Vec<_> = config.sources.iter().map(open).collect::<Result<_, _>>()?;
         let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str()))
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
         let feeds = Feeds::new(config.endpoints.len());
-        let readiness = Readiness::new(config.sources.iter().filter_map(|source| sources.get(&source.name)));
+        let readiness = Readiness::new(sources.iter());
         let series = state.metrics.series_of(&config.endpoints);
-        for (name, source) in &sources {
-            let looks_up = |endpoint: &Endpoint| endpoint.source == *name && endpoint.looks_up();
+        for (index, source) in sources.iter().enumerate() {
+            let looks_up = |endpoint: &Endpoint| endpoint.source.index() == index && endpoint.looks_up();
             source.keep_for_look_ups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
@@ -130,10 +126,10 @@ impl App {
 
     /// The sources that are not those of the app `before`.
     pub fn new_sources(&self, before: Option<&Self>) -> impl Iterator<Item = &Source> {
-        let settings = &self.config.sources;
-        let new =
-            move |source: &&SourceConfig| !before.is_some_and(|app| app.config.sources.contains(source));
-        settings.iter().filter(new).filter_map(|source| self.sources.get(&source.name))
+        let is_new =
+            move |settings: &SourceConfig| !before.is_some_and(|app| app.config.sources.contains(settings));
+        let all = self.config.sources.iter().zip(&self.sources);
+        all.filter(move |(settings, _)| is_new(settings)).map(|(_, source)| source)
     }
 
     pub(super) fn series(&self, subject: Subject) -> &Series {
@@ -165,13 +161,8 @@ impl App {
         self.state.ending.store(true, Ordering::Relaxed);
     }
 
-    /// The settings of an endpoint's source.
-    pub(super) fn settings(&self, endpoint: &Endpoint) -> Result<&SourceConfig, Error> {
-        let mut settings = self.config.sources.iter();
-        settings.find(|source| source.name == endpoint.source).ok_or_else(source_is_gone)
+    /// A source.
+    pub(super) fn source(&self, source: &SourceRef) -> &Source {
+        &self.sources[source.index()]
     }
-}
-
-pub(super) fn source_is_gone() -> Error {
-    Error::endpoint("the source is gone")
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rowstream_encode::Format;
 
-use super::app::{App, source_is_gone};
+use super::app::App;
 use super::request::StreamRequest;
 use super::tracker::RequestTracker;
 use crate::Error;
@@ -130,7 +130,7 @@ impl App {
     async fn subscribe(&self, request: &StreamRequest<'_>) -> Result<Subscription, Error> {
         let endpoint = request.endpoint;
         let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
-        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.database()?;
+        let source = self.source(&endpoint.source).database()?;
         self.feeds.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
     }
 }
@@ -145,7 +145,7 @@ fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[Param
         let (reading, values) = (Reading { after, ..reading.clone() }, values.clone());
         Box::pin(async move {
             let endpoint = &app.config.endpoints[index];
-            let source = app.sources.get(&endpoint.source).ok_or_else(source_is_gone)?;
+            let source = app.source(&endpoint.source);
             Opened::open(&Waiter::new(client), (endpoint, source), &reading, values).await
         })
     })

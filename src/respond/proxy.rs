@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Request, Response, header};
 
-use super::app::{App, source_is_gone};
+use super::app::App;
 use super::body::Answer;
 use super::head::no_endpoint;
 use super::tracker::RequestTracker;
@@ -76,13 +76,13 @@ impl App {
     ) -> Result<Response<Answer>, Error> {
         let ProxyRequest { endpoint, call, client } = asked;
         let memory = match self.config.limits.memory {
-            Some(_) => memory::proxy_budget(self.settings(endpoint)?),
+            Some(_) => memory::proxy_budget(self.config.source(&endpoint.source)),
             None => 0,
         };
         let begun = Instant::now();
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        let source = self.sources.get(&endpoint.source).ok_or_else(source_is_gone)?.upstream()?;
+        let source = self.source(&endpoint.source).upstream()?;
         let asked = pin!(ask(source, &call, tracker.waiter.begin()));
         let (reply, waited) = endpoint.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{Response, header};
 
-use super::app::{App, source_is_gone};
+use super::app::App;
 use super::body::Answer;
 use super::head::{head, no_more_events, tell_digest, tell_page};
 use super::request::{STREAMED, StreamRequest};
@@ -22,27 +22,27 @@ use crate::completeness::streams::STREAM;
 use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
-use crate::endpoint::{Followed, SlowClients};
+use crate::endpoint::{Followed, SlowClients, SourceRef};
 use crate::params::ParamValue;
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
 use crate::stream::{Reading, RowStream};
-use crate::upstream::{self, per_row};
+use crate::upstream;
 
 /// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
 const LARGE: usize = 64 * 1024;
 
 impl App {
     /// What a stream may take at most, in bytes; 0 where memory has no limit.
-    pub(super) fn budget(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
+    pub(super) fn budget(&self, request: &StreamRequest<'_>) -> usize {
         if self.config.limits.memory.is_none() {
-            return Ok(0);
+            return 0;
         }
-        let source = self.settings(request.endpoint)?;
+        let source = self.config.source(&request.endpoint.source);
         let budget =
             memory::budget(request.endpoint, source, request.reading.format, request.coding(STREAMED));
-        Ok(budget + if request.waits().is_some() { whole::IN_MEMORY } else { 0 })
+        budget + if request.waits().is_some() { whole::IN_MEMORY } else { 0 }
     }
 
     /// Answers a request that was admitted. From then on the watchdog ends what takes too long, or
@@ -118,7 +118,7 @@ impl App {
         values: Vec<ParamValue>,
         tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
-        let source = self.sources.get(&request.endpoint.source).ok_or_else(source_is_gone)?;
+        let source = self.source(&request.endpoint.source);
         let client = tracker.waiter.client();
         let upstream = match source {
             Source::Upstream(source) => {
@@ -149,12 +149,11 @@ impl App {
 
     /// Who is asked for each row, on behalf of a client.
     fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
-        let Some(plan) = &request.endpoint.per_row else { return Ok(Vec::new()) };
-        let open = |upstream: &per_row::Upstream| {
-            let source = self.sources.get(&upstream.source).ok_or_else(source_is_gone)?.upstream()?;
-            Ok(source.on_behalf_of(client, request.forwarded.clone()))
+        let Some(calls) = &request.endpoint.per_row else { return Ok(Vec::new()) };
+        let open = |source: &SourceRef| {
+            Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded.clone()))
         };
-        plan.upstreams.iter().map(open).collect()
+        calls.sources.iter().map(open).collect()
     }
 
     /// The answer that is sent while its rows come: with an id, and with trailers where they are
@@ -180,7 +179,7 @@ impl App {
             }
         }
         hold::tell_streamed(request, &mut response);
-        streaming.spill = self.spill(request)?;
+        streaming.spill = self.spill(request);
         let spills = streaming.spill.is_some();
         let streaming = Arc::new(Mutex::new(streaming));
         if spills {
@@ -191,25 +190,26 @@ impl App {
 
     /// What has the rows of a stream wait in a file where its client is behind. Nobody waits for
     /// long for an upstream's.
-    fn spill(&self, request: &StreamRequest<'_>) -> Result<Option<Box<Spill>>, Error> {
+    fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
         let endpoint = request.endpoint;
         let (spills, spare) = match (endpoint.slow_clients, &endpoint.upstream) {
             (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
-            (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return Ok(None),
+            (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return None,
             (SlowClients::Hold | SlowClients::Shed(_), None) => {
-                (Spills::WhenWanted, self.spilled_budget(request)?)
+                (Spills::WhenWanted, self.spilled_budget(request))
             }
         };
         let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
-        Ok(Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare))))))
+        Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare)))))
     }
 
     /// What a stream takes besides once it is spilled, in bytes; 0 where memory has no limit.
-    fn spilled_budget(&self, request: &StreamRequest<'_>) -> Result<usize, Error> {
+    fn spilled_budget(&self, request: &StreamRequest<'_>) -> usize {
         if self.config.limits.memory.is_none() {
-            return Ok(0);
+            return 0;
         }
-        Ok(memory::spilled(request.endpoint, self.settings(request.endpoint)?, request.reading.format))
+        let source = self.config.source(&request.endpoint.source);
+        memory::spilled(request.endpoint, source, request.reading.format)
     }
 }
 

@@ -120,7 +120,7 @@ async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> b
 /// The endpoints that a source answers, by their indices.
 fn of_source(endpoints: &[Endpoint], source: &SourceConfig) -> Vec<usize> {
     let endpoints = endpoints.iter().enumerate();
-    endpoints.filter(|(_, endpoint)| endpoint.source == source.name).map(|(index, _)| index).collect()
+    endpoints.filter(|(_, endpoint)| endpoint.source.name() == source.name).map(|(index, _)| index).collect()
 }
 
 async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Checked<'a> {

@@ -17,7 +17,7 @@ use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::database::{self, Snapshot};
-use crate::endpoint::{Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Key, Piece, Upstream};
 use crate::params::ParamValue;
 use crate::pool::{Errand, Waiter};
 use crate::source::Source;
@@ -49,7 +49,7 @@ impl Opened {
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
         let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
-        if let Some(plan) = &endpoint.per_row {
+        if let Some(CallsPerRow { plan, .. }) = &endpoint.per_row {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
         let mut steps = Vec::with_capacity(pieces.len());

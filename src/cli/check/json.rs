@@ -85,7 +85,7 @@ fn endpoint(checked: &CheckedEndpoint<'_>) -> Value {
     json!({
         "path": endpoint.path,
         "file": endpoint.file.to_string_lossy(),
-        "source": endpoint.source,
+        "source": endpoint.source.name(),
         "summary": endpoint.summary,
         "formats": formats,
         "parameters": endpoint.params.iter().map(parameter).collect::<Vec<_>>(),

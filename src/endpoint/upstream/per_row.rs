@@ -7,14 +7,15 @@ use crate::diagnostic::File;
 use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::params::Declared;
 use crate::endpoint::read::Defaults;
-use crate::endpoint::{Cardinality, Endpoint, Statement};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, SourceRef, Statement};
 use crate::source::SourceConfig;
 use crate::upstream::calls::{OnError, Order};
-use crate::upstream::per_row::{Form, PerRow, RowCall, Upstream};
+use crate::upstream::per_row::{Form, PerRow, RowCall};
 
 /// Calls whose statement is not known yet.
 pub(in crate::endpoint) struct Draft {
-    upstreams: Vec<Upstream>,
+    /// Who is asked, and how many places each has.
+    upstreams: Vec<(SourceRef, usize)>,
     calls: Vec<RowCall>,
     /// The columns that stand in requests.
     columns: Vec<String>,
@@ -101,7 +102,13 @@ fn read_statement(each: Value<'_>) -> Option<(Value<'_>, Option<Value<'_>>)> {
 }
 
 impl Names<'_> {
-    fn draft(self, upstreams: Vec<Upstream>, calls: Vec<RowCall>, form: Form, offset: usize) -> Draft {
+    fn draft(
+        self,
+        upstreams: Vec<(SourceRef, usize)>,
+        calls: Vec<RowCall>,
+        form: Form,
+        offset: usize,
+    ) -> Draft {
         Draft { upstreams, calls, columns: self.columns.unwrap_or_default(), form, used: self.used, offset }
     }
 }
@@ -122,7 +129,7 @@ impl Each<'_> {
 struct Reading<'n, 'd, 'k> {
     names: &'n mut Names<'d>,
     defaults: &'k Defaults<'k>,
-    upstreams: Vec<Upstream>,
+    upstreams: Vec<(SourceRef, usize)>,
 }
 
 impl Reading<'_, '_, '_> {
@@ -156,7 +163,7 @@ impl Reading<'_, '_, '_> {
         };
         Some(RowCall {
             name: name.to_owned(),
-            upstream: self.upstream(source),
+            upstream: self.upstream(source)?,
             template,
             pointer: None,
             // More would wait for one another in the pool, and be refused there.
@@ -167,18 +174,20 @@ impl Reading<'_, '_, '_> {
         })
     }
 
-    fn upstream(&mut self, source: &SourceConfig) -> usize {
-        let known = self.upstreams.iter().position(|upstream| upstream.source == source.name);
-        known.unwrap_or_else(|| {
-            self.upstreams.push(Upstream { source: source.name.clone(), places: source.pool.max });
+    /// The index of one that is asked.
+    fn upstream(&mut self, source: &SourceConfig) -> Option<usize> {
+        let bound = SourceRef::bind(self.defaults.sources, &source.name)?;
+        let known = self.upstreams.iter().position(|(other, _)| *other == bound);
+        Some(known.unwrap_or_else(|| {
+            self.upstreams.push((bound, source.pool.max));
             self.upstreams.len() - 1
-        })
+        }))
     }
 }
 
 impl Draft {
     /// The calls of an endpoint whose statements are known. `None`, with the reason recorded, when they have no place in it.
-    pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<Arc<PerRow>> {
+    pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<CallsPerRow> {
         let statement = match place(self.form, endpoint) {
             Ok(statement) => statement,
             Err((message, hint)) => {
@@ -188,14 +197,16 @@ impl Draft {
         };
         let params = endpoint.params.len();
         let names = endpoint.params.iter().map(|param| param.name.clone()).chain(self.columns).collect();
-        Some(Arc::new(PerRow {
+        let (sources, places) = self.upstreams.into_iter().unzip();
+        let plan = PerRow {
             statement: (statement, endpoint.statements[statement].name.clone()),
             names,
             params,
-            upstreams: self.upstreams,
+            places,
             calls: self.calls,
             form: self.form,
-        }))
+        };
+        Some(CallsPerRow { plan: Arc::new(plan), sources })
     }
 }
 

@@ -53,21 +53,12 @@ pub struct PerRow {
     pub names: Vec<String>,
     /// How many of them are parameters.
     pub params: usize,
-    /// Who is asked.
-    pub upstreams: Vec<Upstream>,
+    /// The places of the pool of each upstream that is asked.
+    pub places: Vec<usize>,
     /// What is asked for each row.
     pub calls: Vec<RowCall>,
     /// What becomes of the replies.
     pub form: Form,
-}
-
-/// One that is asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstream {
-    /// The name of the source.
-    pub source: String,
-    /// The places of its pool.
-    pub places: usize,
 }
 
 /// One of the calls that are made for each row.
@@ -75,7 +66,7 @@ pub struct Upstream {
 pub struct RowCall {
     /// The name of what it adds.
     pub name: String,
-    /// The index of its upstream.
+    /// The index of the upstream that is asked.
     pub upstream: usize,
     /// What is asked.
     pub template: Template,

@@ -294,7 +294,7 @@ impl Window {
     fn start(&mut self) {
         for (of_lane, call) in self.lanes.iter_mut().zip(&self.plan.calls) {
             let asked = &mut self.asked[call.upstream];
-            let places = self.plan.upstreams[call.upstream].places;
+            let places = self.plan.places[call.upstream];
             while of_lane.running < call.concurrency && asked.in_flight < places {
                 let Some(index) = of_lane.waiting.pop_front() else { break };
                 let Some(slot) = self.replies.slot(index) else { continue };
