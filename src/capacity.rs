@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::config::{Config, memory};
 use crate::database::postgres::pipeline;
-use crate::endpoint::{Endpoint, SlowClients, Upstream};
+use crate::endpoint::{Endpoint, Handler, SlowClients};
 use crate::params::ParamValue;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Protocol;
@@ -78,9 +78,9 @@ impl Load<'_> {
     }
 
     fn calls(&self) -> Option<&Calls> {
-        match &self.endpoint.upstream {
-            Some(Upstream::Calls(calls)) => Some(calls),
-            Some(Upstream::Pass(_) | Upstream::Pages(_)) | None => None,
+        match &self.endpoint.handler {
+            Handler::Calls(calls) => Some(calls),
+            Handler::Sql(_) | Handler::Proxy(_) | Handler::Pages(_) => None,
         }
     }
 
@@ -141,7 +141,7 @@ impl Load<'_> {
     /// The number of calls that a response usually has, and the largest that it may have.
     fn counts(&self) -> Vec<Count> {
         let Some(calls) = self.calls() else {
-            let is_paged = matches!(self.endpoint.upstream, Some(Upstream::Pages(_)));
+            let is_paged = matches!(self.endpoint.handler, Handler::Pages(_));
             return vec![Count { calls: 1, told: if is_paged { " of one page" } else { "" }.to_owned() }];
         };
         let param = match calls.repeat {
@@ -232,7 +232,7 @@ impl Load<'_> {
     fn streams_of_pool(&self) -> Option<Warning> {
         let own = self.endpoint.max_streams?;
         let room = self.inside() / self.width();
-        let holds = self.endpoint.follow.is_none() && self.endpoint.slow_clients != SlowClients::Spill;
+        let holds = self.endpoint.follow().is_none() && self.endpoint.slow_clients != SlowClients::Spill;
         if own <= room || !holds {
             return None;
         }
@@ -285,7 +285,9 @@ impl Load<'_> {
     /// The first reply cannot be there in time. Rows of a database may come long before the end.
     fn first_row(&self, duration: Duration) -> Option<Warning> {
         let bound = self.endpoint.timeout.first_row.filter(|bound| *bound < duration)?;
-        self.endpoint.upstream.as_ref()?;
+        if let Handler::Sql(_) = self.endpoint.handler {
+            return None;
+        }
         self.warning(
             format!("a call is expected to take {duration:?}, and `timeout.first_row` fails the response after {bound:?}"),
             "raise `timeout.first_row`, or correct `expected_duration`".to_owned(),
@@ -295,7 +297,7 @@ impl Load<'_> {
     /// A whole response cannot be there in time.
     fn total(&self, duration: Duration) -> Option<Warning> {
         let bound = self.endpoint.timeout.total?;
-        if self.endpoint.follow.is_some() {
+        if self.endpoint.follow().is_some() {
             return None;
         }
         let late = |count: &Count| self.least(count.calls, duration) > bound;

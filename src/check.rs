@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::Error;
 use crate::database::{self, Session, Snapshot};
 use crate::diagnostic::{Fault, excerpt, place};
-use crate::endpoint::{Endpoint, Key, Statement};
+use crate::endpoint::{Endpoint, Handler, Key, Statement};
 use crate::pool::Errand;
 use crate::source::{Kind, Source, SourceConfig};
 use crate::upstream::per_row;
@@ -154,11 +154,11 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
         oversights: Vec::new(),
         warnings: Vec::new(),
     };
-    if endpoint.upstream.is_some() {
+    let Handler::Sql(_) = endpoint.handler else {
         return Ok(checked);
-    }
+    };
     let mut refused: Vec<&str> = Vec::new();
-    for (index, statement) in endpoint.statements.iter().enumerate() {
+    for (index, statement) in endpoint.statements().iter().enumerate() {
         if statement.opener.as_deref().is_some_and(|opener| refused.contains(&opener)) {
             checked.results.push(None);
             continue;
@@ -198,7 +198,7 @@ async fn session(source: &Source) -> Result<Session, Error> {
 }
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
-    let statement = &endpoint.statements[index];
+    let statement = &endpoint.statements()[index];
     let mut session = session(source).await?;
     let columns = ask(&mut session, &statement.query, source).await?;
     let refcursors = session.refcursors(0);
@@ -209,7 +209,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
         return Ok(Columns::Refcursor(columns.to_vec()));
     }
     statement.check_columns(&columns)?;
-    if endpoint.per_row.is_some() && !refcursors.is_empty() {
+    if endpoint.per_row().is_some() && !refcursors.is_empty() {
         return Err(per_row::of_refcursor());
     }
     match endpoint.calls_for(index) {
@@ -238,10 +238,10 @@ async fn check_key(
     results: &[Option<Columns>],
     source: &Source,
 ) -> Result<Option<Refusal>, Error> {
-    let Some(key) = &endpoint.key else { return Ok(None) };
+    let Some(key) = endpoint.key() else { return Ok(None) };
     let Some(columns) = &results[key.statement] else { return Ok(None) };
     let refusal =
-        |error: &Error| refusal_at(endpoint, &endpoint.statements[key.statement], key.offset, error);
+        |error: &Error| refusal_at(endpoint, &endpoint.statements()[key.statement], key.offset, error);
     let suits = columns
         .own()
         .ok_or_else(Key::of_refcursor)
@@ -266,14 +266,14 @@ fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Ref
         let error = endpoint.join(index, columns, parent).err()?;
         Some(refusal_at(endpoint, statement, nested.offset, &error))
     };
-    endpoint.statements.iter().enumerate().filter_map(refusal).collect()
+    endpoint.statements().iter().enumerate().filter_map(refusal).collect()
 }
 
 /// Refcursors that nothing reads.
 fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    for (statement, columns) in endpoint.statements.iter().zip(results) {
-        let readers = || endpoint.statements.iter().filter(|other| other.opener == statement.opener);
+    for (statement, columns) in endpoint.statements().iter().zip(results) {
+        let readers = || endpoint.statements().iter().filter(|other| other.opener == statement.opener);
         let is_first = readers().next().is_some_and(|first| first.name == statement.name);
         if let (Some(opener), Some(Columns::Refcursor(columns)), true) =
             (&statement.opener, columns, is_first)

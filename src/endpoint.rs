@@ -5,6 +5,7 @@
 pub(crate) mod compression;
 pub(crate) mod csv;
 mod follow;
+mod handler;
 mod key;
 mod nesting;
 mod params;
@@ -26,11 +27,12 @@ use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
 pub use self::compression::Compression;
 pub use self::follow::Follow;
+pub use self::handler::{Handler, Sql};
 pub use self::key::{Key, KeyColumn};
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
-pub use self::upstream::{Pass, Upstream};
+pub use self::upstream::Proxy;
 use crate::Error;
 use crate::database;
 pub use crate::params::{CouchFeed, Followed};
@@ -49,14 +51,10 @@ pub struct Endpoint {
     pub source: SourceRef,
     /// Its parameters, in the order of the file.
     pub params: Vec<Param>,
-    /// Its statements, in the order of the file. An endpoint of several calls has one, whose rows are their replies; one that passes
-    /// an answer through has none.
-    pub statements: Vec<Statement>,
-    /// What is asked of an upstream, in the place of statements of a database.
-    pub upstream: Option<Upstream>,
-    /// What is asked of upstreams for the rows of a statement.
-    pub per_row: Option<CallsPerRow>,
-    /// The body of a JSON answer: the template, cut at its placeholders.
+    /// What answers its requests.
+    pub handler: Handler,
+    /// The body of a JSON answer: the template, cut at its placeholders. Empty where an answer is
+    /// proxied.
     pub body: Vec<Piece>,
     /// The formats it answers in; the first is the default.
     pub formats: Vec<Format>,
@@ -74,12 +72,6 @@ pub struct Endpoint {
     pub expected_duration: Option<Duration>,
     /// What becomes of clients that are slower than its rows.
     pub slow_clients: SlowClients,
-    /// `result = "one"`: no row is a 404.
-    pub not_found: bool,
-    /// What orders and identifies the rows, for cursors.
-    pub key: Option<Key>,
-    /// How its rows are followed; `None`: not at all.
-    pub follow: Option<Follow>,
     /// How long a stream of server-sent events says nothing, before it says that it is still there.
     pub heartbeat: Duration,
     /// Who may call it.
@@ -89,29 +81,34 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The name of the rows that have no other.
+    pub(crate) const ONLY: &str = "rows";
+
     /// The calls that are made for the rows of `statement`.
     pub fn calls_for(&self, statement: usize) -> Option<&Arc<PerRow>> {
-        self.per_row.as_ref().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
+        self.per_row().map(|calls| &calls.plan).filter(|plan| plan.statement.0 == statement)
     }
 
     /// How many rows of `statement` come at most, where they are those of the key and that is known
     /// without asking the database.
     pub fn page_of(&self, statement: usize, values: &[ParamValue]) -> Option<u64> {
-        let key = self.key.as_ref().filter(|key| key.statement == statement)?;
-        key.page(&self.statements[statement], values)
+        let key = self.key().filter(|key| key.statement == statement)?;
+        key.page(&self.statements()[statement], values)
     }
 
-    /// Whether each answer of it is one look-up in a database.
-    pub(crate) fn looks_up(&self) -> bool {
-        let [statement] = &self.statements[..] else { return false };
-        self.upstream.is_none() && statement.cardinality != Cardinality::Many
+    /// How many rows stand in the body for [`Piece::Rows`].
+    fn cardinality(&self, rows: usize) -> Cardinality {
+        match &self.handler {
+            Handler::Sql(sql) => sql.statements[rows].cardinality,
+            Handler::Proxy(_) | Handler::Calls(_) | Handler::Pages(_) => Cardinality::Many,
+        }
     }
 
     /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON, CSV): the only
     /// `:many` of the body, or its only statement. `None` when there are several.
     pub fn rows_statement(&self) -> Option<usize> {
         let placed = || self.body.iter().filter_map(Piece::statement);
-        let mut lists = placed().filter(|&i| self.statements[i].cardinality == Cardinality::Many);
+        let mut lists = placed().filter(|&i| self.cardinality(i) == Cardinality::Many);
         match (lists.next(), lists.next()) {
             (Some(list), None) => Some(list),
             (Some(_), Some(_)) => None,
@@ -137,7 +134,8 @@ pub struct CallsPerRow {
 pub enum Piece {
     /// JSON text of the template.
     Literal(Bytes),
-    /// Where the rows of statement `.0` stand, with those nested in them.
+    /// Where the rows of statement `.0` stand, with those nested in them. The rows of an upstream are
+    /// one list, and 0.
     Rows(usize),
     /// Where the number of rows of statement `.0` stands; its rows stand before.
     Count(usize),

@@ -32,11 +32,11 @@ use self::body::Answer;
 pub use self::body::{Aborted, ResponseBody};
 use self::head::{head, no_endpoint, no_host, problem};
 pub use self::request::{NoHost, Peer, Remote};
-use self::request::{STREAMED, asks_upstreams, read_stream_request};
+use self::request::{STREAMED, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::admission::{Claim, Permit};
 use crate::diagnostic::shown;
-use crate::endpoint::Upstream;
+use crate::endpoint::Handler;
 use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::route::near::near;
@@ -141,8 +141,8 @@ impl App {
         }
         let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
         tracker.waiter = Waiter::new(self.who(token, &request));
-        if let Some(Upstream::Pass(pass)) = &endpoint.upstream {
-            let asked = self.proxy_request(pass, (endpoint, &found), &request)?;
+        if let Handler::Proxy(proxy) = &endpoint.handler {
+            let asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
             // What is kept of a head keeps all of the buffer that it was read into. The body is not
             // to be closed yet.
             let _body = request.into_body();
@@ -151,7 +151,7 @@ impl App {
         let request = &request;
         let mut stream_request = read_stream_request(endpoint, &found, request)?;
         tracker.meter.format(stream_request.reading.format);
-        if asks_upstreams(endpoint) {
+        if endpoint.asks_upstreams() {
             stream_request.forwarded = self.forwarded(request);
         }
         if request.method() == Method::HEAD {

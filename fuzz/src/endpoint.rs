@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rowstream::diagnostic::Fault;
-use rowstream::endpoint::{Endpoint, Piece, Upstream};
+use rowstream::endpoint::{Endpoint, Handler, Piece};
 use rowstream::fuzzing::{read_endpoint, read_statement};
 use rowstream::params::ParamValue;
 use rowstream::route::Router;
@@ -34,25 +34,21 @@ fn assert_read(text: &str, (endpoint, faults): (Option<Endpoint>, Vec<Fault>)) {
 }
 
 fn assert_endpoint(text: &str, endpoint: &Endpoint) {
-    match &endpoint.upstream {
-        Some(Upstream::Pass(_)) => {
-            assert!(
-                endpoint.statements.is_empty() && endpoint.body.is_empty() && endpoint.formats.is_empty()
-            );
-        }
-        Some(Upstream::Calls(calls)) => {
+    match &endpoint.handler {
+        Handler::Sql(sql) => assert_body(endpoint, sql.statements.len()),
+        Handler::Proxy(_) => assert!(endpoint.body.is_empty()),
+        Handler::Calls(calls) => {
             assert!(calls.concurrency > 0);
-            assert_body(endpoint);
+            assert_body(endpoint, 1);
         }
-        Some(Upstream::Pages(pages)) => {
+        Handler::Pages(pages) => {
             assert!(pages.most > 0 && !pages.columns().is_empty());
-            assert_body(endpoint);
+            assert_body(endpoint, 1);
         }
-        None => assert_body(endpoint),
     }
-    assert_eq!(endpoint.formats.is_empty(), endpoint.statements.is_empty());
-    for statement in &endpoint.statements {
-        assert!(endpoint.upstream.is_some() || statement.args.len() == statement.query.types.len());
+    assert_eq!(endpoint.formats.is_empty(), matches!(endpoint.handler, Handler::Proxy(_)));
+    for statement in endpoint.statements() {
+        assert_eq!(statement.args.len(), statement.query.types.len());
         assert!(statement.args.iter().all(|arg| *arg < endpoint.params.len()));
         for (position, _) in statement.query.sql.char_indices() {
             assert!(statement.origin.file_offset(position) <= text.len());
@@ -65,10 +61,10 @@ fn assert_endpoint(text: &str, endpoint: &Endpoint) {
     assert_route(endpoint);
 }
 
-/// With something in the places of its rows the body is JSON.
-fn assert_body(endpoint: &Endpoint) {
+/// With something in the places of its rows, of which there are so many, the body is JSON.
+fn assert_body(endpoint: &Endpoint, rows: usize) {
     let mut body = Vec::new();
-    let mut placed = vec![0; endpoint.statements.len()];
+    let mut placed = vec![0; rows];
     for piece in &endpoint.body {
         match piece {
             Piece::Literal(json) => body.extend_from_slice(json),

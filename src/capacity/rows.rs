@@ -21,8 +21,8 @@ pub(super) fn all(config: &Config) -> impl Iterator<Item = OfRows<'_>> {
 }
 
 fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = OfRows<'a>> {
-    endpoint.per_row.iter().flat_map(move |CallsPerRow { plan, sources }| {
-        let is_list = endpoint.statements[plan.statement.0].cardinality == Cardinality::Many;
+    endpoint.per_row().into_iter().flat_map(move |CallsPerRow { plan, sources }| {
+        let is_list = endpoint.statements()[plan.statement.0].cardinality == Cardinality::Many;
         sources.iter().enumerate().map(move |(at, source)| {
             let calls = plan.calls.iter().filter(|call| call.upstream == at).collect();
             OfRows { endpoint, source: config.source(source), calls, is_list }

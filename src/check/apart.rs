@@ -51,9 +51,9 @@ pub(super) async fn repeatable(
     source: &Source,
 ) -> Result<Vec<Refusal>, Error> {
     let mut found = Vec::new();
-    for (index, statement) in endpoint.statements.iter().enumerate() {
+    for (index, statement) in endpoint.statements().iter().enumerate() {
         let Some(nested) = &statement.nested else { continue };
-        let parent = &endpoint.statements[nested.parent];
+        let parent = &endpoint.statements()[nested.parent];
         let own = |index: usize| results[index].as_ref().and_then(Columns::own);
         let (Some(own), Some(columns), Cardinality::Many) =
             (own(index), own(nested.parent), parent.cardinality)

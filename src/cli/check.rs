@@ -19,7 +19,7 @@ use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
 use crate::config::memory;
 use crate::diagnostic::{Fault, Faults};
-use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Statement, Upstream};
+use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, Statement};
 use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::per_row::RowCall;
@@ -176,23 +176,32 @@ fn hosts(source: &SourceConfig) -> String {
 fn describe_checked(checked: &CheckedEndpoint<'_>) -> String {
     let CheckedEndpoint { endpoint, results, .. } = checked;
     let mut text = describe(endpoint);
-    if let Some(upstream) = &endpoint.upstream {
-        text.push_str(&describe_upstream(upstream));
-        return text;
-    }
-    for (root, statement) in endpoint.statements.iter().enumerate() {
+    let per_row = match &endpoint.handler {
+        Handler::Sql(sql) => sql.per_row.as_ref(),
+        Handler::Proxy(_) => return text + "    passes the answer through\n",
+        Handler::Pages(pages) => {
+            let columns = describe_columns(&pages.columns());
+            return text + &format!("    rows :many -> {columns}, of {} pages at most\n", pages.most);
+        }
+        Handler::Calls(calls) => {
+            let columns = describe_columns(&calls.columns());
+            return text
+                + &format!("    rows :many -> {columns}, of {} calls at a time\n", calls.concurrency);
+        }
+    };
+    for (root, statement) in endpoint.statements().iter().enumerate() {
         if statement.nested.is_none() {
             describe_nest(endpoint, results, root, 1, &mut text);
         }
     }
-    text.extend(endpoint.per_row.iter().map(describe_calls));
+    text.extend(per_row.map(describe_calls));
     text
 }
 
 fn describe(endpoint: &Endpoint) -> String {
     let formats: Vec<_> = endpoint.formats.iter().copied().map(Format::name).collect();
     let mut text = format!("GET {}  [{}]", endpoint.path, formats.join(", "));
-    if let Some(follow) = &endpoint.follow {
+    if let Some(follow) = endpoint.follow() {
         let _ = write!(text, "  followed: every {:?}", follow.poll);
         if let Some(channel) = &follow.channel {
             let _ = write!(text, ", channel {channel}");
@@ -209,20 +218,6 @@ fn describe(endpoint: &Endpoint) -> String {
         text.push_str(&describe_param(param));
     }
     text
-}
-
-/// What is asked, and what becomes of the answers.
-fn describe_upstream(upstream: &Upstream) -> String {
-    let calls = match upstream {
-        Upstream::Pass(_) => return "    passes the answer through\n".to_owned(),
-        Upstream::Pages(pages) => {
-            let columns = describe_columns(&pages.columns());
-            return format!("    rows :many -> {columns}, of {} pages at most\n", pages.most);
-        }
-        Upstream::Calls(calls) => calls,
-    };
-    let columns = describe_columns(&calls.columns());
-    format!("    rows :many -> {columns}, of {} calls at a time\n", calls.concurrency)
 }
 
 fn describe_columns(columns: &[Column]) -> String {
@@ -266,7 +261,7 @@ fn describe_nest(
 ) {
     if let Some(columns) = &results[statement] {
         let _ = write!(text, "{:width$}", "", width = 4 * depth);
-        text.push_str(&describe_result(&endpoint.statements[statement], columns));
+        text.push_str(&describe_result(&endpoint.statements()[statement], columns));
     }
     for child in endpoint.children(statement) {
         describe_nest(endpoint, results, child, depth + 1, text);

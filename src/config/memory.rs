@@ -14,7 +14,7 @@ use rowstream_encode::{ArrowEncoder, Format};
 use super::Config;
 use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM};
 use crate::compress::{self, Coding};
-use crate::endpoint::{Compression, Endpoint, SlowClients, Upstream};
+use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
 use crate::settings::ChosenBy;
 use crate::source::{Kind, SourceConfig};
 use crate::spool::spill;
@@ -50,7 +50,7 @@ fn growth(format: Format) -> usize {
 
 /// The longest row of `endpoint` as it is sent.
 fn longest_row(endpoint: &Endpoint, source: &SourceConfig, format: Format) -> usize {
-    let replies = endpoint.per_row.as_ref().map_or(0, |calls| calls.plan.longest_replies());
+    let replies = endpoint.per_row().map_or(0, |calls| calls.plan.longest_replies());
     source.max_row_bytes.saturating_add(replies).saturating_mul(growth(format))
 }
 
@@ -71,21 +71,21 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     let (row, chunk) = (longest_row(endpoint, source, format), chunk(format));
     // One chunk in the making, and one on its way.
     let chunks = chunk.saturating_add(row).saturating_mul(2);
-    let nested = endpoint.statements.iter().filter(|statement| statement.nested.is_some()).count();
+    let nested = endpoint.statements().iter().filter(|statement| statement.nested.is_some()).count();
     let spill = match endpoint.slow_clients {
         SlowClients::Spill => spilled(endpoint, source, format),
         SlowClients::Hold | SlowClients::Shed(_) => 0,
     };
-    let key = if endpoint.key.is_some() { row } else { 0 };
+    let key = if endpoint.key().is_some() { row } else { 0 };
     let parts = [
         chunks,
         key,
-        match &endpoint.upstream {
-            Some(Upstream::Calls(calls)) => calls.budget(),
-            Some(Upstream::Pages(pages)) => pages.budget(),
-            Some(Upstream::Pass(_)) | None => source.budget(),
+        match &endpoint.handler {
+            Handler::Calls(calls) => calls.budget(),
+            Handler::Pages(pages) => pages.budget(),
+            Handler::Sql(_) | Handler::Proxy(_) => source.budget(),
         },
-        endpoint.per_row.as_ref().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
+        endpoint.per_row().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
         // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
@@ -102,7 +102,7 @@ pub fn proxy_budget(source: &SourceConfig) -> usize {
 
 /// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
 pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
-    if let Some(Upstream::Pass(_)) = &endpoint.upstream {
+    if let Handler::Proxy(_) = &endpoint.handler {
         return proxy_budget(source);
     }
     let coding = (endpoint.compression != Compression::Off).then_some(Coding::Zstd);

@@ -113,19 +113,19 @@ impl Key {
     ) -> Result<Self, (&'static str, &'static str)> {
         let statement = endpoint
             .rows_statement()
-            .filter(|&index| endpoint.statements[index].cardinality == Cardinality::Many)
+            .filter(|&index| endpoint.statements()[index].cardinality == Cardinality::Many)
             .ok_or(("`key` orders the rows of one list, and this endpoint has another shape", "remove it"))?;
         if endpoint.children(statement).next().is_some() {
             return Err(("rows with others nested in them cannot be continued by a `key`", "remove it"));
         }
-        if endpoint.statements[statement].opener.is_some() {
+        if endpoint.statements()[statement].opener.is_some() {
             return Err(("rows of a refcursor cannot be continued by a `key`", "remove it"));
         }
-        if let Some(follow) = &endpoint.follow {
+        if let Some(follow) = endpoint.follow() {
             follow.check(&columns)?;
         }
-        let committed_only = endpoint.follow.as_ref().is_some_and(|follow| follow.transaction.is_some());
-        let query = &endpoint.statements[statement].query;
+        let committed_only = endpoint.follow().is_some_and(|follow| follow.transaction.is_some());
+        let query = &endpoint.statements()[statement].query;
         let limit = Limit::find(&query.sql, dialect);
         let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, committed_only, dialect };
         let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
@@ -237,7 +237,7 @@ fn bound(endpoint: &Endpoint, statement: usize, limit: Option<&Limit>) -> Vec<us
         });
         used.map(|(_, &param)| param).collect::<Vec<_>>()
     };
-    let outside: Vec<_> = endpoint.statements.iter().enumerate().flat_map(outside).collect();
+    let outside: Vec<_> = endpoint.statements().iter().enumerate().flat_map(outside).collect();
     (0..endpoint.params.len()).filter(|param| outside.contains(param)).collect()
 }
 

@@ -11,18 +11,18 @@ impl Endpoint {
     /// The statements that are nested in `statement`, in the order in which their lists stand in its rows.
     pub fn children(&self, statement: usize) -> impl Iterator<Item = usize> {
         let is_child = move |&child: &usize| self.parent(child) == Some(statement);
-        (0..self.statements.len()).filter(is_child)
+        (0..self.statements().len()).filter(is_child)
     }
 
     /// The statement in whose rows those of `statement` stand.
     pub fn parent(&self, statement: usize) -> Option<usize> {
-        self.statements[statement].nested.as_ref().map(|nested| nested.parent)
+        self.statements().get(statement)?.nested.as_ref().map(|nested| nested.parent)
     }
 
     /// `root`, which is nested in none, and all statements that are nested in it, in one another: each behind its parent.
     pub fn nest(&self, root: usize) -> Vec<usize> {
         let mut nest = vec![root];
-        for statement in root + 1..self.statements.len() {
+        for statement in root + 1..self.statements().len() {
             if self.parent(statement).is_some_and(|parent| nest.contains(&parent)) {
                 nest.push(statement);
             }
@@ -42,9 +42,9 @@ impl Endpoint {
         columns: &[Column],
         parent_columns: &[Column],
     ) -> Result<Vec<(usize, usize)>, Error> {
-        let child = &self.statements[statement];
+        let child = &self.statements()[statement];
         let Some(nested) = &child.nested else { return Ok(Vec::new()) };
-        let (name, parent) = (&child.name, &self.statements[nested.parent].name);
+        let (name, parent) = (&child.name, &self.statements()[nested.parent].name);
         if parent_columns.iter().any(|column| column.name == *name) {
             let message =
                 format!("statement `{parent}` has a column `{name}`, and `{name}` is nested in its rows");

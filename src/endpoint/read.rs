@@ -15,9 +15,9 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 use super::params::{self, Declared};
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Key, KeyColumn, Nested, Origin, Piece, SlowClients,
-    SourceRef, Statement, Timeout, Upstream, compression, csv, follow, key, path, slow_clients, timeout,
-    upstream, values,
+    Authorization, Cardinality, Compression, Endpoint, Handler, Key, KeyColumn, Nested, Origin, Piece,
+    SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key, path, slow_clients,
+    timeout, upstream, values,
 };
 use crate::database;
 use crate::diagnostic::reader::{Table, Value};
@@ -25,9 +25,6 @@ use crate::diagnostic::{File, place, shown, suggest};
 use crate::params::{BindType, Param};
 use crate::source::{Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
-
-/// The name of a statement that has none.
-const ONLY: &str = "rows";
 
 /// Names that stand for something else than a statement behind a `$`, or will.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
@@ -109,12 +106,15 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         Some(enrich) => Some(enrich?),
         None => None,
     };
-    let (source, dialect, statements, upstream) = match behind {
+    let (source, dialect, handler) = match behind {
         Behind::Sql(text) => {
             let (source, dialect) = source?;
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
             let statements = Statements { file, text: text?, dialect, declared: &declared, in_requests };
-            (source, Some(dialect), statements.read(result.as_ref())?, None)
+            let statements = statements.read(result.as_ref())?;
+            let not_found = result.is_some() && statements.first()?.cardinality == Cardinality::One;
+            let sql = handler::Sql { not_found, ..handler::Sql::new(statements) };
+            (source, Some(dialect), Handler::Sql(sql))
         }
         Behind::Upstream(value) if per_row::has_each(&value) => {
             let each = per_row::read_each(&value, &declared, defaults)?;
@@ -124,28 +124,24 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
             let statements = Statements { file, text, dialect, declared: &declared, in_requests };
             let statements = statements.read(None).filter(|statements| each.is_list(statements))?;
             calls = Some(each.draft);
-            (source, Some(dialect), statements, None)
+            (source, Some(dialect), Handler::Sql(handler::Sql::new(statements)))
         }
         Behind::Upstream(value) => {
             let read = upstream::read(file, &value, &declared, defaults)?;
-            let statements = read_replies(file, &read, declared.len());
-            (read.source, None, statements, Some(read.upstream))
+            (read.source, None, read.handler)
         }
     };
     let body = match body {
-        _ if statements.is_empty() => Vec::new(),
-        Some((template, value)) => read_body(file, &value, template?, &statements)?,
-        None => default_body(file, &statements)?,
+        _ if matches!(handler, Handler::Proxy(_)) => Vec::new(),
+        Some((template, value)) => read_body(file, &value, template?, &row_sets(&handler))?,
+        None => default_body(file, &row_sets(&handler))?,
     };
     let mut endpoint = Endpoint {
         path: path.text,
         summary,
         source,
         params: declared.into_iter().map(|declared| declared.param).collect(),
-        not_found: result.is_some() && statements.first()?.cardinality == Cardinality::One,
-        statements,
-        upstream,
-        per_row: None,
+        handler,
         body,
         formats: Vec::new(),
         csv,
@@ -155,23 +151,28 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         timeout,
         expected_duration,
         slow_clients: slow_clients.unwrap_or(defaults.slow_clients),
-        key: None,
-        follow: follow.as_ref().zip(dialect).and_then(|(value, dialect)| follow::read(value, dialect)),
         heartbeat: heartbeat.unwrap_or(defaults.heartbeat),
         authorization,
         file: file.path.to_owned(),
     };
+    if let (Some(value), Some(dialect), Some(sql)) = (&follow, dialect, endpoint.sql_mut()) {
+        sql.follow = follow::read(value, dialect);
+    }
     if let (Some(columns), Some(dialect)) = (columns, dialect) {
-        endpoint.key = read_key(file, &endpoint, columns, (dialect, defaults.cursor_secret));
+        let key = read_key(file, &endpoint, columns, (dialect, defaults.cursor_secret));
+        endpoint.sql_mut()?.key = key;
     } else if let Some(value) = &follow
-        && endpoint.follow.is_some()
+        && endpoint.follow().is_some()
     {
         value.fault_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
     }
     check_next(file, &endpoint, next);
-    endpoint.per_row = calls.and_then(|calls| calls.place(file, &endpoint));
+    if let Some(calls) = calls {
+        let per_row = calls.place(file, &endpoint);
+        endpoint.sql_mut()?.per_row = per_row;
+    }
     endpoint.formats = match formats {
-        _ if endpoint.statements.is_empty() => Vec::new(),
+        _ if matches!(endpoint.handler, Handler::Proxy(_)) => Vec::new(),
         Some(formats) => carried_formats(&formats, &endpoint),
         None => all_formats(&endpoint),
     };
@@ -197,16 +198,15 @@ pub(crate) fn single(
     let declared = sql.names.iter().zip(&sql.places).map(|(name, &offset)| declare(name, offset));
     let (params, types): (Vec<_>, Vec<_>) = declared.unzip();
     let args = (0..params.len()).collect();
-    let mut statement = text.statement(file, (ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
+    let mut statement =
+        text.statement(file, (Endpoint::ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
     statement.query.types = types;
     let mut endpoint = Endpoint {
         path: "/rows".to_owned(),
         summary: None,
         source: SourceRef::only(source),
         params,
-        statements: vec![statement],
-        upstream: None,
-        per_row: None,
+        handler: Handler::Sql(handler::Sql::new(vec![statement])),
         body: vec![Piece::Rows(0)],
         formats: Vec::new(),
         csv: CsvDialect::default(),
@@ -216,9 +216,6 @@ pub(crate) fn single(
         timeout: Timeout::default(),
         expected_duration: None,
         slow_clients: SlowClients::default(),
-        not_found: false,
-        key: None,
-        follow: None,
         heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
         file: file.path.to_owned(),
@@ -334,21 +331,34 @@ fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     Some((toml..end, end + "*/".len()))
 }
 
-/// The statement whose rows are replies, or stand in them. Its text is the request, and all parameters are its own.
-fn read_replies(file: File<'_>, read: &upstream::Read, params: usize) -> Vec<Statement> {
-    let (request, offset) = &read.request;
-    let statement = || Statement {
-        name: ONLY.to_owned(),
-        cardinality: Cardinality::Many,
-        query: database::Statement { sql: Arc::from(request.as_str()), types: Vec::new() },
-        args: (0..params).collect(),
-        nested: None,
-        opener: None,
-        origin: Origin { pieces: vec![(0, *offset), (usize::MAX, *offset)], text: Arc::from(file.text) },
-    };
-    match read.upstream {
-        Upstream::Pass(_) => Vec::new(),
-        Upstream::Calls(_) | Upstream::Pages(_) => vec![statement()],
+/// Rows that stand in a body: those of a statement, or those that an upstream is asked for.
+struct RowSet<'a> {
+    name: &'a str,
+    cardinality: Cardinality,
+    /// In whose rows they stand, if in any.
+    parent: Option<usize>,
+    /// The statement that opens the refcursor whose rows they are.
+    opener: Option<&'a str>,
+}
+
+impl<'a> RowSet<'a> {
+    fn of_statement(statement: &'a Statement) -> Self {
+        let parent = statement.nested.as_ref().map(|nested| nested.parent);
+        let (name, opener) = (statement.name.as_str(), statement.opener.as_deref());
+        Self { name, cardinality: statement.cardinality, parent, opener }
+    }
+
+    fn of_upstream() -> Self {
+        Self { name: Endpoint::ONLY, cardinality: Cardinality::Many, parent: None, opener: None }
+    }
+}
+
+/// What stands in the body of an endpoint.
+fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
+    match handler {
+        Handler::Sql(sql) => sql.statements.iter().map(RowSet::of_statement).collect(),
+        Handler::Calls(_) | Handler::Pages(_) => vec![RowSet::of_upstream()],
+        Handler::Proxy(_) => Vec::new(),
     }
 }
 
@@ -490,7 +500,7 @@ impl Statements<'_> {
             };
             if let Some((text, (sql, args))) = parsed {
                 args.iter().for_each(|&arg| used[arg] = true);
-                let name = section.name.clone().unwrap_or_else(|| (ONLY.to_owned(), result));
+                let name = section.name.clone().unwrap_or_else(|| (Endpoint::ONLY.to_owned(), result));
                 let start = text.range.start;
                 let mut statement = self.text.statement(self.file, name, start, sql, args, &params);
                 statement.opener = section.opener().map(str::to_owned);
@@ -649,19 +659,19 @@ fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
 }
 
 /// The body of an endpoint that gives none: the rows of the only statement that stands in no other's.
-fn default_body(file: File<'_>, statements: &[Statement]) -> Option<Vec<Piece>> {
-    let roots: Vec<_> = (0..statements.len()).filter(|&i| statements[i].nested.is_none()).collect();
+fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
+    let roots: Vec<_> = (0..sets.len()).filter(|&i| sets[i].parent.is_none()).collect();
     if let [root] = roots[..] {
         return Some(vec![Piece::Rows(root)]);
     }
-    let example: Vec<_> = roots.iter().map(|&i| format!("{0} = \"${0}\"", statements[i].name)).collect();
+    let example: Vec<_> = roots.iter().map(|&i| format!("{0} = \"${0}\"", sets[i].name)).collect();
     let hint = format!("say where they stand: `body = {{ {} }}`", example.join(", "));
     file.fault(0, "`body` is missing, and there are several statements", Some(hint));
     None
 }
 
 /// The body, with every statement in one place of it.
-fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statement]) -> Option<Vec<Piece>> {
+fn read_body(file: File<'_>, value: &Value<'_>, body: Body, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     let placeholders: Vec<_> = body.placeholders().map(str::to_owned).collect();
     let mut pieces = Vec::new();
     for segment in body.segments {
@@ -669,17 +679,17 @@ fn read_body(file: File<'_>, value: &Value<'_>, body: Body, statements: &[Statem
             Segment::Literal(bytes) => Piece::Literal(Bytes::from(bytes)),
             Segment::Placeholder(name) => {
                 let offset = value.find(|text| text.strip_prefix('$') == Some(&name));
-                Piece::Rows(placed(file, offset, &name, statements, &pieces)?)
+                Piece::Rows(placed(file, offset, &name, sets, &pieces)?)
             }
             Segment::Next => Piece::Next,
             Segment::Count(name) => {
-                let counts = Counts { file, statements, before: &pieces, placeholders: &placeholders };
+                let counts = Counts { file, sets, before: &pieces, placeholders: &placeholders };
                 Piece::Count(counts.read(value, name.as_deref())?)
             }
             Segment::Digest => read_digest(file, value, &pieces, placeholders.len())?,
         });
     }
-    check_placed(value, statements, &pieces);
+    check_placed(value, sets, &pieces);
     Some(pieces)
 }
 
@@ -707,7 +717,7 @@ fn read_key(
 /// `$next` is the cursor of rows that stand before it.
 fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
     let Some(at) = endpoint.body.iter().position(|piece| *piece == Piece::Next) else { return };
-    let rows = endpoint.key.as_ref().map(|key| Piece::Rows(key.statement));
+    let rows = endpoint.key().map(|key| Piece::Rows(key.statement));
     let (message, hint) = match rows {
         None => ("`$next` is a cursor, and this endpoint has none", "say by which columns: `key = [\"…\"]`"),
         Some(rows) if !endpoint.body[..at].contains(&rows) => {
@@ -736,23 +746,17 @@ fn is_no_placeholder(text: &str) -> bool {
 }
 
 /// The statement of a placeholder.
-fn placed(
-    file: File<'_>,
-    offset: usize,
-    name: &str,
-    statements: &[Statement],
-    before: &[Piece],
-) -> Option<usize> {
+fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before: &[Piece]) -> Option<usize> {
     if RESERVED.contains(&name) {
         let hint = format!("name the statement otherwise (the text itself is written `$${name}`)");
         file.fault(offset, format!("`${name}` is reserved, and stands for nothing yet"), Some(hint));
         return None;
     }
-    let Some(index) = statements.iter().position(|statement| statement.name == name) else {
-        if refcursors::is_placed(file, offset, name, statements) {
+    let Some(index) = sets.iter().position(|set| set.name == name) else {
+        if refcursors::is_placed(file, offset, name, sets) {
             return None;
         }
-        let near = suggest("the statements are", name, statements.iter().map(|s| s.name.as_str()));
+        let near = suggest("the statements are", name, sets.iter().map(|set| set.name));
         let hint = format!("{near} (the text itself is written `$${name}`)");
         file.fault(offset, format!("no statement is named `{name}`"), Some(hint));
         return None;
@@ -762,8 +766,8 @@ fn placed(
         file.fault(offset, format!("`${name}` stands twice in the body"), Some(hint));
         return None;
     }
-    if let Some(nested) = &statements[index].nested {
-        let message = format!("`{name}` stands in the rows of `{}`", statements[nested.parent].name);
+    if let Some(parent) = sets[index].parent {
+        let message = format!("`{name}` stands in the rows of `{}`", sets[parent].name);
         file.fault(offset, message, Some("remove it from the body".to_owned()));
         return None;
     }
@@ -784,7 +788,7 @@ fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usiz
 /// Finds out whose rows `$count` and `$count(name)` count.
 struct Counts<'a> {
     file: File<'a>,
-    statements: &'a [Statement],
+    sets: &'a [RowSet<'a>],
     /// What stands before it in the body.
     before: &'a [Piece],
     /// The statements that the body places.
@@ -798,7 +802,7 @@ impl Counts<'_> {
         match name.map_or_else(|| self.only_list(), |name| self.list(name)) {
             Ok(list) if self.is_before(list) => Some(list),
             Ok(list) => {
-                let name = &self.statements[self.root(list)].name;
+                let name = &self.sets[self.root(list)].name;
                 let hint = format!("put it behind `\"${name}\"`: a number of rows is known at their end");
                 self.file.fault(
                     offset,
@@ -817,10 +821,10 @@ impl Counts<'_> {
     /// The only list that the body places, or what is wrong with that.
     fn only_list(&self) -> Result<usize, (String, String)> {
         let placed = |i: &usize| {
-            let statement = &self.statements[*i];
-            statement.cardinality == Cardinality::Many && self.placeholders.contains(&statement.name)
+            let set = &self.sets[*i];
+            set.cardinality == Cardinality::Many && self.placeholders.iter().any(|name| name == set.name)
         };
-        let lists: Vec<_> = (0..self.statements.len()).filter(placed).collect();
+        let lists: Vec<_> = (0..self.sets.len()).filter(placed).collect();
         match lists[..] {
             [list] => Ok(list),
             [] => {
@@ -828,24 +832,24 @@ impl Counts<'_> {
             }
             [first, ..] => Err((
                 "does not say which list it counts".to_owned(),
-                format!("write `$count({})`", self.statements[first].name),
+                format!("write `$count({})`", self.sets[first].name),
             )),
         }
     }
 
     fn list(&self, name: &str) -> Result<usize, (String, String)> {
-        let lists = || self.statements.iter().filter(|statement| statement.cardinality == Cardinality::Many);
-        let index = self.statements.iter().position(|statement| statement.name == name);
-        index.filter(|&index| self.statements[index].cardinality == Cardinality::Many).ok_or_else(|| {
-            let hint = suggest("the lists are", name, lists().map(|s| s.name.as_str()).collect::<Vec<_>>());
+        let lists = || self.sets.iter().filter(|set| set.cardinality == Cardinality::Many);
+        let index = self.sets.iter().position(|set| set.name == name);
+        index.filter(|&index| self.sets[index].cardinality == Cardinality::Many).ok_or_else(|| {
+            let hint = suggest("the lists are", name, lists().map(|set| set.name).collect::<Vec<_>>());
             ("counts the rows of no list".to_owned(), hint)
         })
     }
 
     /// The statement in whose rows, or in those within them, the rows of `statement` stand; else itself.
     fn root(&self, mut statement: usize) -> usize {
-        while let Some(nested) = &self.statements[statement].nested {
-            statement = nested.parent;
+        while let Some(parent) = self.sets[statement].parent {
+            statement = parent;
         }
         statement
     }
@@ -855,10 +859,10 @@ impl Counts<'_> {
     }
 }
 
-fn check_placed(value: &Value<'_>, statements: &[Statement], pieces: &[Piece]) {
-    for (i, statement) in statements.iter().enumerate() {
-        if statement.nested.is_none() && !pieces.iter().any(|piece| piece.statement() == Some(i)) {
-            let name = &statement.name;
+fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
+    for (i, set) in sets.iter().enumerate() {
+        if set.parent.is_none() && !pieces.iter().any(|piece| piece.statement() == Some(i)) {
+            let name = set.name;
             let hint = format!("put `\"${name}\"` where its rows belong, or remove the statement");
             value.fault_with(format!("the body has no place for the statement `{name}`"), hint);
         }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
-use super::SourceRef;
 use super::params::Declared;
 use super::read::Defaults;
+use super::{Handler, SourceRef};
 use crate::Error;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, list, shown, suggest};
@@ -24,26 +24,15 @@ use crate::upstream::fields::is_of_connection;
 use crate::upstream::pages::Pages;
 use crate::upstream::template::{NUMBER, Name, Template, Values};
 
-/// What is asked of an upstream.
-#[derive(Debug, Clone)]
-pub enum Upstream {
-    /// One request, whose answer is passed through as it comes.
-    Pass(Arc<Pass>),
-    /// Several, whose replies are rows.
-    Calls(Arc<Calls>),
-    /// The pages of a list, whose elements are rows.
-    Pages(Arc<Pages>),
-}
-
-/// A request whose answer is passed through.
+/// A request whose answer is proxied.
 #[derive(Debug)]
-pub struct Pass {
+pub struct Proxy {
     template: Template,
     /// The names of the endpoint's parameters.
     names: Vec<String>,
 }
 
-impl Pass {
+impl Proxy {
     /// The names of the header fields that are the endpoint's own, whatever the client sends.
     pub fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.template.header_names()
@@ -61,9 +50,7 @@ impl Pass {
 /// What was read of `[upstream]`.
 pub(super) struct Read {
     pub(super) source: SourceRef,
-    pub(super) upstream: Upstream,
-    /// The request as the file has it, and where.
-    pub(super) request: (String, usize),
+    pub(super) handler: Handler,
 }
 
 /// Reads `[upstream]`. `None`, with the reason recorded, when it cannot be used.
@@ -87,10 +74,10 @@ pub(super) fn read(
     }
     let template = read_template(&mut table, rows.is_some(), &mut names);
     let calls = read_calls(&mut table, repeat.as_ref(), &mut names);
-    let request = template.as_ref().map(|(_, (request, _))| request.as_str());
+    let request = template.as_ref().map(|(_, request)| request.as_str());
     let list = pages::read(&mut table, rows.as_ref(), request, &mut names);
     table.finish();
-    let (template, request) = template?;
+    let (template, _) = template?;
     for (declared, _) in declared.iter().zip(&names.used).filter(|(_, used)| !**used) {
         let name = &declared.param.name;
         let hint = format!("write `{{{name}}}` where its value belongs, or remove it");
@@ -98,18 +85,18 @@ pub(super) fn read(
     }
     let source = source?;
     let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
-    let upstream = match (repeat, rows) {
+    let handler = match (repeat, rows) {
         (None, Some(_)) => {
             let pages::List { payload, rows, absent, error, plan, next, most } = list?;
             let max_row = source.max_row_bytes;
             let list = Pages { template, payload, names, rows, absent, error, plan, next, most, max_row };
-            Upstream::Pages(Arc::new(list))
+            Handler::Pages(Arc::new(list))
         }
-        (None, None) => Upstream::Pass(Arc::new(Pass { template, names })),
+        (None, None) => Handler::Proxy(Arc::new(Proxy { template, names })),
         (Some(_), _) => {
             let (repeat, concurrency, order, on_error) = calls?;
             let places = source.pool.max;
-            Upstream::Calls(Arc::new(Calls {
+            Handler::Calls(Arc::new(Calls {
                 template,
                 names,
                 repeat,
@@ -122,7 +109,7 @@ pub(super) fn read(
             }))
         }
     };
-    Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, upstream, request })
+    Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, handler })
 }
 
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
@@ -228,11 +215,7 @@ impl<'a> Names<'a> {
 }
 
 /// `request` and `headers`; the request also as it stands in the file. It may be a POST where the reply is not passed through.
-fn read_template(
-    table: &mut Table<'_>,
-    may_post: bool,
-    names: &mut Names<'_>,
-) -> Option<(Template, (String, usize))> {
+fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -> Option<(Template, String)> {
     let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
     let headers = table.take("headers");
     let request = request?;
@@ -251,7 +234,7 @@ fn read_template(
             value.fault_with(message, hint);
         }
     }
-    Some((template?, (text, request.offset())))
+    Some((template?, text))
 }
 
 /// A JSON pointer.

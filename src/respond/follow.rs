@@ -34,7 +34,7 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
         (None, Some(feed)) => ("feed", feed.followed()),
         (Some(_), Some(_)) => return Err(wrong("feed", "`_follow` says it already")),
     };
-    if endpoint.follow.is_none() {
+    if endpoint.follow().is_none() {
         let error = wrong(name, "this endpoint cannot be followed");
         return Err(error.hint("ask again behind the cursor of the last row, if it has a `key`"));
     }
@@ -129,7 +129,7 @@ impl App {
 
     async fn subscribe(&self, request: &StreamRequest<'_>) -> Result<Subscription, Error> {
         let endpoint = request.endpoint;
-        let follow = endpoint.follow.as_ref().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
+        let follow = endpoint.follow().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.source(&endpoint.source).database()?;
         self.feeds.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
     }

@@ -19,7 +19,7 @@ use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Claim;
 use crate::config::memory;
-use crate::endpoint::{Authorization, Endpoint, Pass, SlowClients};
+use crate::endpoint::{Authorization, Endpoint, Proxy, SlowClients};
 use crate::params::{self, ParamValue};
 use crate::pool::Patience;
 use crate::route::Match;
@@ -47,7 +47,7 @@ impl App {
     /// What an upstream is asked on behalf of a request, and by whom.
     pub(super) fn proxy_request<'a, B>(
         &self,
-        pass: &Pass,
+        proxy: &Proxy,
         (endpoint, found): (&'a Endpoint, &Match),
         request: &Request<B>,
     ) -> Result<ProxyRequest<'a>, Error> {
@@ -56,12 +56,12 @@ impl App {
         let path = request.uri().path();
         let whole = self.router.find_whole(path)?.filter(|whole| whole.endpoint == found.endpoint);
         let values = values(endpoint, &whole.ok_or_else(|| no_endpoint(path))?, request)?;
-        let mut call = pass.call(&values)?;
+        let mut call = proxy.call(&values)?;
         let own = std::mem::take(&mut call.headers);
         let is_public = endpoint.authorization == Authorization::Public;
         call.method = request.method().clone();
         call.headers = fields::request(request.headers(), &self.forwarded(request), is_public);
-        for name in pass.header_names() {
+        for name in proxy.header_names() {
             call.headers.remove(name);
         }
         fields::put(&mut call.headers, &own);

@@ -91,7 +91,7 @@ pub(super) fn read_stream_request<'a, B>(
     let cursors = proves || followed != Followed::No;
     let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
     let (download, values) = (bound.download, bound.values);
-    let page = endpoint.key.as_ref().and_then(|key| endpoint.page_of(key.statement, &values));
+    let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let url_query = request.uri().query();
     let index = found.endpoint;
     Ok(StreamRequest {
@@ -118,11 +118,11 @@ fn after<B>(
     given: Option<String>,
     request: &Request<B>,
 ) -> Result<Option<String>, Error> {
-    if given.is_some() && endpoint.key.is_none() {
+    if given.is_some() && endpoint.key().is_none() {
         let message = "this endpoint has no `key`, and so no cursors".to_owned();
         return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
     }
-    let has_ids = format == Format::Sse && endpoint.key.is_some();
+    let has_ids = format == Format::Sse && endpoint.key().is_some();
     let last = request.headers().get(LAST_EVENT_ID).filter(|last| has_ids && !last.is_empty());
     Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
 }
@@ -144,16 +144,11 @@ fn is_remote<B>(request: &Request<B>) -> bool {
         || FORWARDED.iter().any(|name| request.headers().contains_key(name))
 }
 
-/// Whether requests for an endpoint make others.
-pub(super) fn asks_upstreams(endpoint: &Endpoint) -> bool {
-    endpoint.upstream.is_some() || endpoint.per_row.is_some()
-}
-
 impl StreamRequest<'_> {
     /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end
     /// record gets one.
     pub(super) fn ends_events(&self) -> bool {
-        let has_ids = self.reading.format == Format::Sse && self.endpoint.key.is_some();
+        let has_ids = self.reading.format == Format::Sse && self.endpoint.key().is_some();
         has_ids && self.asked.framed.is_none() && self.followed == Followed::No
     }
 

@@ -22,7 +22,7 @@ use crate::completeness::streams::STREAM;
 use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
-use crate::endpoint::{Followed, SlowClients, SourceRef};
+use crate::endpoint::{Followed, Handler, SlowClients, SourceRef};
 use crate::params::ParamValue;
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
@@ -149,7 +149,7 @@ impl App {
 
     /// Who is asked for each row, on behalf of a client.
     fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
-        let Some(calls) = &request.endpoint.per_row else { return Ok(Vec::new()) };
+        let Some(calls) = request.endpoint.per_row() else { return Ok(Vec::new()) };
         let open = |source: &SourceRef| {
             Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded.clone()))
         };
@@ -192,12 +192,12 @@ impl App {
     /// long for an upstream's.
     fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
         let endpoint = request.endpoint;
-        let (spills, spare) = match (endpoint.slow_clients, &endpoint.upstream) {
+        let (spills, spare) = match (endpoint.slow_clients, &endpoint.handler) {
             (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
-            (SlowClients::Hold | SlowClients::Shed(_), Some(_)) => return None,
-            (SlowClients::Hold | SlowClients::Shed(_), None) => {
+            (SlowClients::Hold | SlowClients::Shed(_), Handler::Sql(_)) => {
                 (Spills::WhenWanted, self.spilled_budget(request))
             }
+            (SlowClients::Hold | SlowClients::Shed(_), _) => return None,
         };
         let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
         Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare)))))

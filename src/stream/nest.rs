@@ -104,18 +104,18 @@ impl Nest {
         let statements = endpoint.nest(root);
         let mut columns = Vec::with_capacity(statements.len());
         for &statement in &statements {
-            let statement = &endpoint.statements[statement];
+            let statement = &endpoint.statements()[statement];
             let told = session.prepare(&statement.query).await?;
             statement.check_nestable(session.refcursors(prepared + columns.len()))?;
             statement.check_columns(&told)?;
             columns.push(told);
         }
-        let shape = shape(format, endpoint.statements[root].cardinality)
+        let shape = shape(format, endpoint.statements()[root].cardinality)
             .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
         let levels = statements.iter().zip(&columns).map(|(&index, columns)| {
             let list = match endpoint.parent(index) {
                 None => ListEncoder::root(shape),
-                Some(_) => ListEncoder::member(&endpoint.statements[index].name),
+                Some(_) => ListEncoder::member(&endpoint.statements()[index].name),
             };
             let part = ListEncoder::root(shape).part();
             Level::new(endpoint, index, list, OptionsEncoder::new(part, options, columns))
@@ -322,7 +322,7 @@ impl Nest {
 
 impl Level {
     fn new(endpoint: &Endpoint, index: usize, list: ListEncoder, encoder: OptionsEncoder) -> Self {
-        let statement = &endpoint.statements[index];
+        let statement = &endpoint.statements()[index];
         Self {
             statement: index,
             name: statement.name.clone(),

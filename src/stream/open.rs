@@ -17,7 +17,7 @@ use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::database::{self, Snapshot};
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Key, Piece, Upstream};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Piece};
 use crate::params::ParamValue;
 use crate::pool::{Errand, Waiter};
 use crate::source::Source;
@@ -49,7 +49,7 @@ impl Opened {
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
         let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
-        if let Some(CallsPerRow { plan, .. }) = &endpoint.per_row {
+        if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
         let mut steps = Vec::with_capacity(pieces.len());
@@ -67,9 +67,15 @@ impl Opened {
                 Piece::Rows(statement) => {
                     let reading = (endpoint, *statement, written);
                     let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
-                    let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
-                    let page = endpoint.page_of(*statement, &values);
-                    Step::Rows(Rows { page, ..rows.await? })
+                    match &endpoint.handler {
+                        Handler::Calls(calls) => Step::Rows(Rows::of_upstream(reading, &calls.columns())),
+                        Handler::Pages(pages) => Step::Rows(Rows::of_upstream(reading, &pages.columns())),
+                        Handler::Sql(_) | Handler::Proxy(_) => {
+                            let rows = Rows::prepare(reading, tail, &mut session, prepared(&steps));
+                            let page = endpoint.page_of(*statement, &values);
+                            Step::Rows(Rows { page, ..rows.await? })
+                        }
+                    }
                 }
                 Piece::Count(statement) => Step::Count(Count { statement: *statement, rows: 0 }),
                 Piece::Next => Step::Next,
@@ -82,13 +88,32 @@ impl Opened {
 }
 
 impl Rows {
+    /// The rows of an upstream, for whose requests all parameters are.
+    fn of_upstream(
+        (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
+        columns: &[Column],
+    ) -> Self {
+        Self {
+            index: 0,
+            statement: index,
+            name: Endpoint::ONLY.into(),
+            args: (0..endpoint.params.len()).collect(),
+            cardinality: Cardinality::Many,
+            required: false,
+            refcursor: None,
+            page: None,
+            encoder: encoder(endpoint, written, Cardinality::Many, columns),
+            cursors: None,
+        }
+    }
+
     async fn prepare(
         (endpoint, index, written): (&Endpoint, usize, (Format, ValueOptions)),
         tail: Option<&Tail<'_>>,
         session: &mut Producer,
         before: usize,
     ) -> Result<Self, Error> {
-        let statement = &endpoint.statements[index];
+        let statement = &endpoint.statements()[index];
         let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
         let told = match endpoint.calls_for(index) {
             Some(_) => {
@@ -118,7 +143,7 @@ impl Rows {
             name: statement.name.as_str().into(),
             args: statement.args.iter().copied().chain(behind).collect(),
             cardinality: statement.cardinality,
-            required: endpoint.not_found,
+            required: endpoint.not_found(),
             refcursor,
             page: None,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
@@ -134,7 +159,7 @@ impl Probe {
         session: &mut Producer,
         before: usize,
     ) -> Result<Self, Error> {
-        let statement = &endpoint.statements[tail.key.statement];
+        let statement = &endpoint.statements()[tail.key.statement];
         session.prepare(&tail.key.nulls).await?;
         Ok(Self {
             index: before,
@@ -172,7 +197,7 @@ impl<'a> Tail<'a> {
         reading: &Reading,
         values: &mut Vec<ParamValue>,
     ) -> Result<Option<Self>, Error> {
-        let Some(key) = &endpoint.key else { return Ok(None) };
+        let Some(key) = endpoint.key() else { return Ok(None) };
         let signer = key.signer(values);
         let page = endpoint.page_of(key.statement, values);
         let first = values.len();
@@ -235,23 +260,23 @@ async fn begin(
     (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Producer, Clock), Error> {
-    if let Some(Upstream::Calls(calls)) = &endpoint.upstream {
-        return Ok((
-            Producer::Calls(Box::new(upstream::calls::Session::new(source.upstream()?, calls))),
-            Clock::new(Duration::ZERO),
-        ));
-    }
-    if let Some(Upstream::Pages(pages)) = &endpoint.upstream {
-        return Ok((
-            Producer::Pages(Box::new(upstream::pages::Session::new(source.upstream()?, pages))),
-            Clock::new(Duration::ZERO),
-        ));
+    match &endpoint.handler {
+        Handler::Sql(_) => {}
+        Handler::Calls(calls) => {
+            let session = upstream::calls::Session::new(source.upstream()?, calls);
+            return Ok((Producer::Calls(Box::new(session)), Clock::new(Duration::ZERO)));
+        }
+        Handler::Pages(pages) => {
+            let session = upstream::pages::Session::new(source.upstream()?, pages);
+            return Ok((Producer::Pages(Box::new(session)), Clock::new(Duration::ZERO)));
+        }
+        Handler::Proxy(_) => return Err(Error::endpoint("an answer that is proxied has no rows")),
     }
     let database = source.database()?;
     let mut statements = pieces.iter().filter_map(Piece::statement);
     let (first, second) = (statements.next(), statements.next());
     let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
-    let first = first.map(|index| &endpoint.statements[index]);
+    let first = first.map(|index| &endpoint.statements()[index]);
     let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
     let (patience, before) = (waiter.begin(), waiter.waited());
     if let Some(first) = look_up {

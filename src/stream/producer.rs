@@ -98,15 +98,14 @@ impl Producer {
         }
     }
 
-    /// See [`Session::prepare`]. Rows of upstreams have the same columns whatever is prepared.
+    /// See [`Session::prepare`].
     ///
     /// # Errors
-    /// What the database says of the statement.
+    /// What the database says of the statement. It has no statements.
     pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Statements(session) => session.prepare(statement).await,
-            Self::Calls(session) => Ok(session.columns()),
-            Self::Pages(session) => Ok(session.columns()),
+            Self::Calls(_) | Self::Pages(_) => Err(Error::protocol("these rows have no statement")),
             Self::Enriched(session) => session.prepare(statement).await,
         }
     }

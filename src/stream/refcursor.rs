@@ -31,7 +31,7 @@ pub(super) async fn open(
     for step in steps {
         let Step::Rows(rows) = step else { continue };
         let Some(column) = rows.refcursor else { continue };
-        let statement = &endpoint.statements[rows.statement];
+        let statement = &endpoint.statements()[rows.statement];
         let opener = statement.opened_by();
         if !called.iter().any(|(known, _)| *known == opener) {
             called.push((opener, call(statement, rows.index, session, values).await?));

@@ -182,11 +182,6 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::Session::prepare`].
-    pub(crate) fn columns(&self) -> Arc<[Column]> {
-        self.pages.columns()
-    }
-
     /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's parameters.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();

@@ -196,12 +196,12 @@ limit :maxEvents;
     );
     assert_eq!(endpoint.path, "/shops/{shop}/events");
     assert_eq!(endpoint.summary.as_deref(), Some("Events after a number"));
-    let key = endpoint.key.as_ref().unwrap();
+    let key = endpoint.key().unwrap();
     assert_eq!(
         (&key.columns[0].name[..], key.columns[0].descending, key.columns.len()),
         ("eventNo", false, 1)
     );
-    assert_eq!((endpoint.not_found, &endpoint.formats[..]), (false, &Format::ALL[..]));
+    assert_eq!((endpoint.not_found(), &endpoint.formats[..]), (false, &Format::ALL[..]));
     let body: Vec<_> = endpoint
         .body
         .iter()
@@ -215,7 +215,7 @@ limit :maxEvents;
         .collect();
     assert_eq!(body, [r#"{"events":"#, "<0>", r#","at":"2024-05-06"}"#]);
 
-    let [statement] = &endpoint.statements[..] else { panic!() };
+    let [statement] = endpoint.statements() else { panic!() };
     assert_eq!((statement.name.as_str(), statement.cardinality), ("rows", Cardinality::Many));
     assert!(statement.query.sql.ends_with("limit $7"), "{}", statement.query.sql);
     let names: Vec<_> = statement.args.iter().map(|&arg| endpoint.params[arg].name.as_str()).collect();
@@ -258,13 +258,13 @@ fn several_statements() {
          -- name: total :value\nselect count(*) from a;\n-- name: articles :many\nselect * from a;\n",
     );
     assert_eq!(endpoint.path, "/");
-    let told: Vec<_> = endpoint.statements.iter().map(|s| (s.name.as_str(), s.cardinality)).collect();
+    let told: Vec<_> = endpoint.statements().iter().map(|s| (s.name.as_str(), s.cardinality)).collect();
     assert_eq!(told, [("total", Cardinality::Value), ("articles", Cardinality::Many)]);
     assert_eq!(endpoint.body[1], Piece::Rows(1));
     assert_eq!(endpoint.body[3], Piece::Rows(0));
     assert_eq!(endpoint.body[4], Piece::Literal(r#","price":"$5"}"#.into()));
     assert_eq!((endpoint.rows_statement(), endpoint.formats.len()), (Some(1), Format::ALL.len()));
-    assert_eq!(endpoint.statements[1].origin.place(1), (7, 1));
+    assert_eq!(endpoint.statements()[1].origin.place(1), (7, 1));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn nested_statements() {
     let children = |statement| endpoint.children(statement).collect::<Vec<_>>();
     assert_eq!([children(0), children(1), children(2), children(3)], [vec![1, 3], vec![2], vec![], vec![]]);
     assert_eq!((endpoint.nest(0), endpoint.nest(1)), (vec![0, 1, 2, 3], vec![1, 2]));
-    let nested = endpoint.statements[1].nested.as_ref().unwrap();
+    let nested = endpoint.statements()[1].nested.as_ref().unwrap();
     let on = [("author_id".to_owned(), "id".to_owned()), ("a b".to_owned(), "c".to_owned())];
     assert_eq!((nested.parent, &nested.on[..], nested.offset), (0, &on[..], 33));
 }
@@ -287,14 +287,14 @@ fn nested_statements() {
 #[test]
 fn endpoints_of_few_words() {
     let bare = endpoint("endpoints/a.sql", "select 1");
-    assert_eq!((bare.path.as_str(), bare.body.len(), bare.not_found), ("/a", 1, false));
+    assert_eq!((bare.path.as_str(), bare.body.len(), bare.not_found()), ("/a", 1, false));
     assert_eq!((bare.compression, bare.timeout), (Compression::Auto, Timeout::default()));
     let comment = endpoint("endpoints/a.sql", "-- not /* toml\nselect 1");
     assert_eq!(comment.path, "/a");
     let one = endpoint("endpoints/a.sql", "/* result = \"one\" */ select 1");
-    assert_eq!((one.not_found, one.statements[0].cardinality), (true, Cardinality::One));
+    assert_eq!((one.not_found(), one.statements()[0].cardinality), (true, Cardinality::One));
     let named = endpoint("endpoints/a.sql", "-- name: author :one\nselect 1");
-    assert_eq!((named.not_found, &named.body[..]), (false, &[Piece::Rows(0)][..]));
+    assert_eq!((named.not_found(), &named.body[..]), (false, &[Piece::Rows(0)][..]));
     let two = endpoint(
         "endpoints/a.sql",
         "/* body = [\"$a\", \"$b\"] */\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 1",
@@ -306,11 +306,11 @@ fn endpoints_of_few_words() {
 fn sql_within_toml() {
     let verbatim = endpoint("endpoints/a.toml", "path = \"/b\"\nsql = '''\nselect 1\nfrom a\n'''\n");
     assert_eq!(verbatim.path, "/b");
-    assert_eq!(verbatim.statements[0].origin.place(9), (4, 1));
+    assert_eq!(verbatim.statements()[0].origin.place(9), (4, 1));
     let escaped = endpoint("endpoints/a.toml", "\nsql = \"select\\n1\"\n");
-    assert_eq!(&*escaped.statements[0].query.sql, "select\n1");
+    assert_eq!(&*escaped.statements()[0].query.sql, "select\n1");
     assert_eq!(
-        (escaped.statements[0].origin.place(0), escaped.statements[0].origin.place(7)),
+        (escaped.statements()[0].origin.place(0), escaped.statements()[0].origin.place(7)),
         ((2, 7), (2, 7))
     );
 }
@@ -702,7 +702,7 @@ fn following_is_read() {
     let follow = |configuration: &str, text: &str| {
         let text = format!("/*key=[\"t\", \"id\"]\n{text}*/ select 1 as t, 2 as id");
         let mut config = Folder::new(configuration, &[("endpoints/a.sql", &text)]).loaded();
-        config.endpoints.remove(0).follow
+        config.endpoints.remove(0).follow().cloned()
     };
     let every = |poll| Some(Follow { transaction: None, channel: None, poll: Duration::from_millis(poll) });
     assert_eq!(follow(SQLITE, "follow=true"), every(1000));
@@ -873,8 +873,11 @@ fn one_statement_without_a_file() {
     let config = Config::single_with("sqlite:shop.db", "select :a, :b, :a", Purpose::Serve, &typed).unwrap();
     assert_eq!((config.sources[0].name.as_str(), config.sources[0].url.as_str()), ("main", "sqlite:shop.db"));
     let endpoint = &config.endpoints[0];
-    assert_eq!((endpoint.path.as_str(), &*endpoint.statements[0].query.sql), ("/rows", "select ?1, ?2, ?1"));
-    assert_eq!((&endpoint.formats[..], &endpoint.statements[0].args[..]), (&Format::ALL[..], &[0, 1][..]));
+    assert_eq!(
+        (endpoint.path.as_str(), &*endpoint.statements()[0].query.sql),
+        ("/rows", "select ?1, ?2, ?1")
+    );
+    assert_eq!((&endpoint.formats[..], &endpoint.statements()[0].args[..]), (&Format::ALL[..], &[0, 1][..]));
     let none: [(&str, &str); 0] = [];
     let bound = bind(&endpoint.params, &none, Some("a=1&b=x"), &HeaderMap::new()).unwrap();
     assert_eq!(bound.values, [ParamValue::Text("1".into()), ParamValue::Text("x".into())]);

@@ -683,7 +683,7 @@ async fn an_error_tells_its_place_in_the_users_file() {
         let opened = RowStream::open(&asked.endpoint, &asked.source, Format::Json, values).await;
         let error = opened.err().unwrap_or_else(|| panic!("{sql} runs"));
         let position = error.position_offset().unwrap_or_else(|| panic!("{sql}: {error:?}"));
-        assert_eq!(asked.endpoint.statements[0].origin.place(position), place, "{sql}: {error:?}");
+        assert_eq!(asked.endpoint.statements()[0].origin.place(position), place, "{sql}: {error:?}");
     }
 }
 

@@ -546,7 +546,7 @@ async fn the_index_finds_the_row_to_go_on_with() {
     let rest = |url: &str, sql: &str| {
         let folder = write(&files(url, &[("a", sql)]));
         let config = Config::load(&folder.path().join("rowstream.toml")).unwrap();
-        config.endpoints[0].key.as_ref().unwrap().rest.sql.to_string()
+        config.endpoints[0].key().unwrap().rest.sql.to_string()
     };
     let keys = [
         (r#"["id"]"#, "id"),

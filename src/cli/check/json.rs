@@ -10,7 +10,7 @@ use super::{Report, rows};
 use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
 use crate::diagnostic::{CODE, Fault};
-use crate::endpoint::{Endpoint, Statement, Upstream};
+use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
 use crate::params::{Param, ParamPlace, ParamValue};
 
 pub(super) fn document(report: &Report<'_>) -> Value {
@@ -69,19 +69,15 @@ fn of_source(source: &str, error: &Error) -> Value {
 fn endpoint(checked: &CheckedEndpoint<'_>) -> Value {
     let CheckedEndpoint { endpoint, results, .. } = checked;
     let formats: Vec<_> = endpoint.formats.iter().copied().map(Format::name).collect();
-    let of_upstream = || match &endpoint.upstream {
-        Some(Upstream::Pages(pages)) => Some(columns(&pages.columns())),
-        Some(Upstream::Calls(calls)) => Some(columns(&calls.columns())),
-        Some(Upstream::Pass(_)) | None => None,
+    let statements = match &endpoint.handler {
+        Handler::Sql(sql) => {
+            let checked = sql.statements.iter().zip(results);
+            checked.map(|(one, columns)| statement(endpoint, one, columns.as_ref())).collect()
+        }
+        Handler::Pages(pages) => vec![of_upstream(&pages.columns())],
+        Handler::Calls(calls) => vec![of_upstream(&calls.columns())],
+        Handler::Proxy(_) => Vec::new(),
     };
-    let statements = endpoint.statements.iter().enumerate().map(|(index, one)| {
-        let columns = match results.get(index) {
-            Some(Some(Columns::Own(own))) => Some(columns(own)),
-            Some(Some(Columns::Refcursor(_)) | None) => None,
-            None => of_upstream(),
-        };
-        statement(endpoint, one, columns.as_ref())
-    });
     json!({
         "path": endpoint.path,
         "file": endpoint.file.to_string_lossy(),
@@ -89,12 +85,22 @@ fn endpoint(checked: &CheckedEndpoint<'_>) -> Value {
         "summary": endpoint.summary,
         "formats": formats,
         "parameters": endpoint.params.iter().map(parameter).collect::<Vec<_>>(),
-        "statements": statements.collect::<Vec<_>>(),
+        "statements": statements,
     })
 }
 
-fn statement(endpoint: &Endpoint, statement: &Statement, columns: Option<&Value>) -> Value {
-    let parent = statement.nested.as_ref().map(|nested| endpoint.statements[nested.parent].name.as_str());
+/// The rows of an upstream, as if they were those of a statement.
+fn of_upstream(rows: &[Column]) -> Value {
+    let cardinality = self::rows(Cardinality::Many);
+    json!({"name": Endpoint::ONLY, "rows": cardinality, "nested_in": null, "columns": columns(rows)})
+}
+
+fn statement(endpoint: &Endpoint, statement: &Statement, result: Option<&Columns>) -> Value {
+    let columns = match result {
+        Some(Columns::Own(own)) => Some(columns(own)),
+        Some(Columns::Refcursor(_)) | None => None,
+    };
+    let parent = statement.nested.as_ref().map(|nested| endpoint.statements()[nested.parent].name.as_str());
     json!({
         "name": statement.name,
         "rows": rows(statement.cardinality),

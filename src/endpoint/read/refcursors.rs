@@ -3,7 +3,7 @@
 //! An opener has no rows that could stand in a body, so it is no statement of the endpoint: each of its readers is, with the
 //! opener's text as its own. Which columns the opener has is known only to the database.
 
-use super::{File, Section, Sql, Statement, Statements, shown, sql, suggest};
+use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
 use crate::sql::{Dialect, Refcursors};
 
 /// A statement that opens refcursors.
@@ -86,8 +86,8 @@ impl Statements<'_> {
 }
 
 /// Whether a body places an opener, which is a fault.
-pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, statements: &[Statement]) -> bool {
-    let mut readers = statements.iter().filter(|statement| statement.opener.as_deref() == Some(name));
+pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>]) -> bool {
+    let mut readers = sets.iter().filter(|set| set.opener == Some(name));
     let Some(reader) = readers.next() else { return false };
     let message = format!("`{name}` opens refcursors, and has no rows of its own");
     file.fault(offset, message, Some(format!("place what reads them, such as `\"${}\"`", reader.name)));

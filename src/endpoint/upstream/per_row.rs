@@ -199,7 +199,7 @@ impl Draft {
         let names = endpoint.params.iter().map(|param| param.name.clone()).chain(self.columns).collect();
         let (sources, places) = self.upstreams.into_iter().unzip();
         let plan = PerRow {
-            statement: (statement, endpoint.statements[statement].name.clone()),
+            statement: (statement, endpoint.statements()[statement].name.clone()),
             names,
             params,
             places,
@@ -212,23 +212,23 @@ impl Draft {
 
 /// The statement for whose rows calls are made; or why there is none, and what to do.
 fn place(form: Form, endpoint: &Endpoint) -> Result<usize, (&'static str, &'static str)> {
-    if endpoint.statements.iter().any(|statement| statement.opener.is_some()) {
+    if endpoint.statements().iter().any(|statement| statement.opener.is_some()) {
         return Err(("no calls can be made for the rows of refcursors, nor beside them", "write queries"));
     }
     if form != Form::Enrich {
         return Ok(0);
     }
-    if endpoint.statements.iter().any(|statement| statement.nested.is_some()) {
+    if endpoint.statements().iter().any(|statement| statement.nested.is_some()) {
         return Err(("rows with others nested in them cannot be enriched", "remove one or the other"));
     }
     let statement = endpoint.rows_statement().ok_or((
         "`[enrich]` adds to the rows of one list, and this endpoint has several",
         "give each list an endpoint of its own",
     ))?;
-    if endpoint.statements[statement].cardinality == Cardinality::Value {
+    if endpoint.statements()[statement].cardinality == Cardinality::Value {
         return Err(("`[enrich]` adds to rows, and this statement has a single value", "write `:one`"));
     }
-    if endpoint.follow.is_some() {
+    if endpoint.follow().is_some() {
         return Err(("rows that are followed cannot be enriched", "remove `follow`, or `[enrich]`"));
     }
     Ok(statement)
