@@ -713,3 +713,6 @@ databases! {
     /// A SQLite file.
     Sqlite => sqlite,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! A database of sixty lines, which proves what one has to be: [`memory`] implements the traits, and
+//! a list of its own makes the enums of it.
+
+#![allow(
+    dead_code,
+    private_interfaces,
+    unreachable_pub,
+    reason = "the list makes what a server needs, not a test"
+)]
+
+use std::future::poll_fn;
+
+use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
+
+use super::*;
+use crate::pool::Waiter;
+
+/// The dialects of the list below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Memory,
+}
+
+mod memory {
+    use super::*;
+
+    /// Numbers, all of which each statement answers with.
+    #[derive(Clone)]
+    pub(in crate::database) struct Source {
+        name: String,
+        pool: Pool<()>,
+        rows: Arc<[i64]>,
+    }
+
+    pub(in crate::database) struct Session {
+        rows: Arc<[i64]>,
+        next: Vec<usize>,
+    }
+
+    pub(in crate::database) struct Row<'a>(&'a i64);
+
+    pub(in crate::database) struct Layout(i64);
+
+    pub(in crate::database) struct Changes;
+
+    impl Database for Source {
+        type Connection = ();
+        type Session = Session;
+        type Answer = NoAnswer<Session>;
+        type Changes = Changes;
+        type Probe = Changes;
+
+        const SIZES: Sizes = Sizes { idle: 0, session: |row| row, portion: |row| row };
+
+        fn open(settings: &SourceSettings) -> Result<Self, Error> {
+            let rows = settings.url.split(',').filter_map(|number| number.parse().ok()).collect();
+            let pool = Pool::new(&settings.name, settings.pool.clone());
+            Ok(Self { name: settings.name.clone(), pool, rows })
+        }
+
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn pool(&self) -> &Pool<()> {
+            &self.pool
+        }
+
+        fn probe(&self) -> Changes {
+            Changes
+        }
+
+        async fn acquire(&self, _: Snapshot, _: Errand, _: Patience<'_>) -> Result<Session, Error> {
+            Ok(Session { rows: Arc::clone(&self.rows), next: Vec::new() })
+        }
+
+        async fn changes(&self, _: Option<&str>, _: Duration) -> Result<Changes, Error> {
+            Ok(Changes)
+        }
+    }
+
+    impl DatabaseSession for Session {
+        type Row<'a> = Row<'a>;
+
+        async fn prepare(&mut self, _: &Statement) -> Result<Arc<[Column]>, Error> {
+            Ok([Column { name: "n".into(), type_name: "int".into(), kind: ColumnKind::Int64 }].into())
+        }
+
+        fn execute(&mut self, _: usize, _: &[&ParamValue]) {
+            self.next = vec![0];
+        }
+
+        fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+            self.poll_row_of(0, cx)
+        }
+
+        fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+            self.next = vec![0; runs.len()];
+        }
+
+        fn poll_row_of(&mut self, which: usize, _: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+            let row = self.rows.get(self.next[which]).map(Row);
+            self.next[which] += 1;
+            Poll::Ready(Ok(row))
+        }
+    }
+
+    impl DatabaseRow for Row<'_> {
+        type Layout = Layout;
+
+        fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+            encoder.begin_row(out);
+            encoder.value(Value::Int(*self.0), out);
+            encoder.end_row(out);
+            Ok(())
+        }
+
+        fn layout(&self) -> Layout {
+            Layout(0)
+        }
+
+        fn bytes(&self) -> &[u8] {
+            &[]
+        }
+    }
+
+    impl RowLayout for Layout {
+        type Row<'a> = Row<'a>;
+
+        fn row<'a>(&'a mut self, _: &'a [u8]) -> Row<'a> {
+            Row(&self.0)
+        }
+    }
+
+    impl Ping for Changes {
+        async fn ask(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    impl ChangeSource for Changes {
+        const IS_LOST_FOR_GOOD: bool = false;
+
+        async fn next(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+}
+
+databases! {
+    /// Numbers in memory.
+    Memory => memory,
+}
+
+/// What a session's rows are as lines of JSON.
+async fn lines(session: &mut Session) -> String {
+    let statement = Statement { sql: "".into(), types: Vec::new() };
+    let columns = session.prepare(&statement).await.unwrap();
+    session.execute(0, &[]);
+    let (mut encoder, mut out) = (RowEncoder::new(Shape::Lines, &columns), Vec::new());
+    let mut next = async || {
+        poll_fn(|cx| {
+            session.poll_row(cx).map(|row| {
+                let Some(row) = row.unwrap() else { return false };
+                row.encode(&mut encoder, &mut out).unwrap();
+                true
+            })
+        })
+        .await
+    };
+    while next().await {}
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test]
+async fn a_database_is_a_folder_and_a_line() {
+    let settings = SourceSettings::new("numbers", "1,2,3");
+    let database = AnyDatabase::open(Dialect::Memory, &settings).unwrap();
+    assert_eq!((database.name(), database.dialect()), ("numbers", Dialect::Memory));
+    let patience = Waiter::default();
+    let session = database.acquire(Snapshot::Statement, Errand::Stream, patience.begin()).await;
+    assert_eq!(lines(&mut session.unwrap()).await, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+}
+
+/// What only some databases can do, the others need not mention.
+#[tokio::test]
+async fn what_only_some_can_do_has_a_default() {
+    let settings = SourceSettings::new("numbers", "1");
+    let database = AnyDatabase::open(Dialect::Memory, &settings).unwrap();
+    let (statement, waiter) = (Statement { sql: "".into(), types: Vec::new() }, Waiter::default());
+    assert!(database.look_up(&statement, &[], waiter.begin()).await.unwrap().is_none());
+    assert_eq!(database.look_ups(), None);
+    let mut session = database.acquire(Snapshot::Transaction, Errand::Stream, waiter.begin()).await.unwrap();
+    assert_eq!(session.refcursors(0), &[0; 0]);
+    assert!(session.open_refcursor(0, "c").await.is_err());
+}
