@@ -1,18 +1,45 @@
 //! The state machine of one response on one connection.
 //!
-//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly one ReadyForQuery
-//! whatever fails (PostgreSQL manual, "Extended Query"). `in_flight` counts those still to come:
+//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly one
+//! ReadyForQuery whatever fails (PostgreSQL manual, "Extended Query"). [`State`] says what is still to
+//! come:
 //!
 //! ```text
-//!            prepare / execute                ReadyForQuery
-//!   idle ────────────────────────► in flight ───────────────► idle          in_flight: 0 → n → 0
-//!                                   │     │
-//!             connection or protocol│     │ drop
-//!                      fails        ▼     ▼
-//!                               broken   recycle: cancel, read on until ready, roll back
-//!                                   │     │             │
-//!                                closed   └── 2 s over ─┴──► back in the pool
+//!                     ┌───────────► 2 answering ──────────┐ note_ready
+//!    prepare, call    │                   ▲               │
+//!                     │   statement_error │               ▼
+//!   1 idle ───────────┼───────────► 3 running ─────────► idle
+//!            execute  │                   │ after_ready   ▲
+//!                     │   statement_error ▼               │
+//!                     │             5 stopped ────────────┤ note_ready
+//!                     │   statement_error ▲               │
+//! execute_together    ├───────────► 4 interleaved         │
+//!                     └───────────► 6 unsent ─────────────┘ fail_unsent
 //! ```
+//!
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | 1 idle | a new session; the last ReadyForQuery: `note_ready`, `after_ready` | what sends |
+//! | 2 answering | `answering` (`prepare`, `call`); `statement_error`, when more was sent | `note_ready` |
+//! | 3 running | `execute` | `after_ready` at the end of the rows, `statement_error` |
+//! | 4 interleaved | `execute_together` | `statement_error`; `execute`, once all is answered |
+//! | 5 stopped | `statement_error`, when nothing else was sent | `note_ready` |
+//! | 6 unsent | `execute`, `execute_together`, of what cannot be sent | `fail_unsent` |
+//! | 7 broken | `broken`, from each of the others | nothing: the connection is closed |
+//!
+//! Inside of 3, [`Progress`] goes on:
+//!
+//! ```text
+//!   BeginSent ── note_end ──► BeginDone ── after_ready ──┐
+//!                                                        ▼
+//!   Suspended ── fetch_more ──────────────────────────► Rows ◄── fetch_step, of a refcursor ── Complete
+//!       ▲                                               │  │                                      ▲
+//!       └──────────────── note_suspended ───────────────┘  └────────────── note_end ──────────────┘
+//! ```
+//!
+//! `drop` gives the connection back when nothing is to come and no transaction is open, closes it in 7,
+//! and else leaves it to `recycle`, which cancels, reads on until the server is ready, rolls back, and
+//! gives it back, or closes it after [`RECYCLE_DEADLINE`].
 //!
 //! Invariants:
 //! 1. a connection goes back to the pool only idle, outside of a transaction, and with no cancel request under way;
@@ -65,31 +92,82 @@ pub struct Session {
     held: Option<(Place<Connection>, Connection)>,
     snapshot: Snapshot,
     prepared: Vec<Arc<Prepared>>,
-    /// The statement whose rows come.
-    current: Option<Arc<Prepared>>,
-    /// When it was executed.
-    started: Option<Instant>,
-    /// ReadyForQuery messages still to come.
-    in_flight: u32,
-    /// Whether the statement has failed, so that all that is to come is ReadyForQuery.
-    stopped: bool,
-    /// Whether the current statement's CommandComplete has come.
-    complete: bool,
-    /// Whether the portal has more rows than were fetched.
-    suspended: bool,
-    in_transaction: bool,
-    /// Whether the connection can no longer be trusted.
-    broken: bool,
-    /// What failed in `execute`, which has nobody to tell it to.
-    failed: Option<Error>,
-    /// The statements that are read by turns.
-    portals: Portals,
+    state: State,
     /// The cursors that are yet to be read, each with the statement in whose place it is.
     refcursors: Vec<(usize, Refcursor)>,
-    /// The one whose rows come.
-    refcursor: Option<Refcursor>,
     /// Arrays become JSON here, one at a time.
     scratch: Vec<u8>,
+}
+
+/// Where a session stands; the module's text draws it.
+enum State {
+    /// Nothing is to come.
+    Idle,
+    /// So many ReadyForQuery are to come, and nobody reads rows before them.
+    Answering(u32),
+    /// The rows of one statement come.
+    Running(Running),
+    /// The rows of several statements are read by turns.
+    Interleaved(Portals),
+    /// The statement has failed, and all that is to come is one ReadyForQuery.
+    Stopped,
+    /// What was executed could not be sent; `poll_row` and `poll_row_of` say why.
+    Unsent(Error),
+    /// The connection can no longer be trusted.
+    Broken,
+}
+
+impl State {
+    /// ReadyForQuery messages still to come.
+    fn in_flight(&self) -> u32 {
+        match self {
+            Self::Idle | Self::Unsent(_) | Self::Broken => 0,
+            Self::Answering(in_flight) => *in_flight,
+            Self::Running(running) => running.progress.in_flight(),
+            Self::Interleaved(portals) => portals.in_flight(),
+            Self::Stopped => 1,
+        }
+    }
+}
+
+/// A statement whose rows come.
+struct Running {
+    prepared: Arc<Prepared>,
+    /// When it was executed.
+    started: Instant,
+    progress: Progress,
+    /// The cursor that is read in its place.
+    refcursor: Option<Refcursor>,
+}
+
+impl Running {
+    fn new(prepared: Arc<Prepared>, progress: Progress, refcursor: Option<Refcursor>) -> Self {
+        Self { prepared, started: Instant::now(), progress, refcursor }
+    }
+}
+
+/// How far a statement has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// The start of the transaction was sent before the statement.
+    BeginSent,
+    /// The CommandComplete of that has come.
+    BeginDone,
+    /// Rows are to come.
+    Rows,
+    /// The portal has more rows than were fetched.
+    Suspended,
+    /// CommandComplete has come.
+    Complete,
+}
+
+impl Progress {
+    fn in_flight(self) -> u32 {
+        match self {
+            Self::BeginSent | Self::BeginDone => 2,
+            Self::Rows | Self::Suspended | Self::Complete => 1,
+        }
+    }
 }
 
 impl Session {
@@ -106,24 +184,28 @@ impl Session {
             held: Some((place, connection)),
             snapshot,
             prepared: Vec::new(),
-            current: None,
-            started: None,
-            in_flight: 0,
-            stopped: false,
-            complete: false,
-            suspended: false,
-            in_transaction: false,
-            broken: false,
-            failed: None,
-            portals: Portals::default(),
+            state: State::Idle,
             refcursors: Vec::new(),
-            refcursor: None,
             scratch: Vec::new(),
         }
     }
 
     fn connection(&mut self) -> &mut Connection {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
+    }
+
+    /// Whether the transaction that the response's snapshot needs is still to be opened. Nothing is to come.
+    fn needs_begin(&mut self) -> bool {
+        self.snapshot == Snapshot::Transaction && self.connection().status == b'I'
+    }
+
+    /// So much was sent whose answer is no row, or none that is streamed.
+    fn answering(&mut self, sent: u32) -> Result<(), Error> {
+        if let State::Broken = self.state {
+            return Err(Error::source_unavailable("the connection to the database was lost"));
+        }
+        self.state = State::Answering(self.state.in_flight() + sent);
+        Ok(())
     }
 
     /// See [`crate::database::Session::prepare`].
@@ -187,11 +269,11 @@ impl Session {
     /// The types of the parameters, and the columns, by which the server answers the Describe that
     /// was written; `None`: there is no result. Errors have their place in `sql`.
     async fn description(&mut self, sql: Option<&str>) -> Result<(Vec<u32>, Option<Vec<Field>>), Error> {
-        self.in_flight += 1;
+        self.answering(1)?;
         let mut described = None;
         let mut parameters = Vec::new();
         let mut failed = None;
-        while self.in_flight > 0 {
+        while self.state.in_flight() > 0 {
             match self.message().await? {
                 Message::RowDescription(body) => described = Some(fields(&body)?),
                 Message::ParameterDescription(body) => parameters = of_parameters(&body)?,
@@ -214,9 +296,9 @@ impl Session {
 
     async fn look_up(&mut self, oids: &[u32]) -> Result<(), Error> {
         frontend::query(&catalog_query(oids), &mut self.connection().wire.write).map_err(unsendable)?;
-        self.in_flight += 1;
+        self.answering(1)?;
         let mut failed = None;
-        while self.in_flight > 0 {
+        while self.state.in_flight() > 0 {
             let frame = self.frame().await?;
             match frame.tag {
                 b'D' => self.note_type(&frame)?,
@@ -237,21 +319,35 @@ impl Session {
 
     /// See [`crate::database::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
-        let written = match self.take_refcursor(index) {
+        debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
+        let sent = match self.take_refcursor(index) {
             Some(refcursor) => self.execute_refcursor(index, refcursor),
-            None => self.write_execute(index, args, self.shared.fetch_rows),
+            None => self.execute_statement(index, args),
         };
-        if let Err(error) = written {
-            self.failed = Some(error);
+        self.enter(sent.map(State::Running));
+    }
+
+    /// What was executed says where the session stands, unless it is broken, which it stays.
+    fn enter(&mut self, sent: Result<State, Error>) {
+        if !matches!(self.state, State::Broken) {
+            self.state = sent.unwrap_or_else(State::Unsent);
         }
     }
 
-    /// Starts a statement; its rows come in portions of `fetch_rows`, or all in one for 0.
-    fn write_execute(&mut self, index: usize, args: &[&ParamValue], fetch_rows: i32) -> Result<(), Error> {
+    fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Error> {
+        let progress = self.write_execute(index, args, self.shared.fetch_rows)?;
+        Ok(Running::new(Arc::clone(&self.prepared[index]), progress, None))
+    }
+
+    /// Sends a statement; its rows come in portions of `fetch_rows`, or all in one for 0.
+    fn write_execute(
+        &mut self,
+        index: usize,
+        args: &[&ParamValue],
+        fetch_rows: i32,
+    ) -> Result<Progress, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
-        let begin = self.snapshot == Snapshot::Transaction && !self.in_transaction;
-        let write = &mut self.connection().wire.write;
+        let begin = self.needs_begin();
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         if begin {
@@ -260,20 +356,8 @@ impl Session {
         bind("", &prepared.name, &prepared.decoders, args, &mut messages)?;
         frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
         frontend::sync(&mut messages);
-        write.unsplit(messages);
-        self.in_flight += 1 + u32::from(begin);
-        self.in_transaction |= begin;
-        self.begin_rows(prepared);
-        Ok(())
-    }
-
-    /// Those of `prepared` are the next rows that come.
-    fn begin_rows(&mut self, prepared: Arc<Prepared>) {
-        self.current = Some(prepared);
-        self.started = Some(Instant::now());
-        self.stopped = false;
-        self.complete = false;
-        self.suspended = false;
+        self.connection().wire.write.unsplit(messages);
+        Ok(if begin { Progress::BeginSent } else { Progress::Rows })
     }
 
     /// See [`crate::database::Session::poll_row`].
@@ -282,8 +366,8 @@ impl Session {
     /// The statement failed, the connection was lost, or the server broke the protocol.
     #[inline]
     pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        if let Some(error) = self.failed.take() {
-            return Poll::Ready(Err(error));
+        if let State::Unsent(_) = self.state {
+            return Poll::Ready(Err(self.fail_unsent()));
         }
         loop {
             let frame = match ready!(self.connection().wire.poll_frame(cx)) {
@@ -299,12 +383,27 @@ impl Session {
         }
     }
 
+    /// The error of what could not be sent.
+    #[cold]
+    fn fail_unsent(&mut self) -> Error {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Unsent(error) => error,
+            state => {
+                self.state = state;
+                out_of_order()
+            }
+        }
+    }
+
     #[inline]
     fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
         // Rows stand after all that came before this statement, and before the end of it or of the portion.
-        let in_place = self.in_flight == 1 && !self.complete && !self.suspended;
-        let (Some((_, connection)), Some(prepared), true) = (&self.held, &self.current, in_place) else {
-            self.broken = true;
+        let in_place = matches!(self.state, State::Running(Running { progress: Progress::Rows, .. }));
+        if !in_place {
+            return Err(self.broken(out_of_order()));
+        }
+        let (Some((_, connection)), State::Running(Running { prepared, .. })) = (&self.held, &self.state)
+        else {
             return Err(out_of_order());
         };
         let data = connection.wire.body(frame);
@@ -314,14 +413,11 @@ impl Session {
     /// Takes a message that is no row; true when the rows have ended.
     fn control(&mut self, frame: &Frame) -> Result<bool, Error> {
         match frame.tag {
-            b'C' if !self.complete && !self.suspended => {
-                self.complete = true;
-                self.note_step(frame)?;
-            }
-            b's' if !self.complete && !self.suspended && self.in_portions() => self.suspended = true,
+            b'C' => self.note_end(frame)?,
+            b's' => self.note_suspended()?,
             b'E' => return Err(self.statement_error(frame)?),
             b'Z' => {
-                self.note_ready(frame)?;
+                self.note_status(frame)?;
                 return self.after_ready();
             }
             b'1' | b'2' | b'3' | b'N' | b'S' | b'A' => {}
@@ -330,36 +426,54 @@ impl Session {
         Ok(false)
     }
 
-    fn after_ready(&mut self) -> Result<bool, Error> {
-        if self.in_flight > 0 {
-            // That was the answer to `begin`.
-            self.complete = false;
-            return Ok(false);
-        }
-        match (self.complete, self.suspended) {
-            (true, _) if self.has_more_steps() => self.fetch_step().map(|()| false),
-            (true, _) => {
-                self.refcursor = None;
-                self.note_time();
-                Ok(true)
+    /// The statement, a step of it, or `begin` has ended.
+    fn note_end(&mut self, frame: &Frame) -> Result<(), Error> {
+        let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
+        running.progress = match running.progress {
+            Progress::BeginSent => Progress::BeginDone,
+            Progress::Rows => Progress::Complete,
+            _ => return Err(self.broken(out_of_order())),
+        };
+        self.note_step(frame)
+    }
+
+    /// The portion has ended before the rows have.
+    fn note_suspended(&mut self) -> Result<(), Error> {
+        match &mut self.state {
+            State::Running(Running { progress: progress @ Progress::Rows, refcursor: None, .. })
+                if self.shared.fetch_rows > 0 =>
+            {
+                *progress = Progress::Suspended;
+                Ok(())
             }
-            (false, true) => self.fetch_more().map(|()| false),
-            (false, false) => Err(self.broken(out_of_order())),
+            _ => Err(self.broken(out_of_order())),
         }
+    }
+
+    /// Goes on after a ReadyForQuery; true when the rows have ended.
+    fn after_ready(&mut self) -> Result<bool, Error> {
+        let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
+        match running.progress {
+            Progress::BeginSent | Progress::BeginDone => running.progress = Progress::Rows,
+            Progress::Suspended => self.fetch_more()?,
+            Progress::Complete if running.has_more_steps() => self.fetch_step()?,
+            Progress::Complete => {
+                self.note_time();
+                return Ok(true);
+            }
+            Progress::Rows => return Err(self.broken(out_of_order())),
+        }
+        Ok(false)
     }
 
     /// The statement has ended: if it had held up others, it may be quick again.
     fn note_time(&mut self) {
-        if let (Some(prepared), Some(started)) = (self.current.take(), self.started)
+        if let State::Running(Running { prepared, started, .. }) =
+            std::mem::replace(&mut self.state, State::Idle)
             && let Some(described) = self.shared.descriptions.get(&prepared.sql)
         {
             described.note_time(started.elapsed());
         }
-    }
-
-    /// Whether Execute has a limit, so that it may leave rows in the portal.
-    fn in_portions(&self) -> bool {
-        self.shared.fetch_rows > 0 && self.refcursor.is_none()
     }
 
     fn fetch_more(&mut self) -> Result<(), Error> {
@@ -367,22 +481,46 @@ impl Session {
         let write = &mut self.connection().wire.write;
         frontend::execute("", fetch_rows, write).map_err(unsendable)?;
         frontend::sync(write);
-        self.in_flight += 1;
-        self.suspended = false;
+        self.progress(Progress::Rows);
         Ok(())
     }
 
-    /// The error of the running statement; one that is no longer valid is forgotten, so that the next request prepares it anew.
+    fn progress(&mut self, progress: Progress) {
+        if let State::Running(running) = &mut self.state {
+            running.progress = progress;
+        }
+    }
+
+    /// The error of what is running.
     fn statement_error(&mut self, frame: &Frame) -> Result<Error, Error> {
         let error = self.error_of(frame)?;
-        // Behind a `begin` that failed, the statement itself is still to run.
-        self.stopped = self.in_flight == 1;
-        let prepared = self.current.take();
-        if let Some(prepared) = prepared.filter(|_| error.is_stale_statement()) {
+        match self.stop() {
+            State::Running(running) => self.forget_if_stale(&running.prepared, &error),
+            State::Interleaved(portals) => {
+                portals.coming().into_iter().for_each(|prepared| self.forget_if_stale(prepared, &error));
+            }
+            _ => {}
+        }
+        Ok(error.into_error(None))
+    }
+
+    /// What was sent first has failed. Where the session stood.
+    fn stop(&mut self) -> State {
+        let stopped = match self.state.in_flight() {
+            0 => return State::Idle,
+            1 => State::Stopped,
+            // What was sent after it is still to run: the statement after a `begin` that failed.
+            in_flight => State::Answering(in_flight),
+        };
+        std::mem::replace(&mut self.state, stopped)
+    }
+
+    /// A statement that is no longer valid is forgotten, so that the next request prepares it anew.
+    fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) {
+        if error.is_stale_statement() {
             let connection = self.connection();
             connection.statements.remove(&prepared.sql, &mut connection.wire.write);
         }
-        Ok(error.into_error(None))
     }
 
     fn error_of(&mut self, frame: &Frame) -> Result<DatabaseError, Error> {
@@ -413,23 +551,32 @@ impl Session {
         self.parse(&frame)
     }
 
-    /// Counts a ReadyForQuery, and notes the transaction status that it tells.
+    /// Counts a ReadyForQuery where nobody reads rows.
     fn note_ready(&mut self, frame: &Frame) -> Result<(), Error> {
         if frame.tag == b'Z' {
-            let status = self.connection().wire.body(frame).first().copied();
-            let (Some(status), Some(in_flight)) = (status, self.in_flight.checked_sub(1)) else {
-                return Err(self.broken(out_of_order()));
+            self.note_status(frame)?;
+            self.state = match self.state {
+                State::Answering(1) | State::Stopped => State::Idle,
+                State::Answering(in_flight) => State::Answering(in_flight - 1),
+                _ => return Err(self.broken(out_of_order())),
             };
-            self.connection().status = status;
-            self.in_flight = in_flight;
         }
+        Ok(())
+    }
+
+    /// Notes the transaction status that a ReadyForQuery tells.
+    fn note_status(&mut self, frame: &Frame) -> Result<(), Error> {
+        let Some(status) = self.connection().wire.body(frame).first().copied() else {
+            return Err(self.broken(out_of_order()));
+        };
+        self.connection().status = status;
         Ok(())
     }
 
     /// Marks the connection as one that must be closed.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
-        self.broken = true;
+        self.state = State::Broken;
         error
     }
 }
@@ -451,17 +598,18 @@ fn of_composite() -> Error {
 impl Drop for Session {
     fn drop(&mut self) {
         let Some((place, mut connection)) = self.held.take() else { return };
-        if self.broken {
+        if let State::Broken = self.state {
             return;
         }
-        if self.in_flight == 0 && connection.status == b'I' {
+        let in_flight = self.state.in_flight();
+        if in_flight == 0 && connection.status == b'I' {
             connection.wire.rest();
             return place.give_back(connection);
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
         if let Ok(runtime) = Handle::try_current() {
-            let runs = self.in_flight > 0 && !self.stopped;
-            let recycled = recycle(Arc::clone(&self.shared), place, connection, self.in_flight, runs);
+            let runs = in_flight > 0 && !matches!(self.state, State::Stopped);
+            let recycled = recycle(Arc::clone(&self.shared), place, connection, in_flight, runs);
             runtime.spawn(recycled);
         }
     }

@@ -28,7 +28,7 @@ use postgres_protocol::message::frontend;
 use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
-use super::{BEGIN, Session, bind, out_of_order, unsendable};
+use super::{BEGIN, Session, State, bind, out_of_order, unsendable};
 use crate::Error;
 use crate::database::Snapshot;
 use crate::params::ParamValue;
@@ -52,6 +52,40 @@ pub(super) struct Portals {
     asked: VecDeque<Asked>,
 }
 
+impl Portals {
+    /// ReadyForQuery messages still to come.
+    pub(super) fn in_flight(&self) -> u32 {
+        u32::try_from(self.asked.len()).expect("a response has few statements")
+    }
+
+    /// The statement whose portion comes.
+    pub(super) fn coming(&self) -> Option<&Prepared> {
+        match self.asked.front() {
+            Some(&Asked::Portion(which)) => Some(&self.open[which].prepared),
+            Some(Asked::Begin) | None => None,
+        }
+    }
+
+    /// The portal whose portion comes, unless the end of that has come.
+    fn asked_portal(&mut self) -> Option<&mut Portal> {
+        let Some(&Asked::Portion(which)) = self.asked.front() else { return None };
+        Some(&mut self.open[which]).filter(|portal| portal.state == PortalState::Asked)
+    }
+
+    /// Has a portion of a portal asked for, unless one is. False: it is complete.
+    fn ask(&mut self, which: usize, limit: i32, write: &mut BytesMut) -> Result<bool, Error> {
+        if self.asked.contains(&Asked::Portion(which)) {
+            return Ok(true);
+        }
+        if self.open[which].state == PortalState::Complete {
+            return Ok(false);
+        }
+        self.open[which].ask(limit, write)?;
+        self.asked.push_back(Asked::Portion(which));
+        Ok(true)
+    }
+}
+
 /// What was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
@@ -66,7 +100,7 @@ struct Portal {
     prepared: Arc<Prepared>,
     /// Its name on the server.
     name: String,
-    state: State,
+    state: PortalState,
     /// Rows to be asked for.
     portion: i32,
     /// Rows of the portion that came, and their bytes.
@@ -77,7 +111,7 @@ struct Portal {
 
 /// Where a portal stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PortalState {
     /// A portion has been asked for.
     Asked,
     /// The portion has come, and there may be more.
@@ -97,7 +131,7 @@ impl Portal {
         // A response runs each of its statements once, so names do not repeat in its transaction.
         let name = format!("p{index}");
         bind(&name, &prepared.name, &prepared.decoders, args, write)?;
-        let state = State::Suspended;
+        let state = PortalState::Suspended;
         Ok(Self { prepared, name, state, portion: FIRST_PORTION, came: 0, bytes: 0, held: Held::default() })
     }
 
@@ -105,7 +139,7 @@ impl Portal {
     fn ask(&mut self, limit: i32, write: &mut BytesMut) -> Result<(), Error> {
         frontend::execute(&self.name, self.portion.min(limit), write).map_err(unsendable)?;
         frontend::sync(write);
-        self.state = State::Asked;
+        self.state = PortalState::Asked;
         (self.came, self.bytes) = (0, 0);
         Ok(())
     }
@@ -118,7 +152,8 @@ impl Portal {
     }
 
     /// The portion has come: the next one is as long as its rows were short.
-    fn resize(&mut self) {
+    fn end(&mut self, state: PortalState) {
+        self.state = state;
         let fitting = HELD / (self.bytes / self.came.max(1)).max(1);
         let fitting = i32::try_from(fitting).unwrap_or(LONGEST_PORTION);
         self.portion = (2 * self.portion).min(fitting).clamp(1, LONGEST_PORTION);
@@ -168,20 +203,19 @@ impl Held {
 impl Session {
     /// See [`crate::database::Session::execute_together`].
     pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
-        debug_assert_eq!(self.in_flight, 0, "the statement before must have yielded its last row");
+        debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
-        if let Err(error) = self.open_portals(runs) {
-            self.failed = Some(error);
-        }
+        let opened = self.open_portals(runs);
+        self.enter(opened.map(State::Interleaved));
     }
 
     /// Binds all statements and asks for a portion of each, in one sending.
-    fn open_portals(&mut self, runs: &[(usize, Vec<&ParamValue>)]) -> Result<(), Error> {
+    fn open_portals(&mut self, runs: &[(usize, Vec<&ParamValue>)]) -> Result<Portals, Error> {
         let limit = self.longest_portion();
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         let mut portals = Portals::default();
-        if !self.in_transaction {
+        if self.needs_begin() {
             frontend::query(BEGIN, &mut messages).map_err(unsendable)?;
             portals.asked.push_back(Asked::Begin);
         }
@@ -193,11 +227,7 @@ impl Session {
             portals.asked.push_back(Asked::Portion(which));
         }
         self.connection().wire.write.unsplit(messages);
-        self.in_flight += u32::try_from(portals.asked.len()).expect("a response has few statements");
-        self.in_transaction = true;
-        self.stopped = false;
-        self.portals = portals;
-        Ok(())
+        Ok(portals)
     }
 
     /// Rows of a portion at most: the source's own `fetch_rows` where that is less.
@@ -218,42 +248,34 @@ impl Session {
         which: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
-        if let Some(error) = self.failed.take() {
-            return Poll::Ready(Err(error));
-        }
         loop {
-            if !self.portals.open[which].held.is_empty() {
+            let limit = self.longest_portion();
+            let (State::Interleaved(portals), Some((_, connection))) = (&mut self.state, &mut self.held)
+            else {
+                return Poll::Ready(Err(self.fail_unsent()));
+            };
+            if !portals.open[which].held.is_empty() {
                 return Poll::Ready(self.held_row(which).map(Some));
             }
-            if !self.portals.asked.contains(&Asked::Portion(which)) {
-                if self.portals.open[which].state == State::Complete {
-                    return Poll::Ready(Ok(None));
-                }
-                self.ask(which)?;
+            if !portals.ask(which, limit, &mut connection.wire.write)? {
+                return Poll::Ready(Ok(None));
             }
-            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
+            let wanted = portals.asked.front() == Some(&Asked::Portion(which));
+            let frame = match ready!(connection.wire.poll_frame(cx)) {
                 Ok(frame) => frame,
                 Err(error) => return Poll::Ready(Err(self.broken(error))),
             };
-            if frame.tag == b'D' && self.portals.asked.front() == Some(&Asked::Portion(which)) {
+            if frame.tag == b'D' && wanted {
                 return Poll::Ready(self.row_in_place(which, &frame).map(Some));
             }
             self.take(&frame)?;
         }
     }
 
-    fn ask(&mut self, which: usize) -> Result<(), Error> {
-        let limit = self.longest_portion();
-        let (_, connection) = self.held.as_mut().expect("a session holds its connection until it is dropped");
-        self.portals.open[which].ask(limit, &mut connection.wire.write)?;
-        self.portals.asked.push_back(Asked::Portion(which));
-        self.in_flight += 1;
-        Ok(())
-    }
-
     #[inline]
     fn held_row(&mut self, which: usize) -> Result<Row<'_>, Error> {
-        let Portal { prepared, held, .. } = &mut self.portals.open[which];
+        let State::Interleaved(portals) = &mut self.state else { return Err(out_of_order()) };
+        let Portal { prepared, held, .. } = &mut portals.open[which];
         let data = held.next().ok_or_else(out_of_order)?;
         let Prepared { decoders, columns, .. } = &**prepared;
         Ok(Row { data, decoders, columns, scratch: &mut self.scratch })
@@ -261,11 +283,14 @@ impl Session {
 
     #[inline]
     fn row_in_place(&mut self, which: usize, frame: &Frame) -> Result<Row<'_>, Error> {
-        let portal = &mut self.portals.open[which];
-        let (Some((_, connection)), State::Asked) = (&self.held, portal.state) else {
-            self.broken = true;
+        let in_place = matches!(&mut self.state, State::Interleaved(portals) if portals.open[which].state == PortalState::Asked);
+        if !in_place {
+            return Err(self.broken(out_of_order()));
+        }
+        let (Some((_, connection)), State::Interleaved(portals)) = (&self.held, &mut self.state) else {
             return Err(out_of_order());
         };
+        let portal = &mut portals.open[which];
         let data = connection.wire.body(frame);
         portal.note(data.len());
         let Prepared { decoders, columns, .. } = &*portal.prepared;
@@ -274,40 +299,45 @@ impl Session {
 
     /// Takes a message that is none of the rows that are wanted.
     fn take(&mut self, frame: &Frame) -> Result<(), Error> {
-        let coming = match self.portals.asked.front() {
-            Some(&Asked::Portion(which)) => Some(which),
-            Some(Asked::Begin) | None => None,
+        let State::Interleaved(portals) = &mut self.state else {
+            return Err(self.broken(out_of_order()));
         };
-        let state = coming.map(|which| self.portals.open[which].state);
-        match (frame.tag, coming) {
-            (b'D', Some(which)) if state == Some(State::Asked) => self.hold(which, frame),
-            (b'C', Some(which)) if state == Some(State::Asked) => self.note_state(which, State::Complete),
-            (b's', Some(which)) if state == Some(State::Asked) => self.note_state(which, State::Suspended),
-            (b'Z', Some(_)) if state == Some(State::Asked) => Err(self.broken(out_of_order())),
-            (b'Z', _) => {
-                self.portals.asked.pop_front();
-                self.note_ready(frame)
+        let coming = portals.coming().is_some();
+        match (frame.tag, portals.asked_portal()) {
+            (b'D', Some(_)) => self.hold(frame),
+            (b'C', Some(portal)) => {
+                portal.end(PortalState::Complete);
+                Ok(())
             }
-            (b'E', _) => {
-                // What is no longer valid is forgotten with it.
-                self.current = coming.map(|which| Arc::clone(&self.portals.open[which].prepared));
-                Err(self.statement_error(frame)?)
+            (b's', Some(portal)) => {
+                portal.end(PortalState::Suspended);
+                Ok(())
             }
-            (b'C', None) | (b'1' | b'2' | b'3' | b'N' | b'S' | b'A', _) => Ok(()),
+            (b'Z', None) => self.note_answered(frame),
+            (b'E', _) => Err(self.statement_error(frame)?),
+            (b'C', None) if !coming => Ok(()),
+            (b'1' | b'2' | b'3' | b'N' | b'S' | b'A', _) => Ok(()),
             _ => Err(self.broken(out_of_order())),
         }
     }
 
-    fn note_state(&mut self, which: usize, state: State) -> Result<(), Error> {
-        let portal = &mut self.portals.open[which];
-        portal.state = state;
-        portal.resize();
-        Ok(())
+    /// A sending has been answered.
+    fn note_answered(&mut self, frame: &Frame) -> Result<(), Error> {
+        let answered = match &mut self.state {
+            State::Interleaved(portals) => portals.asked.pop_front(),
+            _ => None,
+        };
+        match answered {
+            Some(_) => self.note_status(frame),
+            None => Err(self.broken(out_of_order())),
+        }
     }
 
-    fn hold(&mut self, which: usize, frame: &Frame) -> Result<(), Error> {
-        let portal = &mut self.portals.open[which];
-        let (_, connection) = self.held.as_ref().expect("a session holds its connection until it is dropped");
+    fn hold(&mut self, frame: &Frame) -> Result<(), Error> {
+        let (Some((_, connection)), State::Interleaved(portals)) = (&self.held, &mut self.state) else {
+            return Err(out_of_order());
+        };
+        let Some(portal) = portals.asked_portal() else { return Err(out_of_order()) };
         let row = connection.wire.body(frame);
         let limit = connection.wire.limit().max(HELD_AT_MOST);
         if portal.held.bytes() + row.len() > limit {

@@ -31,7 +31,7 @@ use rowstream_encode::Column;
 use super::super::statement::Prepared;
 use super::super::value::text_field;
 use super::super::wire::Frame;
-use super::{Session, bind, out_of_order, prepared, unsendable};
+use super::{Progress, Running, Session, State, bind, out_of_order, prepared, unsendable};
 use crate::Error;
 use crate::database::Snapshot;
 use crate::params::ParamValue;
@@ -70,23 +70,26 @@ impl Session {
         args: &[&ParamValue],
     ) -> Result<Vec<Vec<Option<String>>>, Error> {
         self.snapshot = Snapshot::Transaction;
-        self.write_execute(index, args, MAX_ROWS)?;
-        let columns = self.prepared[index].columns.len();
+        let sent = self.write_execute(index, args, MAX_ROWS)?;
+        self.answering(sent.in_flight())?;
+        let prepared = Arc::clone(&self.prepared[index]);
+        let columns = prepared.columns.len();
         let mut rows = Vec::new();
         let mut failed = None;
-        while self.in_flight > 0 {
+        while self.state.in_flight() > 0 {
             let frame = self.frame().await?;
             match frame.tag {
                 b'D' if rows.len() < MAX_ROWS as usize => rows.push(self.names(&frame, columns)),
                 b'D' => return Err(self.broken(out_of_order())),
                 b'E' => {
-                    let error = self.statement_error(&frame)?;
-                    failed.get_or_insert(error);
+                    let error = self.error_of(&frame)?;
+                    self.forget_if_stale(&prepared, &error);
+                    self.stop();
+                    failed.get_or_insert(error.into_error(None));
                 }
                 _ => self.note_ready(&frame)?,
             }
         }
-        self.current = None;
         failed.map_or(Ok(rows), Err)
     }
 
@@ -132,58 +135,59 @@ impl Session {
     }
 
     /// Asks for the first step.
-    pub(super) fn execute_refcursor(&mut self, index: usize, refcursor: Refcursor) -> Result<(), Error> {
+    pub(super) fn execute_refcursor(&mut self, index: usize, refcursor: Refcursor) -> Result<Running, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
-        self.write_fetch(&refcursor, &prepared)?;
-        self.refcursor = Some(refcursor);
-        self.begin_rows(prepared);
-        Ok(())
-    }
-
-    /// Whether the cursor that is read may have rows left.
-    pub(super) fn has_more_steps(&self) -> bool {
-        self.refcursor.as_ref().is_some_and(|refcursor| refcursor.came == refcursor.step)
+        self.write_fetch(&refcursor.fetch(), &prepared)?;
+        Ok(Running::new(prepared, Progress::Rows, Some(refcursor)))
     }
 
     /// Asks for the next step.
     pub(super) fn fetch_step(&mut self) -> Result<(), Error> {
         let fetch_rows = self.shared.fetch_rows;
-        let (Some(mut refcursor), Some(prepared)) = (self.refcursor.take(), self.current.clone()) else {
+        let State::Running(Running { prepared, refcursor: Some(refcursor), .. }) = &mut self.state else {
             return Err(self.broken(out_of_order()));
         };
         refcursor.lengthen(fetch_rows);
-        self.write_fetch(&refcursor, &prepared)?;
-        self.refcursor = Some(refcursor);
-        self.complete = false;
+        let (fetch, prepared) = (refcursor.fetch(), Arc::clone(prepared));
+        self.write_fetch(&fetch, &prepared)?;
+        self.progress(Progress::Rows);
         Ok(())
     }
 
     /// Parses the FETCH anew each time, which takes a small part of what a step takes: with a name it would have to be closed on
     /// every way out of a response.
-    fn write_fetch(&mut self, refcursor: &Refcursor, prepared: &Prepared) -> Result<(), Error> {
+    fn write_fetch(&mut self, fetch: &str, prepared: &Prepared) -> Result<(), Error> {
         let write = &mut self.connection().wire.write;
-        frontend::parse("", &refcursor.fetch(), [], write).map_err(unsendable)?;
+        frontend::parse("", fetch, [], write).map_err(unsendable)?;
         bind("", &prepared.name, &prepared.decoders, &[], write)?;
         frontend::execute("", 0, write).map_err(unsendable)?;
         frontend::sync(write);
-        self.in_flight += 1;
         Ok(())
     }
 
     /// Notes at the end of a step how many rows it had.
     pub(super) fn note_step(&mut self, frame: &Frame) -> Result<(), Error> {
-        if self.refcursor.is_none() {
-            return Ok(());
-        }
+        let State::Running(Running { refcursor: Some(_), .. }) = self.state else { return Ok(()) };
         let Message::CommandComplete(body) = self.parse(frame)? else {
             return Err(self.broken(out_of_order()));
         };
         let count = body.tag().ok().and_then(|tag| tag.strip_prefix("FETCH ")?.parse().ok());
-        match (&mut self.refcursor, count) {
-            (Some(refcursor), Some(came)) if came <= refcursor.step => refcursor.came = came,
+        match (&mut self.state, count) {
+            (State::Running(Running { refcursor: Some(refcursor), .. }), Some(came))
+                if came <= refcursor.step =>
+            {
+                refcursor.came = came;
+            }
             _ => return Err(self.broken(out_of_order())),
         }
         Ok(())
+    }
+}
+
+impl Running {
+    /// Whether the cursor that is read may have rows left.
+    pub(super) fn has_more_steps(&self) -> bool {
+        self.refcursor.as_ref().is_some_and(|refcursor| refcursor.came == refcursor.step)
     }
 }
 
