@@ -89,7 +89,7 @@ impl Load<'_> {
         self.calls().map_or(1, |calls| calls.concurrency)
     }
 
-    /// The places that it may have; of short look-ups, the connections that they share.
+    /// The places that it may have; of short lookups, the connections that they share.
     fn places(&self) -> usize {
         match self.is_shared() {
             true => self.source.kept().shared,
@@ -97,13 +97,13 @@ impl Load<'_> {
         }
     }
 
-    /// Whether its look-ups share connections.
+    /// Whether its lookups share connections.
     fn is_shared(&self) -> bool {
         let is_short = self.duration().is_some_and(|duration| duration < pipeline::PATIENCE);
         is_short && self.endpoint.looks_up() && self.source.kept().shared > 0
     }
 
-    /// The places of the source that it leaves to look-ups.
+    /// The places of the source that it leaves to lookups.
     fn kept_for_others(&self) -> usize {
         let is_of_source = |other: &&Endpoint| other.source == self.endpoint.source;
         let kept = self.source.kept();

@@ -194,7 +194,7 @@ fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
 
 /// A session in which a statement can be prepared.
 async fn session(source: &Source) -> Result<Session, Error> {
-    source.acquire(Snapshot::Statement, Errand::LookUp).await
+    source.acquire(Snapshot::Statement, Errand::Lookup).await
 }
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {

@@ -1,8 +1,8 @@
 //! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
 //!
 //! A [`Place`] is the right to hold one connection. Those who wait for one are served by turns of
-//! their clients, look-ups for one stream at most behind those before them ([`queue`]), and some
-//! places are kept for look-ups. Beyond `waiting` requests in the queue the answer is an error at
+//! their clients, lookups for one stream at most behind those before them ([`queue`]), and some
+//! places are kept for lookups. Beyond `waiting` requests in the queue the answer is an error at
 //! once, unless another client has more of them there: then its last one has to go. Nobody waits
 //! for a first place longer than `acquire_timeout`. A response that takes several places, one after
 //! the other or side by side, is let in as a whole, as a [`Group`]: it is refused before its first
@@ -241,7 +241,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         given.unwrap_or_else(|_| Err(self.0.too_late()))
     }
 
-    /// Keeps places for look-ups from now on.
+    /// Keeps places for lookups from now on.
     pub(crate) fn keep(&self, kept: Kept) {
         self.0.change(|state| state.queue.keep(kept));
     }
@@ -564,7 +564,7 @@ impl<C, S: Sites> Group<C, S> {
     /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
     pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Place<C, S>, Error> {
         let shared = &self.entry.shared;
-        let asks = Asks { errand: Errand::LookUp, client: self.client, wish };
+        let asks = Asks { errand: Errand::Lookup, client: self.client, wish };
         let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
             Asked::Given(place) => place,
             Asked::Waits(ticket) => self.wait(ticket).await?,
@@ -734,7 +734,7 @@ mod tests {
     }
 
     async fn look_up(pool: &Pool<()>) -> Result<Place<()>, Error> {
-        pool.acquire(Errand::LookUp, Waiter::default().begin()).await
+        pool.acquire(Errand::Lookup, Waiter::default().begin()).await
     }
 
     fn code<T>(result: Result<T, Error>) -> &'static str {

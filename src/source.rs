@@ -89,17 +89,17 @@ impl Source {
     }
 
     /// How many lookups are on their way on shared connections; `None` where the source shares none.
-    pub(crate) fn look_ups(&self) -> Option<usize> {
+    pub(crate) fn lookups(&self) -> Option<usize> {
         match self {
-            Self::Database(database) => database.look_ups(),
+            Self::Database(database) => database.lookups(),
             Self::Upstream(_) => None,
         }
     }
 
     /// Keeps connections of the pool for lookups, or none where nobody asks for `any`.
-    pub(crate) fn keep_for_look_ups(&self, any: bool) {
+    pub(crate) fn keep_for_lookups(&self, any: bool) {
         if let Self::Database(database) = self {
-            database.keep_for_look_ups(any);
+            database.keep_for_lookups(any);
         }
     }
 
@@ -134,7 +134,7 @@ impl Source {
     pub async fn reach(&self) -> Result<(), Error> {
         match self {
             Self::Upstream(upstream) => upstream.reach().await,
-            Self::Database(_) => self.acquire(Snapshot::Statement, Errand::LookUp).await.map(drop),
+            Self::Database(_) => self.acquire(Snapshot::Statement, Errand::Lookup).await.map(drop),
         }
     }
 

@@ -68,8 +68,8 @@ const SMALL_CHUNK: usize = 8 * 1024;
 const FLOWING_AFTER: usize = 512 * 1024;
 /// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few time slices.
 const SLOW_AFTER: Duration = Duration::from_millis(50);
-/// Room for most look-ups, which have one row.
-const LOOK_UP: usize = 512;
+/// Room for most lookups, which have one row.
+const LOOKUP: usize = 512;
 /// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
 /// not pay for cursors that nothing holds.
 pub(crate) const SHORT_PAGE: u64 = 1000;
@@ -243,7 +243,7 @@ impl RowStream {
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
-        let capacity = if !session.holds_connection() { LOOK_UP } else { FIRST_CHUNK * 2 };
+        let capacity = if !session.holds_connection() { LOOKUP } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         let database = match source {
             Source::Database(_) => Some(source.clone()),

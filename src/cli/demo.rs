@@ -103,7 +103,7 @@ fn banner(base_url: &str) -> String {
   curl -N '{base_url}/events.ndjson?lastEventNo=999998&_follow=1'
                                              the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
-  curl {base_url}/films/7                              a point look-up
+  curl {base_url}/films/7                              a point lookup
   curl {base_url}/articles | tail -c 60                a document around the rows
 
 The files are yours to change. articles.html among them is a page that fills a table while the rows come.

@@ -1,6 +1,6 @@
 //! How streams go, and how they went: what `GET /_rowstream/streams/{id}` tells.
 //!
-//! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and look-ups would pay for an id that
+//! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and lookups would pay for an id that
 //! nobody asks for. Invariants:
 //!
 //! 1. a stream that runs is known; there are no more of them than streams are admitted;

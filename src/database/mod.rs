@@ -139,7 +139,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     }
 
     /// How many lookups are on their way on shared connections; `None` where none is shared.
-    fn look_ups(&self) -> Option<usize> {
+    fn lookups(&self) -> Option<usize> {
         None
     }
 
@@ -354,7 +354,7 @@ macro_rules! databases {
         /// What the pool of a database keeps for lookups, where there are any.
         pub(crate) fn kept(dialect: Dialect, max: usize) -> Kept {
             match dialect {
-                $(Dialect::$name => Kept::for_look_ups(max, <$module::Source as Database>::shared(max)),)+
+                $(Dialect::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
             }
         }
 
@@ -415,15 +415,15 @@ macro_rules! databases {
 
             /// How many lookups are on their way on shared connections; `None` where the database
             /// shares none.
-            pub(crate) fn look_ups(&self) -> Option<usize> {
+            pub(crate) fn lookups(&self) -> Option<usize> {
                 match self {
-                    $(Self::$name(source) => Database::look_ups(source),)+
+                    $(Self::$name(source) => Database::lookups(source),)+
                 }
             }
 
             /// Keeps connections of the pool for lookups, or none where nobody asks for `any`:
             /// lists leave them free.
-            pub(crate) fn keep_for_look_ups(&self, any: bool) {
+            pub(crate) fn keep_for_lookups(&self, any: bool) {
                 match self {
                     $(Self::$name(source) => {
                         let kept = if any { kept(Dialect::$name, source.pool().max()) } else { Kept::default() };

@@ -125,7 +125,7 @@ families! {
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because as many as may wait did";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
-        "Look-ups on their way on the connections that they share; told of PostgreSQL";
+        "Lookups on their way on the connections that they share; told of PostgreSQL";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
         "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either";

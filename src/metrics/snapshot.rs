@@ -41,7 +41,7 @@ pub(super) struct Snapshot {
 struct PoolSeen {
     source: String,
     stats: pool::Stats,
-    look_ups: Option<usize>,
+    lookups: Option<usize>,
     hosts: Vec<HostStats>,
 }
 
@@ -81,7 +81,7 @@ impl Snapshot {
                 .map(|(name, source)| PoolSeen {
                     source: name.to_owned(),
                     stats: source.pool_stats(),
-                    look_ups: source.look_ups(),
+                    lookups: source.lookups(),
                     hosts: source.host_stats(),
                 })
                 .collect(),
@@ -155,8 +155,8 @@ impl Snapshot {
         for (family, value) in counters {
             out.counters(family, self.pools.iter().map(|pool| ([&*pool.source], value(&pool.stats))))?;
         }
-        let look_ups = self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.look_ups?)));
-        out.gauges(&family::POOL_LOOKUPS, look_ups)
+        let lookups = self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.lookups?)));
+        out.gauges(&family::POOL_LOOKUPS, lookups)
     }
 
     fn hosts(&self, out: &mut Families<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-tim
 const LONGEST: usize = 128;
 
 /// What is known at the head, in milliseconds: waiting for a connection and for the database, and all until the first row. Written by
-/// hand on the stack, because look-ups have it too, and formatting costs as much as the rest of their head.
+/// hand on the stack, because lookups have it too, and formatting costs as much as the rest of their head.
 pub(crate) fn server_timing(times: &Times, first_row: Duration) -> Option<HeaderValue> {
     let mut text = Text { bytes: [0; LONGEST], length: 0 };
     text.push(b"pool;dur=");

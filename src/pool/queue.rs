@@ -11,10 +11,10 @@
 //! Invariants:
 //!
 //! 1. places in use + free places = `max`, at every moment;
-//! 2. streams leave the places free that are [kept](Kept) for look-ups, and look-ups with a connection of their own leave those free that
+//! 2. streams leave the places free that are [kept](Kept) for lookups, and lookups with a connection of their own leave those free that
 //!    are kept for shared connections;
-//! 3. whoever waits is served as soon as there is a place for its errand that suits. Before a stream go the look-ups that waited when the stream
-//!    before it was served, and no others: so a look-up waits for one stream at most, and a stream for no endless row of look-ups;
+//! 3. whoever waits is served as soon as there is a place for its errand that suits. Before a stream go the lookups that waited when the stream
+//!    before it was served, and no others: so a lookup waits for one stream at most, and a stream for no endless row of lookups;
 //! 4. among those of one errand, clients take turns.
 
 use super::sites::Choice;
@@ -25,31 +25,31 @@ use crate::client::Client;
 /// What a place is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errand {
-    /// For a connection that many look-ups share.
+    /// For a connection that many lookups share.
     Shared,
     /// For one row, one reply or a check: it is over soon.
-    LookUp,
+    Lookup,
     /// For a list, which may take as long as its client does.
     Stream,
 }
 
 impl Errand {
-    const ALL: [Self; 3] = [Self::Shared, Self::LookUp, Self::Stream];
+    const ALL: [Self; 3] = [Self::Shared, Self::Lookup, Self::Stream];
 }
 
 /// Places that are kept free for those who need one for a short time, or for many others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kept {
-    /// For connections that look-ups share.
+    /// For connections that lookups share.
     pub(crate) shared: usize,
-    /// For look-ups that need a connection of their own.
+    /// For lookups that need a connection of their own.
     pub(crate) own: usize,
 }
 
 impl Kept {
-    /// What a pool of `max` places keeps for look-ups, `shared` of them for connections that they
+    /// What a pool of `max` places keeps for lookups, `shared` of them for connections that they
     /// share.
-    pub(crate) fn for_look_ups(max: usize, shared: usize) -> Self {
+    pub(crate) fn for_lookups(max: usize, shared: usize) -> Self {
         Self { shared, own: usize::from(max > 1) }
     }
 
@@ -65,7 +65,7 @@ pub(super) struct Queue<W> {
     /// Places in use, by errand.
     used: [usize; Errand::ALL.len()],
     lines: [Turns<W>; Errand::ALL.len()],
-    /// How many look-ups go before the next stream.
+    /// How many lookups go before the next stream.
     before: usize,
 }
 
@@ -122,7 +122,7 @@ impl<W> Queue<W> {
     /// Waits behind the others.
     pub(super) fn join(&mut self, errand: Errand, client: Client, waiter: W) -> Standing {
         if errand == Errand::Stream && self.line(errand).len() == 0 {
-            self.before = self.line(Errand::LookUp).len();
+            self.before = self.line(Errand::Lookup).len();
         }
         let number = self.lines[errand as usize].push(client, waiter);
         Standing { errand, client, number }
@@ -132,7 +132,7 @@ impl<W> Queue<W> {
     pub(super) fn leave(&mut self, standing: Standing) -> Option<W> {
         let Standing { errand, client, number } = standing;
         let left = self.lines[errand as usize].remove(client, number);
-        self.before = self.before.min(self.line(Errand::LookUp).len());
+        self.before = self.before.min(self.line(Errand::Lookup).len());
         left
     }
 
@@ -149,8 +149,8 @@ impl<W> Queue<W> {
     /// where somebody may have a place.
     pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
         let (first, second) = match self.before {
-            0 => (Errand::Stream, Errand::LookUp),
-            _ => (Errand::LookUp, Errand::Stream),
+            0 => (Errand::Stream, Errand::Lookup),
+            _ => (Errand::Lookup, Errand::Stream),
         };
         [Errand::Shared, first, second].into_iter().find_map(|errand| self.serve(errand, &choose))
     }
@@ -167,26 +167,26 @@ impl<W> Queue<W> {
         let at = match chosen {
             Ok(at) => at,
             Err(error) => {
-                self.before = self.before.min(self.line(Errand::LookUp).len());
+                self.before = self.before.min(self.line(Errand::Lookup).len());
                 return Some(Next::InVain(waiter, error));
             }
         };
         self.used[errand as usize] += 1;
         match errand {
             Errand::Shared => {}
-            Errand::LookUp => self.before = self.before.saturating_sub(1),
-            Errand::Stream => self.before = self.line(Errand::LookUp).len(),
+            Errand::Lookup => self.before = self.before.saturating_sub(1),
+            Errand::Stream => self.before = self.line(Errand::Lookup).len(),
         }
         Some(Next::Served(errand, waiter, at))
     }
 
     fn has_room(&self, errand: Errand) -> bool {
-        let [_, look_ups, streams] = self.used;
+        let [_, lookups, streams] = self.used;
         let own = self.max - self.kept.shared.min(self.max);
         let fits = match errand {
             Errand::Shared => true,
-            Errand::LookUp => look_ups + streams < own,
-            Errand::Stream => look_ups + streams < own && streams + self.kept.own < own,
+            Errand::Lookup => lookups + streams < own,
+            Errand::Stream => lookups + streams < own && streams + self.kept.own < own,
         };
         fits && self.used() < self.max
     }
@@ -227,22 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn streams_leave_what_is_kept_and_look_ups_leave_what_is_shared() {
+    fn streams_leave_what_is_kept_and_lookups_leave_what_is_shared() {
         let mut queue = queue(10, 2, 1);
         assert_eq!(take_all(&mut queue, Errand::Stream), 7);
-        assert_eq!(take_all(&mut queue, Errand::LookUp), 1);
+        assert_eq!(take_all(&mut queue, Errand::Lookup), 1);
         assert_eq!(take_all(&mut queue, Errand::Shared), 2);
         assert_eq!(queue.used(), 10);
         queue.give(Errand::Stream);
-        assert!(queue.take(Errand::LookUp) && !queue.take(Errand::Stream));
+        assert!(queue.take(Errand::Lookup) && !queue.take(Errand::Stream));
         queue.give(Errand::Shared);
-        assert!(!queue.take(Errand::LookUp) && queue.take(Errand::Shared));
+        assert!(!queue.take(Errand::Lookup) && queue.take(Errand::Shared));
     }
 
     #[test]
     fn a_pool_of_one_place_keeps_none() {
         let mut queue: Queue<&str> = Queue::new(1);
-        queue.keep(Kept::for_look_ups(1, 0));
+        queue.keep(Kept::for_lookups(1, 0));
         assert_eq!(take_all(&mut queue, Errand::Stream), 1);
     }
 
@@ -253,21 +253,21 @@ mod tests {
         for (errand, waiter) in [
             (Errand::Stream, "first stream"),
             (Errand::Stream, "second stream"),
-            (Errand::LookUp, "first look-up"),
-            (Errand::LookUp, "second look-up"),
+            (Errand::Lookup, "first lookup"),
+            (Errand::Lookup, "second lookup"),
         ] {
             queue.join(errand, A, waiter);
         }
         assert!(queue.next(|_| Choice::At(())).is_none());
         queue.give(Errand::Stream);
-        let expected = ["first stream", "first look-up", "second look-up", "second stream"];
+        let expected = ["first stream", "first lookup", "second lookup", "second stream"];
         assert_eq!(served(&mut queue), expected);
 
-        assert!(queue.take(Errand::LookUp));
-        queue.join(Errand::LookUp, A, "before");
+        assert!(queue.take(Errand::Lookup));
+        queue.join(Errand::Lookup, A, "before");
         queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::LookUp, A, "behind");
-        queue.give(Errand::LookUp);
+        queue.join(Errand::Lookup, A, "behind");
+        queue.give(Errand::Lookup);
         assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
     }
 
@@ -298,10 +298,10 @@ mod tests {
     fn who_waits_in_vain_is_told_though_no_place_is_free() {
         let mut queue = queue(1, 0, 0);
         assert!(queue.take(Errand::Stream));
-        queue.join(Errand::LookUp, A, "look-up");
+        queue.join(Errand::Lookup, A, "lookup");
         queue.join(Errand::Stream, A, "stream");
         let nowhere = |_: &str| Choice::Nowhere(Error::endpoint("there is none"));
-        assert_eq!(next_at(&mut queue, nowhere), Some("look-up"));
+        assert_eq!(next_at(&mut queue, nowhere), Some("lookup"));
         assert_eq!(next_at(&mut queue, nowhere), Some("stream"));
         assert_eq!((queue.len(), queue.used()), (0, 1));
     }
@@ -310,24 +310,24 @@ mod tests {
     fn who_leaves_is_not_waited_for() {
         let mut queue = queue(1, 0, 0);
         assert!(queue.take(Errand::Stream));
-        let gone = queue.join(Errand::LookUp, A, "gone");
+        let gone = queue.join(Errand::Lookup, A, "gone");
         queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::LookUp, A, "look-up");
+        queue.join(Errand::Lookup, A, "lookup");
         assert_eq!((queue.leave(gone), queue.leave(gone).is_none()), (Some("gone"), true));
         queue.give(Errand::Stream);
         // It has the turn of the one that left.
-        assert_eq!(served(&mut queue), ["look-up", "stream"]);
+        assert_eq!(served(&mut queue), ["lookup", "stream"]);
         assert_eq!((queue.len(), queue.used()), (0, 0));
     }
 
     #[test]
     fn streams_that_find_no_room_hold_up_no_look_up() {
         let mut queue = queue(2, 0, 1);
-        assert!(queue.take(Errand::Stream) && queue.take(Errand::LookUp));
+        assert!(queue.take(Errand::Stream) && queue.take(Errand::Lookup));
         queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::LookUp, B, "look-up");
-        queue.give(Errand::LookUp);
-        assert_eq!(served(&mut queue), ["look-up"]);
+        queue.join(Errand::Lookup, B, "lookup");
+        queue.give(Errand::Lookup);
+        assert_eq!(served(&mut queue), ["lookup"]);
         queue.give(Errand::Stream);
         assert_eq!(served(&mut queue), ["stream"]);
     }

@@ -108,7 +108,7 @@ impl App {
         let series = state.metrics.series_of(&config.endpoints);
         for (index, source) in sources.iter().enumerate() {
             let looks_up = |endpoint: &Endpoint| endpoint.source.index() == index && endpoint.looks_up();
-            source.keep_for_look_ups(config.endpoints.iter().any(looks_up));
+            source.keep_for_lookups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
         Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, state, series })

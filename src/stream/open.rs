@@ -289,7 +289,7 @@ async fn begin(
         }
     }
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
-    let errand = if look_up.is_some() { Errand::LookUp } else { Errand::Stream };
+    let errand = if look_up.is_some() { Errand::Lookup } else { Errand::Stream };
     let wait = patience.wait();
     let session = database.acquire(snapshot, errand, patience).await?;
     drop(wait);

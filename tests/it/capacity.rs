@@ -103,7 +103,7 @@ async fn statements_are_computed_as_well() {
         ("endpoints/silent.sql", "select 1 as n"),
     ])
     .await;
-    // Quick look-ups share connections, one for each core and at most a quarter of the pool's.
+    // Quick lookups share connections, one for each core and at most a quarter of the pool's.
     // Lists leave them these and one more.
     let shared = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(2);
     let (rate, full) = (1000 * shared, 16 / shared);

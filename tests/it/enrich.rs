@@ -206,7 +206,7 @@ async fn only_a_success_is_a_reply() {
     }
 }
 
-/// A look-up, which has no connection of its own, and a list beside a single row.
+/// A lookup, which has no connection of its own, and a list beside a single row.
 #[tokio::test]
 async fn single_rows_and_rows_beside_others_get_members() {
     let db = TestDb::new().await;

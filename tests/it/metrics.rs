@@ -19,7 +19,7 @@ const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
 const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
 /// Fails behind more than a chunk.
 const FAILS: &str = "select n, 1 / (5000 - n) as x, repeat('x', 100) as t from generate_series(1, 9999) n";
-const LOOK_UP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
+const LOOKUP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
 
 /// The samples of a scrape, each by its name with its labels.
 struct Scrape {
@@ -113,13 +113,8 @@ async fn send(server: &Server, method: Method, target: &str) -> u16 {
 #[tokio::test]
 async fn every_request_is_counted_by_what_became_of_it() {
     let db = TestDb::new().await;
-    let endpoints = [
-        ("few", FEW),
-        ("fails", FAILS),
-        ("long", LONG),
-        ("look/{id}", LOOK_UP),
-        ("bad", "select 1 / 0 as n"),
-    ];
+    let endpoints =
+        [("few", FEW), ("fails", FAILS), ("long", LONG), ("look/{id}", LOOKUP), ("bad", "select 1 / 0 as n")];
     let server = server(&db, "", "max = 8", &endpoints).await;
     let (mut bytes, mut bytes_of_csv) = (0, 0);
     for _ in 0..3 {
@@ -260,7 +255,7 @@ async fn what_slow_clients_hold_is_told() {
 #[tokio::test]
 async fn random_paths_make_no_series() {
     let db = TestDb::new().await;
-    let server = server(&db, "", "max = 8", &[("few", FEW), ("look/{id}", LOOK_UP)]).await;
+    let server = server(&db, "", "max = 8", &[("few", FEW), ("look/{id}", LOOKUP)]).await;
     for target in ["/look/1", "/look/0", "/none"] {
         get(&server.url(target)).await;
     }
@@ -508,7 +503,7 @@ async fn get_alone(url: &str) -> Reply {
 async fn heads_tell_where_the_time_went() {
     let db = TestDb::new().await;
     let slow = "select 1 as n, pg_sleep(0.2)::text as s";
-    let endpoints = [("few", FEW), ("look/{id}", LOOK_UP), ("slow", slow)];
+    let endpoints = [("few", FEW), ("look/{id}", LOOKUP), ("slow", slow)];
     let server = server(&db, "[cors]\norigins = [\"https://a.example\"]", "max = 4", &endpoints).await;
     for target in ["/few", "/few?_wait=end", "/look/1", "/look/99", "/slow"] {
         let reply = get(&server.url(target)).await;

@@ -78,7 +78,7 @@ async fn told(server: &Server) -> BTreeSet<String> {
     samples.filter_map(|line| Some(line.split(['{', ' ']).next()?.to_owned())).collect()
 }
 
-/// A server that has answered: streams, look-ups, and failures.
+/// A server that has answered: streams, lookups, and failures.
 async fn used() -> Server {
     let config = "memory = '128MB'\nmax_connections = 100\n[source.db]\nurl = 'sqlite:data.db'\n\
         create = ['data.sql']\nmax_row_bytes = '64KiB'\npool = { max = 4 }\n";

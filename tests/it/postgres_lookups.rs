@@ -1,4 +1,4 @@
-//! Look-ups: many requests for one row each, which share a connection. What one of them meets must never reach another.
+//! Lookups: many requests for one row each, which share a connection. What one of them meets must never reach another.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 /// Room for all that these tests ask at a time.
 const QUEUE: &str = "pool = { waiting = 400 }";
 
-/// More than look-ups take on any machine, and less than the slow statement here does.
+/// More than lookups take on any machine, and less than the slow statement here does.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A server of one database, with an endpoint of one row for each statement.
@@ -64,7 +64,7 @@ fn by_key(n: usize) -> Value {
     json!({ "n": n, "text": format!("row {n}"), "list": list })
 }
 
-/// On a machine that is busy enough to keep PostgreSQL from answering for a while, look-ups are sent elsewhere, which is no fault.
+/// On a machine that is busy enough to keep PostgreSQL from answering for a while, lookups are sent elsewhere, which is no fault.
 #[tokio::test]
 async fn each_request_gets_its_own_row_over_few_connections() {
     let cores = std::thread::available_parallelism().unwrap().get() as i64;
@@ -273,8 +273,8 @@ async fn long_arguments_and_long_rows_pass() {
     }
 }
 
-/// A pool of `max` connections, with look-ups, and lists that do not end (`/endless`) or take 0.3 s (`/list`).
-async fn with_lists(db: &TestDb, max: usize, look_ups: &[(&str, &str)]) -> Server {
+/// A pool of `max` connections, with lookups, and lists that do not end (`/endless`) or take 0.3 s (`/list`).
+async fn with_lists(db: &TestDb, max: usize, lookups: &[(&str, &str)]) -> Server {
     table(db).await;
     let head = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\n";
     let config = format!(
@@ -290,7 +290,7 @@ async fn with_lists(db: &TestDb, max: usize, look_ups: &[(&str, &str)]) -> Serve
         ),
     ];
     files.extend(
-        look_ups.iter().map(|(name, sql)| (format!("endpoints/{name}/{{id}}.sql"), head.to_owned() + sql)),
+        lookups.iter().map(|(name, sql)| (format!("endpoints/{name}/{{id}}.sql"), head.to_owned() + sql)),
     );
     Server::start(&files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>()).await
 }
@@ -326,16 +326,16 @@ async fn a_look_up_waits_for_few_of_the_lists_that_wait() {
     while lists.try_join_next().is_some() {
         ended += 1;
     }
-    assert!(ended < LISTS / 2, "{ended} of {LISTS} lists had ended before the look-up");
+    assert!(ended < LISTS / 2, "{ended} of {LISTS} lists had ended before the lookup");
     assert!(lists.join_all().await.iter().all(|status| *status == 200), "no list is forgotten");
 }
 
 #[tokio::test]
-async fn look_ups_keep_their_connection_where_lists_have_all_others() {
+async fn lookups_keep_their_connection_where_lists_have_all_others() {
     const SLOW: usize = 4;
     let db = TestDb::new().await;
     let slow = "select n, case when n = 7 then pg_sleep(60)::text when n = 3 then pg_sleep(0.1)::text end as slept from t where n = :id";
-    // Lists leave one connection for all look-ups, and one for those that need their own.
+    // Lists leave one connection for all lookups, and one for those that need their own.
     let server = with_lists(&db, 5, &[("t", BY_KEY), ("slow", slow)]).await;
     let mut lists = Vec::new();
     for _ in 0..3 {

@@ -193,7 +193,7 @@ async fn a_cursor_may_have_other_columns_at_each_call() {
     }
 }
 
-/// A look-up shares its connection with others, and a cursor would be gone with its statement.
+/// A lookup shares its connection with others, and a cursor would be gone with its statement.
 #[tokio::test]
 async fn a_look_up_of_a_refcursor_has_a_connection_of_its_own() {
     let db = TestDb::new().await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Client, Ended, Launch, Server, TestDb, get};
 
 const SOON: Duration = Duration::from_secs(10);
-/// Which connection answers: a list, because look-ups may share one.
+/// Which connection answers: a list, because lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
 
 fn source(db: &TestDb, settings: &str) -> String {

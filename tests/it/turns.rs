@@ -1,4 +1,4 @@
-//! What one client can take of a pool: never the connection that look-ups need, nor the turn of
+//! What one client can take of a pool: never the connection that lookups need, nor the turn of
 //! another client.
 
 use std::time::{Duration, Instant};
@@ -93,9 +93,9 @@ async fn answer(number: u8, url: String) -> Reply {
     as_client(number, &url).await.expect("there is a head").rest().await
 }
 
-/// Each of two look-ups that nobody has asked for yet is answered, though all lists are there for
+/// Each of two lookups that nobody has asked for yet is answered, though all lists are there for
 /// good.
-async fn look_ups_are_answered(server: &Server, what: &str) {
+async fn lookups_are_answered(server: &Server, what: &str) {
     for path in ["/first/7", "/second/7", "/first/8", "/second/8"] {
         let asked = Instant::now();
         let reply = get(&server.url(path)).await;
@@ -104,11 +104,11 @@ async fn look_ups_are_answered(server: &Server, what: &str) {
     }
 }
 
-/// Lists took all connections before look-ups had one, for as long as their clients liked: look-ups
+/// Lists took all connections before lookups had one, for as long as their clients liked: lookups
 /// waited twice in vain for `acquire_timeout`, for the connection that they share and for one of
 /// their own.
 #[tokio::test]
-async fn look_ups_have_a_connection_beside_any_number_of_lists() {
+async fn lookups_have_a_connection_beside_any_number_of_lists() {
     let db = TestDb::new().await;
     let (first, second) = (look_up("select :id as n"), look_up("select :id + 1 as n"));
     for (source, list) in [(postgres(&db), LIST), (SQLITE.to_owned(), SQLITE_LIST)] {
@@ -118,14 +118,14 @@ async fn look_ups_have_a_connection_beside_any_number_of_lists() {
             let lists = open_lists(&server, 60).await;
             until_inside(&server, 60).await;
             assert!((1..max).contains(&of_pool(&server, "used").await));
-            look_ups_are_answered(&server, &format!("60 lists on {max} connections")).await;
+            lookups_are_answered(&server, &format!("60 lists on {max} connections")).await;
             drop(lists);
         }
     }
 }
 
 #[tokio::test]
-async fn look_ups_have_a_connection_beside_streams_without_a_window() {
+async fn lookups_have_a_connection_beside_streams_without_a_window() {
     let db = TestDb::new().await;
     let (first, second) = (look_up("select :id as n"), look_up("select :id + 1 as n"));
     let endpoints = [("list", LIST), ("first/{id}", first.as_str()), ("second/{id}", &second)];
@@ -142,10 +142,10 @@ async fn look_ups_have_a_connection_beside_streams_without_a_window() {
         streams.push(sender.send_request(request, true).expect("it can be sent"));
     }
     until_inside(&server, STREAMS).await;
-    look_ups_are_answered(&server, "200 streams without a window").await;
+    lookups_are_answered(&server, "200 streams without a window").await;
 }
 
-/// A reload that brings the first look-up has lists leave it a connection, too.
+/// A reload that brings the first lookup has lists leave it a connection, too.
 #[tokio::test]
 async fn where_nothing_is_looked_up_lists_have_all_connections() {
     let db = TestDb::new().await;
@@ -241,7 +241,7 @@ async fn a_full_queue_has_room_for_one_more_client() {
     assert_eq!((answered.len(), of_pool(&server, "waiting").await), (4, 0));
 }
 
-/// A look-up waited for the shared connection to be opened, in vain, and then as long again for one
+/// A lookup waited for the shared connection to be opened, in vain, and then as long again for one
 /// of its own.
 #[tokio::test]
 async fn a_look_up_waits_once_for_a_database_that_does_not_answer() {

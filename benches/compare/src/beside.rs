@@ -1,4 +1,4 @@
-//! Slow readers of a long list, and look-ups beside them: what a slow client costs the others.
+//! Slow readers of a long list, and lookups beside them: what a slow client costs the others.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::{Result, Size, workspace};
 
 pub(crate) const READERS: u64 = 200;
 const BYTES_PER_SECOND: u64 = 100_000;
-/// Look-ups come at this rate, whatever becomes of those before them.
+/// Lookups come at this rate, whatever becomes of those before them.
 const LOOKUPS_PER_SECOND: u64 = 200;
 /// In which all readers have begun, and all connections that are to be free are.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -53,15 +53,15 @@ pub(crate) fn server(policy: Policy, postgres: &Postgres) -> Result<Server> {
     Server::start(&target::configured(name, "endpoints", &settings)?)
 }
 
-/// Look-ups with nobody beside them.
+/// Lookups with nobody beside them.
 pub(crate) fn alone(port: u16, size: Size) -> Result<Sample> {
-    client::load(&look_ups(port, size))
+    client::load(&lookups(port, size))
 }
 
-/// Look-ups beside readers that have all begun, once no connection is free that is to become so. With [`Policy::Spill`] also what came before.
+/// Lookups beside readers that have all begun, once no connection is free that is to become so. With [`Policy::Spill`] also what came before.
 pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
-    // Those that look-ups share are open, and stay so.
-    client::load(&look_ups(port, size))?;
+    // Those that lookups share are open, and stay so.
+    client::load(&lookups(port, size))?;
     let shared = Pool::of(port)?.used;
     let readers = Load {
         url: format!("http://127.0.0.1:{port}/events.ndjson"),
@@ -74,7 +74,7 @@ pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
     let begun = Instant::now();
     let readers = Running::start(&readers)?;
     let meanwhile =
-        Running::start(&Load { amount: Amount::Seconds(PATIENCE.as_secs()), ..look_ups(port, size) })?;
+        Running::start(&Load { amount: Amount::Seconds(PATIENCE.as_secs()), ..lookups(port, size) })?;
     let (mut held, mut last) = (0.0, Instant::now());
     loop {
         thread::sleep(EVERY);
@@ -98,7 +98,7 @@ pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
     }
     let freed = begun.elapsed().as_secs_f64();
     let meanwhile = meanwhile.broken_off()?;
-    let mut sample = client::load(&look_ups(port, size))?;
+    let mut sample = client::load(&lookups(port, size))?;
     readers.broken_off()?;
     if policy == Policy::Spill {
         sample.insert(Measure::Freed, freed);
@@ -108,7 +108,7 @@ pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
     Ok(sample)
 }
 
-fn look_ups(port: u16, size: Size) -> Load {
+fn lookups(port: u16, size: Size) -> Load {
     Load {
         url: format!("http://127.0.0.1:{port}/event/{{1-{}}}", Data::Events.rows(size)),
         connections: 4,

@@ -1,4 +1,4 @@
-//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own look-ups.
+//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own lookups.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

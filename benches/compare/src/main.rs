@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask compare` calls it with a PostgreSQL of its own. Its parts: [`rows`] (what is compared, and what is claimed
 //! of it), [`measure`] (how a row is run), [`target`] (the servers), [`client`] (the clients and the floors), [`process`]
-//! (servers as processes, what they use), [`beside`] (look-ups beside slow readers), [`canned`] (a server that only a load tester meets), [`proof`] (that all targets answer with the same data), [`record`] (the raw runs)
+//! (servers as processes, what they use), [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets), [`proof`] (that all targets answer with the same data), [`record`] (the raw runs)
 //! and [`report`] (docs/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
 
 mod beside;

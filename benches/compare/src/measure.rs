@@ -185,7 +185,7 @@ fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
     contenders.into_iter().map(|contender| contender.series).collect()
 }
 
-/// How look-ups are asked for.
+/// How lookups are asked for.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     /// Of clients.
@@ -489,7 +489,7 @@ impl Lab {
         let quiet = beside::server(Policy::Hold, &self.postgres)?;
         let port = quiet.port();
         let alone = Contender::new(ALONE, Some(quiet), 1, move || beside::alone(port, size));
-        // The first readers that are held have 200 connections opened for them; those that spill need no more than look-ups alone.
+        // The first readers that are held have 200 connections opened for them; those that spill need no more than lookups alone.
         let contenders = vec![alone, contender(HOLD, Policy::Hold, 1)?, contender(SPILL, Policy::Spill, 0)?];
         Ok(alternate(contenders, self.runs))
     }
@@ -509,7 +509,7 @@ impl Lab {
         self.asked(Data::Films, "select title from film where fid", ids, 50, work)
     }
 
-    /// Look-ups by a number, over a pool of so many connections to the database.
+    /// Lookups by a number, over a pool of so many connections to the database.
     fn asked(
         &mut self,
         data: Data,
@@ -518,7 +518,7 @@ impl Lab {
         pool: u64,
         Asked { connections, amount, java_warm_ups }: Asked,
     ) -> Result<Vec<Series>> {
-        let rivals = self.rivals(&Rival::LOOK_UPS, pool);
+        let rivals = self.rivals(&Rival::LOOKUPS, pool);
         let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), || {
             client::pgbench(&self.postgres, statement, ids, amount)
         });

@@ -29,7 +29,7 @@ pub(crate) enum Measure {
     RequestsPerSecond,
     /// The 99th percentile of the whole time of a request.
     P99,
-    /// The same of the look-ups that came while slow readers' rows were put aside.
+    /// The same of the lookups that came while slow readers' rows were put aside.
     P99Meanwhile,
     /// Until no slow reader held a connection to the database.
     Freed,

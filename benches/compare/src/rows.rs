@@ -127,14 +127,14 @@ impl Row {
                  memory is that of the kernel for the server's side, to the clients and to the database, when it was largest.",
             ),
             Self::Beside => (
-                "Look-ups beside 200 slow readers",
-                "200 clients read `/events.ndjson` at 100 kB/s each, and 200 look-ups a second of one event come over 4 connections. With `hold` each \
-                 reader has a connection to the database, with `spill` there are 10 for all of them, and what waits is in files. The look-ups are \
+                "Lookups beside 200 slow readers",
+                "200 clients read `/events.ndjson` at 100 kB/s each, and 200 lookups a second of one event come over 4 connections. With `hold` each \
+                 reader has a connection to the database, with `spill` there are 10 for all of them, and what waits is in files. The lookups are \
                  measured for 10 seconds, once all readers have begun and, with `spill`, no connection is in use for them; those \
                  `meanwhile` came before that.",
             ),
             Self::Lookups => (
-                "Look-ups",
+                "Lookups",
                 "64 connections ask for `/authors/{id}`, ids by chance, for 5 seconds. The floor is `pgbench` with the same statement, \
                  prepared, 16 clients. It has no HTTP to speak.",
             ),
@@ -152,8 +152,8 @@ impl Row {
                 "The events of the first row with the access log in a file, beside a server that writes none.",
             ),
             Self::AccessLogLookups => (
-                "The access log of look-ups",
-                "The look-ups for 2 seconds a run, of a server with the access log in a file and of one that writes none: a line for each request.",
+                "The access log of lookups",
+                "The lookups for 2 seconds a run, of a server with the access log in a file and of one that writes none: a line for each request.",
             ),
             Self::Growth => (
                 "What grows",

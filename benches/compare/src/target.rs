@@ -31,8 +31,8 @@ impl Rival {
         Self::Php,
     ];
 
-    /// Those that answer a look-up differently: of the two with Spring MVC, one.
-    pub(crate) const LOOK_UPS: [Self; 5] =
+    /// Those that answer a lookup differently: of the two with Spring MVC, one.
+    pub(crate) const LOOKUPS: [Self; 5] =
         [Self::GoPgx, Self::Vertx, Self::SpringMvcBuffered, Self::SpringWebflux, Self::Php];
 
     /// The name of its folder.

@@ -32,7 +32,7 @@ fn rows() -> Vec<Case> {
         Case::new("row: events, array", array(&data::EVENT_NAMES, data::events)),
         Case::new("row: authors, lines", lines(&data::AUTHOR_NAMES, data::authors)),
         Case::new("row: authors, array", array(&data::AUTHOR_NAMES, data::authors)),
-        Case::new("row: authors, object", look_ups),
+        Case::new("row: authors, object", lookups),
         Case::new("row: events, lines by options", by_options),
         Case::new("row: events, csv", || csv(&data::EVENT_NAMES, data::events())),
         Case::new("row: authors, csv", || csv(&data::AUTHOR_NAMES, data::authors())),
@@ -123,7 +123,7 @@ fn arrow(names: &[&str], kinds: &[ColumnKind], rows: Vec<Row>) -> Pass {
 }
 
 /// One row for each statement, with what is done once per statement.
-fn look_ups() -> Pass {
+fn lookups() -> Pass {
     let (columns, rows) = (data::columns(&data::AUTHOR_NAMES), data::authors());
     Pass::new(rows.len(), move |out| {
         for row in rows.chunks(1) {

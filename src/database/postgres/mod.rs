@@ -13,7 +13,7 @@
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; rows by turns, and of refcursors |
-//! | [`pipeline`] | look-ups of many requests on one connection |
+//! | [`pipeline`] | lookups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`probe`] | whether the database can be reached |
@@ -177,7 +177,7 @@ impl Database for Source {
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
     }
 
-    fn look_ups(&self) -> Option<usize> {
+    fn lookups(&self) -> Option<usize> {
         Some(self.0.pipelines.pending())
     }
 
@@ -225,7 +225,7 @@ impl DatabaseSession for Session {
     }
 }
 
-/// The rows of a look-up, which have all come.
+/// The rows of a lookup, which have all come.
 pub struct Answer {
     described: Arc<Described>,
     rows: std::vec::IntoIter<Box<[u8]>>,

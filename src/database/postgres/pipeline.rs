@@ -1,6 +1,6 @@
-//! Look-ups: short statements of many requests, pipelined on one connection.
+//! Lookups: short statements of many requests, pipelined on one connection.
 //!
-//! On a connection of its own, a look-up costs a round trip in which the connection does nothing else. Here the look-ups of a
+//! On a connection of its own, a lookup costs a round trip in which the connection does nothing else. Here the lookups of a
 //! worker share one: what has been asked by the time the worker gets to it is sent together, behind one Sync, and the replies
 //! come in the same order (PostgreSQL manual, "Pipelining").
 //!
@@ -14,7 +14,7 @@
 //! Statements only read, so whatever was not answered may be asked again. Invariants:
 //!
 //! 1. what is expected stands in the order of what is sent, and each batch ends in one Sync;
-//! 2. every look-up is told something; one whose sender is dropped goes elsewhere;
+//! 2. every lookup is told something; one whose sender is dropped goes elsewhere;
 //! 3. rows are taken for the described columns only if they are: a statement that is parsed here is described here too, and
 //!    compared with what its readers know;
 //! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it would have to wait for a place of its own.
@@ -52,22 +52,22 @@ use crate::pool::{Errand, Patience, Place, PoolConfig, Waiter};
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.
 const LONG_WAIT: Duration = Duration::from_secs(1);
-/// How long nothing may come while something is expected. A look-up by a key takes a hundredth of it, but on a busy machine the
+/// How long nothing may come while something is expected. A lookup by a key takes a hundredth of it, but on a busy machine the
 /// database may have to wait for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// The same while no place of the pool is free: whoever leaves waits for one, and the machine is often as busy as it gets.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
-/// How often a look-up is asked here before it gets a connection of its own.
+/// How often a lookup is asked here before it gets a connection of its own.
 const ATTEMPTS: usize = 3;
-/// Connections of a pool for each one that look-ups share: most of them are for streams.
+/// Connections of a pool for each one that lookups share: most of them are for streams.
 const SHARE: usize = 4;
 
-/// The rows of a look-up: the bodies of at most [`MAX_ROWS`] DataRows.
+/// The rows of a lookup: the bodies of at most [`MAX_ROWS`] DataRows.
 pub(super) type Rows = Vec<Box<[u8]>>;
 
-/// Why a look-up has no rows.
+/// Why a lookup has no rows.
 #[derive(Debug)]
 enum Refused {
     /// The statement failed.
@@ -80,16 +80,16 @@ enum Refused {
 
 /// The pipelines of one source: one for each worker, as far as the size of its pool allows.
 pub(super) struct Pipelines {
-    /// The look-ups that may be on their way at a time: as many as could hold a connection or wait for one.
+    /// The lookups that may be on their way at a time: as many as could hold a connection or wait for one.
     most: usize,
     pending: AtomicUsize,
-    /// The threads that have asked, in the order of their first look-up.
+    /// The threads that have asked, in the order of their first lookup.
     threads: Mutex<Vec<ThreadId>>,
     /// By the number of the thread, modulo their count.
     slots: Box<[Mutex<Option<Arc<Pipeline>>>]>,
 }
 
-/// How many connections of a pool of `max` look-ups share; where there are none, each has one of its own.
+/// How many connections of a pool of `max` lookups share; where there are none, each has one of its own.
 pub(crate) fn connections(max: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(max / SHARE)
@@ -108,7 +108,7 @@ impl Pipelines {
     /// The rows of `statement` for `args`; `None`: it has to be asked on a connection of its own.
     ///
     /// # Errors
-    /// The statement failed, or the database cannot be reached, or too many look-ups are on their
+    /// The statement failed, or the database cannot be reached, or too many lookups are on their
     /// way.
     pub(super) async fn look_up(
         &self,
@@ -146,7 +146,7 @@ impl Pipelines {
         Ok(None)
     }
 
-    /// How many look-ups are on their way.
+    /// How many lookups are on their way.
     pub(super) fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
@@ -179,7 +179,7 @@ impl Drop for Pipelines {
     }
 }
 
-/// One look-up on its way; counted until it is dropped.
+/// One lookup on its way; counted until it is dropped.
 struct Pending<'a>(&'a AtomicUsize);
 
 impl<'a> Pending<'a> {
@@ -209,7 +209,7 @@ enum Link {
     Connection,
 }
 
-/// The reply to one look-up.
+/// The reply to one lookup.
 type Reply = Result<Rows, Refused>;
 
 #[derive(Default)]
@@ -217,15 +217,15 @@ struct Asked {
     link: Link,
     /// The messages, without the Sync.
     messages: BytesMut,
-    look_ups: Vec<LookUp>,
+    lookups: Vec<Lookup>,
     /// The statements that are parsed on the connection, or will be by `messages`.
     parsed: HashSet<u64>,
     driver: Option<Waker>,
     closed: bool,
 }
 
-/// One look-up, from its question to its reply.
-struct LookUp {
+/// One lookup, from its question to its reply.
+struct Lookup {
     statement: Arc<Described>,
     /// Whether it is parsed and described first.
     parses: bool,
@@ -235,7 +235,7 @@ struct LookUp {
     reply: oneshot::Sender<Reply>,
 }
 
-impl LookUp {
+impl Lookup {
     fn end(self, reply: Reply) {
         // A request that has gone needs no reply.
         let _ = self.reply.send(reply);
@@ -254,7 +254,7 @@ impl Pipeline {
         lock(&self.0)
     }
 
-    /// Puts a look-up behind those before it; what it is sent by is told as it is now.
+    /// Puts a lookup behind those before it; what it is sent by is told as it is now.
     ///
     /// # Errors
     /// The arguments cannot be sent.
@@ -273,7 +273,7 @@ impl Pipeline {
         }
         asked.parsed.insert(statement.number);
         let statement = Arc::clone(statement);
-        asked.look_ups.push(LookUp { statement, parses, changed: false, rows: Rows::new(), reply });
+        asked.lookups.push(Lookup { statement, parses, changed: false, rows: Rows::new(), reply });
         let (driver, link) = (asked.driver.take(), asked.link);
         drop(asked);
         driver.into_iter().for_each(Waker::wake);
@@ -298,14 +298,14 @@ impl Pipeline {
     fn close(&self, refused: impl Fn() -> Refused) {
         let mut asked = self.lock();
         asked.closed = true;
-        let (look_ups, driver) = (mem::take(&mut asked.look_ups), asked.driver.take());
+        let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
         drop(asked);
-        look_ups.into_iter().for_each(|look_up| look_up.end(Err(refused())));
+        lookups.into_iter().for_each(|look_up| look_up.end(Err(refused())));
         driver.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Appends the messages of one look-up.
+/// Appends the messages of one lookup.
 fn write(
     statement: &Described,
     args: &[&ParamValue],
@@ -410,7 +410,7 @@ impl Drop for CloseOnDrop {
 
 /// A reply that is to come.
 enum Expected {
-    Rows(LookUp),
+    Rows(Lookup),
     /// ReadyForQuery, the answer to a Sync.
     Ready,
 }
@@ -462,7 +462,7 @@ impl Driver<'_> {
     fn take_asked(&mut self, cx: &Context<'_>) -> bool {
         let mut asked = self.pipeline.lock();
         asked.driver = Some(cx.waker().clone());
-        if !asked.look_ups.is_empty() {
+        if !asked.lookups.is_empty() {
             if self.expected.is_empty() {
                 self.heard = Instant::now();
                 self.timer.as_mut().reset(self.heard + PATIENCE);
@@ -470,7 +470,7 @@ impl Driver<'_> {
             frontend::sync(&mut asked.messages);
             self.connection.wire.write.extend_from_slice(&asked.messages);
             asked.messages.clear();
-            self.expected.extend(asked.look_ups.drain(..).map(Expected::Rows));
+            self.expected.extend(asked.lookups.drain(..).map(Expected::Rows));
             self.expected.push_back(Expected::Ready);
         }
         !asked.closed
@@ -489,15 +489,15 @@ impl Driver<'_> {
         }
     }
 
-    /// The look-up whose reply comes.
-    fn current(&mut self) -> Option<&mut LookUp> {
+    /// The lookup whose reply comes.
+    fn current(&mut self) -> Option<&mut Lookup> {
         match self.expected.front_mut() {
             Some(Expected::Rows(look_up)) if !self.skipping => Some(look_up),
             _ => None,
         }
     }
 
-    fn take_current(&mut self) -> Option<LookUp> {
+    fn take_current(&mut self) -> Option<Lookup> {
         match self.expected.pop_front() {
             Some(Expected::Rows(look_up)) => Some(look_up),
             _ => None,
@@ -560,7 +560,7 @@ impl Driver<'_> {
     }
 
     /// The statement is no longer what was described: a migration.
-    fn forget(&self, look_up: LookUp) {
+    fn forget(&self, look_up: Lookup) {
         self.pipeline.lock().parsed.remove(&look_up.statement.number);
         if let Some(shared) = self.shared.upgrade() {
             shared.descriptions.forget(&look_up.statement);
@@ -615,7 +615,7 @@ impl Driver<'_> {
     }
 
     /// Refuses one that was sent, and may have been skipped.
-    fn refuse(&self, look_up: LookUp, refused: Refused) {
+    fn refuse(&self, look_up: Lookup, refused: Refused) {
         if look_up.parses {
             self.pipeline.lock().parsed.remove(&look_up.statement.number);
         }

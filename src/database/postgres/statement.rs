@@ -69,7 +69,7 @@ impl Field {
 pub(super) struct Described {
     /// Told apart by this, also from what was described of the same text before a migration.
     pub(super) number: u64,
-    /// Its name on connections that look-ups share; others count names of their own.
+    /// Its name on connections that lookups share; others count names of their own.
     pub(super) shared_name: String,
     pub(super) sql: Arc<str>,
     /// The types of its parameters, as far as the server was told.
@@ -167,7 +167,7 @@ impl Descriptions {
 pub(super) struct StatementCache {
     limit: usize,
     entries: HashMap<Arc<str>, Entry>,
-    /// Counts look-ups, to tell the recent from the old.
+    /// Counts lookups, to tell the recent from the old.
     clock: u64,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,

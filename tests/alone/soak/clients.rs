@@ -15,7 +15,7 @@ use crate::support::{CODINGS, Client, Ended, Reply, Streaming, decode, get};
 
 /// What clients do, and of how many things one is that.
 const DEEDS: [(Deed, usize); 9] = [
-    (Deed::LookUp, 30),
+    (Deed::Lookup, 30),
     (Deed::Read, 34),
     (Deed::Wait, 5),
     (Deed::Resume, 8),
@@ -31,7 +31,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Deed {
     /// One row by its key.
-    LookUp,
+    Lookup,
     /// A whole result, in any shape, compressed or not.
     Read,
     /// The same with `_wait=end`.
@@ -93,7 +93,7 @@ pub(crate) async fn client(setting: Arc<Setting>, seed: u64, end: Instant) -> To
         let deed = draw(&mut random);
         let mut asking = Asking { setting: &setting, random: &mut random };
         let ended = match deed {
-            Deed::LookUp => vec![asking.look_up().await],
+            Deed::Lookup => vec![asking.look_up().await],
             Deed::Read => vec![asking.read().await],
             Deed::Wait => vec![asking.wait().await],
             Deed::Resume => vec![asking.resume().await],
