@@ -23,7 +23,7 @@ use crate::Error;
 use crate::database::{self, Session, Snapshot};
 use crate::diagnostic::{Fault, excerpt, place};
 use crate::endpoint::{Endpoint, Handler, Key, Statement};
-use crate::pool::Errand;
+use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
 use crate::upstream::per_row;
 
@@ -194,7 +194,7 @@ fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
 
 /// A session in which a statement can be prepared.
 async fn session(source: &Source) -> Result<Session, Error> {
-    source.acquire(Snapshot::Statement, Errand::Lookup).await
+    source.acquire(Snapshot::Statement, Priority::Lookup).await
 }
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {

@@ -36,8 +36,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
-pub use self::queue::Errand;
 pub(crate) use self::queue::Kept;
+pub use self::queue::Priority;
 use self::queue::{Next, Queue, Standing};
 pub use self::sites::{Alike, Choice, Sites};
 pub use self::waiter::{Patience, Waiter};
@@ -134,13 +134,13 @@ pub struct Place<C, S: Sites = Alike> {
 /// One place, which is free again when it is dropped.
 struct Permit<C, S: Sites> {
     shared: Arc<Shared<C, S>>,
-    errand: Errand,
+    priority: Priority,
     site: S::Site,
 }
 
 /// What somebody asks the pool for.
 struct Asks<S: Sites> {
-    errand: Errand,
+    priority: Priority,
     client: Client,
     wish: S::Wish,
 }
@@ -199,8 +199,8 @@ impl<C: Send + 'static> Pool<C> {
     /// 503 at once when `waiting` requests wait already, or later where it has to go for another
     /// client's; 504 when `acquire_timeout` is over, as `patience` counts it. Both name the source
     /// and say when to retry.
-    pub async fn acquire(&self, errand: Errand, patience: Patience<'_>) -> Result<Place<C>, Error> {
-        self.acquire_at((), errand, patience).await
+    pub async fn acquire(&self, priority: Priority, patience: Patience<'_>) -> Result<Place<C>, Error> {
+        self.acquire_at((), priority, patience).await
     }
 }
 
@@ -227,10 +227,10 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     pub(crate) async fn acquire_at(
         &self,
         wish: S::Wish,
-        errand: Errand,
+        priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Place<C, S>, Error> {
-        let asks = Asks { errand, client: patience.client(), wish };
+        let asks = Asks { priority, client: patience.client(), wish };
         let mut ticket = match self.0.ask(asks, None)? {
             Asked::Given(place) => return Ok(place),
             Asked::Waits(ticket) => ticket,
@@ -402,12 +402,12 @@ impl<C, S: Sites> Shared<C, S> {
     /// # Errors
     /// 503 where it may not wait; and where no site suits.
     fn ask(self: &Arc<Self>, asks: Asks<S>, entry: Option<Entry<C, S>>) -> Result<Asked<C, S>, Error> {
-        let Asks { errand, client, wish } = asks;
+        let Asks { priority, client, wish } = asks;
         let mut state = self.state();
         match state.sites.choose(&wish) {
             Choice::Nowhere(error) => return Err(error),
-            Choice::At(at) if state.queue.take(errand) => {
-                let permit = Permit { shared: Arc::clone(self), errand, site: state.sites.begin(at) };
+            Choice::At(at) if state.queue.take(priority) => {
+                let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
                 let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
                 return Ok(Asked::Given(Place { entry, permit }));
@@ -419,7 +419,7 @@ impl<C, S: Sites> Shared<C, S> {
         }
         let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
         let (sender, receiver) = oneshot::channel();
-        let standing = state.queue.join(errand, client, Waits { wish, entry, sender });
+        let standing = state.queue.join(priority, client, Waits { wish, entry, sender });
         drop(state);
         Ok(Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver }))
     }
@@ -454,8 +454,8 @@ impl<C, S: Sites> Shared<C, S> {
         let changed = change(&mut state);
         while let Some(next) = state.next() {
             let (sender, given) = match next {
-                Next::Served(errand, Waits { entry, sender, .. }, at) => {
-                    let permit = Permit { shared: Arc::clone(self), errand, site: state.sites.begin(at) };
+                Next::Served(priority, Waits { entry, sender, .. }, at) => {
+                    let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
                     (sender, Ok(Place { entry, permit }))
                 }
                 Next::InVain(Waits { sender, .. }, error) => (sender, Err(error)),
@@ -496,7 +496,7 @@ impl<C, S: Sites> Drop for Permit<C, S> {
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);
         shared.change(|state| {
-            state.queue.give(self.errand);
+            state.queue.give(self.priority);
             state.sites.end(&self.site);
         });
     }
@@ -564,7 +564,7 @@ impl<C, S: Sites> Group<C, S> {
     /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
     pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Place<C, S>, Error> {
         let shared = &self.entry.shared;
-        let asks = Asks { errand: Errand::Lookup, client: self.client, wish };
+        let asks = Asks { priority: Priority::Lookup, client: self.client, wish };
         let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
             Asked::Given(place) => place,
             Asked::Waits(ticket) => self.wait(ticket).await?,
@@ -633,7 +633,7 @@ impl<C, S: Sites> Place<C, S> {
         let client = group.map_or(Client::Unknown, |group| group.client);
         let entry = std::mem::replace(&mut self.entry, Entry::new(&shared, 0));
         drop(self);
-        let mut ticket = match shared.ask(Asks { errand: Errand::Shared, client, wish }, Some(entry))? {
+        let mut ticket = match shared.ask(Asks { priority: Priority::Shared, client, wish }, Some(entry))? {
             Asked::Given(place) => return Ok(place),
             Asked::Waits(ticket) => ticket,
         };
@@ -734,7 +734,7 @@ mod tests {
     }
 
     async fn look_up(pool: &Pool<()>) -> Result<Place<()>, Error> {
-        pool.acquire(Errand::Lookup, Waiter::default().begin()).await
+        pool.acquire(Priority::Lookup, Waiter::default().begin()).await
     }
 
     fn code<T>(result: Result<T, Error>) -> &'static str {

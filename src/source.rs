@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::database::{AnyDatabase, Probe, Session, Snapshot};
-use crate::pool::{self, Errand, Vacating, Waiter};
+use crate::pool::{self, Priority, Vacating, Waiter};
 use crate::upstream::{self, HostStats};
 
 /// A database or an HTTP service that rows come from, with its pool.
@@ -123,8 +123,8 @@ impl Source {
     ///
     /// # Errors
     /// The pool's (503, 504), or 503 when the database cannot be reached; or it is none.
-    pub async fn acquire(&self, snapshot: Snapshot, errand: Errand) -> Result<Session, Error> {
-        self.database()?.acquire(snapshot, errand, Waiter::default().begin()).await
+    pub async fn acquire(&self, snapshot: Snapshot, priority: Priority) -> Result<Session, Error> {
+        self.database()?.acquire(snapshot, priority, Waiter::default().begin()).await
     }
 
     /// Connects, to see whether that can be done.
@@ -134,7 +134,7 @@ impl Source {
     pub async fn reach(&self) -> Result<(), Error> {
         match self {
             Self::Upstream(upstream) => upstream.reach().await,
-            Self::Database(_) => self.acquire(Snapshot::Statement, Errand::Lookup).await.map(drop),
+            Self::Database(_) => self.acquire(Snapshot::Statement, Priority::Lookup).await.map(drop),
         }
     }
 

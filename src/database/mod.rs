@@ -39,7 +39,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::params::{BindType, ParamValue};
-use crate::pool::{self, Errand, Kept, Patience, Pool, Vacating};
+use crate::pool::{self, Kept, Patience, Pool, Priority, Vacating};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 
@@ -111,7 +111,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     fn acquire(
         &self,
         snapshot: Snapshot,
-        errand: Errand,
+        priority: Priority,
         patience: Patience<'_>,
     ) -> impl Future<Output = Result<Self::Session, Error>>;
 
@@ -488,12 +488,12 @@ macro_rules! databases {
             pub async fn acquire(
                 &self,
                 snapshot: Snapshot,
-                errand: Errand,
+                priority: Priority,
                 patience: Patience<'_>,
             ) -> Result<Session, Error> {
                 match self {
                     $(Self::$name(source) => {
-                        Database::acquire(source, snapshot, errand, patience).await.map(Session::$name)
+                        Database::acquire(source, snapshot, priority, patience).await.map(Session::$name)
                     })+
                 }
             }

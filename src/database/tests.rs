@@ -70,7 +70,7 @@ mod memory {
             Changes
         }
 
-        async fn acquire(&self, _: Snapshot, _: Errand, _: Patience<'_>) -> Result<Session, Error> {
+        async fn acquire(&self, _: Snapshot, _: Priority, _: Patience<'_>) -> Result<Session, Error> {
             Ok(Session { rows: Arc::clone(&self.rows), next: Vec::new() })
         }
 
@@ -178,7 +178,7 @@ async fn a_database_is_a_folder_and_a_line() {
     let database = AnyDatabase::open(Dialect::Memory, &settings).unwrap();
     assert_eq!((database.name(), database.dialect()), ("numbers", Dialect::Memory));
     let patience = Waiter::default();
-    let session = database.acquire(Snapshot::Statement, Errand::Stream, patience.begin()).await;
+    let session = database.acquire(Snapshot::Statement, Priority::Stream, patience.begin()).await;
     assert_eq!(lines(&mut session.unwrap()).await, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
 }
 
@@ -190,7 +190,8 @@ async fn what_only_some_can_do_has_a_default() {
     let (statement, waiter) = (Statement { sql: "".into(), types: Vec::new() }, Waiter::default());
     assert!(database.look_up(&statement, &[], waiter.begin()).await.unwrap().is_none());
     assert_eq!(database.lookups(), None);
-    let mut session = database.acquire(Snapshot::Transaction, Errand::Stream, waiter.begin()).await.unwrap();
+    let mut session =
+        database.acquire(Snapshot::Transaction, Priority::Stream, waiter.begin()).await.unwrap();
     assert_eq!(session.refcursors(0), &[0; 0]);
     assert!(session.open_refcursor(0, "c").await.is_err());
 }

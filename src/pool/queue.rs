@@ -13,9 +13,9 @@
 //! 1. places in use + free places = `max`, at every moment;
 //! 2. streams leave the places free that are [kept](Kept) for lookups, and lookups with a connection of their own leave those free that
 //!    are kept for shared connections;
-//! 3. whoever waits is served as soon as there is a place for its errand that suits. Before a stream go the lookups that waited when the stream
+//! 3. whoever waits is served as soon as there is a place for its priority that suits. Before a stream go the lookups that waited when the stream
 //!    before it was served, and no others: so a lookup waits for one stream at most, and a stream for no endless row of lookups;
-//! 4. among those of one errand, clients take turns.
+//! 4. among those of one priority, clients take turns.
 
 use super::sites::Choice;
 use super::turns::{Look, Turns};
@@ -24,7 +24,7 @@ use crate::client::Client;
 
 /// What a place is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum Priority {
     /// For a connection that many lookups share.
     Shared,
     /// For one row, one reply or a check: it is over soon.
@@ -33,7 +33,7 @@ pub enum Errand {
     Stream,
 }
 
-impl Errand {
+impl Priority {
     const ALL: [Self; 3] = [Self::Shared, Self::Lookup, Self::Stream];
 }
 
@@ -62,9 +62,9 @@ impl Kept {
 pub(super) struct Queue<W> {
     max: usize,
     kept: Kept,
-    /// Places in use, by errand.
-    used: [usize; Errand::ALL.len()],
-    lines: [Turns<W>; Errand::ALL.len()],
+    /// Places in use, by priority.
+    used: [usize; Priority::ALL.len()],
+    lines: [Turns<W>; Priority::ALL.len()],
     /// How many lookups go before the next stream.
     before: usize,
 }
@@ -72,15 +72,15 @@ pub(super) struct Queue<W> {
 /// Where somebody stands in the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
-    errand: Errand,
+    priority: Priority,
     client: Client,
     number: u64,
 }
 
 /// What becomes of somebody who waits.
 pub(super) enum Next<W, T> {
-    /// It has a place for its errand, there.
-    Served(Errand, W, T),
+    /// It has a place for its priority, there.
+    Served(Priority, W, T),
     /// There is nothing to wait for.
     InVain(W, Error),
 }
@@ -88,7 +88,7 @@ pub(super) enum Next<W, T> {
 impl<W> Queue<W> {
     pub(super) fn new(max: usize) -> Self {
         let (kept, lines) = (Kept::default(), Default::default());
-        Self { max, kept, used: [0; Errand::ALL.len()], lines, before: 0 }
+        Self { max, kept, used: [0; Priority::ALL.len()], lines, before: 0 }
     }
 
     /// Places in use.
@@ -106,33 +106,33 @@ impl<W> Queue<W> {
         self.kept = kept;
     }
 
-    /// Takes a place, if there is one for this errand. Nobody waits for it: by invariant 3 there
+    /// Takes a place, if there is one for this priority. Nobody waits for it: by invariant 3 there
     /// would be none.
-    pub(super) fn take(&mut self, errand: Errand) -> bool {
-        let has_room = self.has_room(errand);
-        self.used[errand as usize] += usize::from(has_room);
+    pub(super) fn take(&mut self, priority: Priority) -> bool {
+        let has_room = self.has_room(priority);
+        self.used[priority as usize] += usize::from(has_room);
         has_room
     }
 
     /// A place is free again.
-    pub(super) fn give(&mut self, errand: Errand) {
-        self.used[errand as usize] -= 1;
+    pub(super) fn give(&mut self, priority: Priority) {
+        self.used[priority as usize] -= 1;
     }
 
     /// Waits behind the others.
-    pub(super) fn join(&mut self, errand: Errand, client: Client, waiter: W) -> Standing {
-        if errand == Errand::Stream && self.line(errand).len() == 0 {
-            self.before = self.line(Errand::Lookup).len();
+    pub(super) fn join(&mut self, priority: Priority, client: Client, waiter: W) -> Standing {
+        if priority == Priority::Stream && self.line(priority).len() == 0 {
+            self.before = self.line(Priority::Lookup).len();
         }
-        let number = self.lines[errand as usize].push(client, waiter);
-        Standing { errand, client, number }
+        let number = self.lines[priority as usize].push(client, waiter);
+        Standing { priority, client, number }
     }
 
     /// Takes somebody out of the queue who waits no longer; `None` for who was served.
     pub(super) fn leave(&mut self, standing: Standing) -> Option<W> {
-        let Standing { errand, client, number } = standing;
-        let left = self.lines[errand as usize].remove(client, number);
-        self.before = self.before.min(self.line(Errand::Lookup).len());
+        let Standing { priority, client, number } = standing;
+        let left = self.lines[priority as usize].remove(client, number);
+        self.before = self.before.min(self.line(Priority::Lookup).len());
         left
     }
 
@@ -140,59 +140,59 @@ impl<W> Queue<W> {
     /// of the client that has most of them there, if it has more than `client` would have.
     pub(super) fn displace(&mut self, client: Client) -> Option<W> {
         let own: usize = self.lines.iter().map(|line| line.len_of(client)).sum();
-        let streams = &mut self.lines[Errand::Stream as usize];
+        let streams = &mut self.lines[Priority::Stream as usize];
         let (_, other) = streams.longest().filter(|&(length, _)| length > own + 1)?;
         streams.pop_last_of(other)
     }
 
-    /// Who is served next, now, with a place for this errand; or who waits in vain. `choose` says
+    /// Who is served next, now, with a place for this priority; or who waits in vain. `choose` says
     /// where somebody may have a place.
     pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
         let (first, second) = match self.before {
-            0 => (Errand::Stream, Errand::Lookup),
-            _ => (Errand::Lookup, Errand::Stream),
+            0 => (Priority::Stream, Priority::Lookup),
+            _ => (Priority::Lookup, Priority::Stream),
         };
-        [Errand::Shared, first, second].into_iter().find_map(|errand| self.serve(errand, &choose))
+        [Priority::Shared, first, second].into_iter().find_map(|priority| self.serve(priority, &choose))
     }
 
-    fn serve<T>(&mut self, errand: Errand, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
-        let has_room = self.has_room(errand);
+    fn serve<T>(&mut self, priority: Priority, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
+        let has_room = self.has_room(priority);
         let look = |waiter: &W| match choose(waiter) {
             Choice::At(at) if has_room => Look::Take(Ok(at)),
             Choice::Nowhere(error) => Look::Take(Err(error)),
             Choice::Full => Look::Skip,
             Choice::At(_) | Choice::FullForAll => Look::Stop,
         };
-        let (waiter, chosen) = self.lines[errand as usize].pop(look)?;
+        let (waiter, chosen) = self.lines[priority as usize].pop(look)?;
         let at = match chosen {
             Ok(at) => at,
             Err(error) => {
-                self.before = self.before.min(self.line(Errand::Lookup).len());
+                self.before = self.before.min(self.line(Priority::Lookup).len());
                 return Some(Next::InVain(waiter, error));
             }
         };
-        self.used[errand as usize] += 1;
-        match errand {
-            Errand::Shared => {}
-            Errand::Lookup => self.before = self.before.saturating_sub(1),
-            Errand::Stream => self.before = self.line(Errand::Lookup).len(),
+        self.used[priority as usize] += 1;
+        match priority {
+            Priority::Shared => {}
+            Priority::Lookup => self.before = self.before.saturating_sub(1),
+            Priority::Stream => self.before = self.line(Priority::Lookup).len(),
         }
-        Some(Next::Served(errand, waiter, at))
+        Some(Next::Served(priority, waiter, at))
     }
 
-    fn has_room(&self, errand: Errand) -> bool {
+    fn has_room(&self, priority: Priority) -> bool {
         let [_, lookups, streams] = self.used;
         let own = self.max - self.kept.shared.min(self.max);
-        let fits = match errand {
-            Errand::Shared => true,
-            Errand::Lookup => lookups + streams < own,
-            Errand::Stream => lookups + streams < own && streams + self.kept.own < own,
+        let fits = match priority {
+            Priority::Shared => true,
+            Priority::Lookup => lookups + streams < own,
+            Priority::Stream => lookups + streams < own && streams + self.kept.own < own,
         };
         fits && self.used() < self.max
     }
 
-    fn line(&self, errand: Errand) -> &Turns<W> {
-        &self.lines[errand as usize]
+    fn line(&self, priority: Priority) -> &Turns<W> {
+        &self.lines[priority as usize]
     }
 }
 
@@ -209,16 +209,16 @@ mod tests {
         queue
     }
 
-    /// How many places there are for an errand.
-    fn take_all(queue: &mut Queue<&str>, errand: Errand) -> usize {
-        std::iter::repeat_with(|| queue.take(errand)).take_while(|taken| *taken).count()
+    /// How many places there are for a priority.
+    fn take_all(queue: &mut Queue<&str>, priority: Priority) -> usize {
+        std::iter::repeat_with(|| queue.take(priority)).take_while(|taken| *taken).count()
     }
 
     /// Who is served, one after the other, while each gives its place back at once.
     fn served(queue: &mut Queue<&'static str>) -> Vec<&'static str> {
         let next = || match queue.next(|_| Choice::At(()))? {
-            Next::Served(errand, waiter, ()) => {
-                queue.give(errand);
+            Next::Served(priority, waiter, ()) => {
+                queue.give(priority);
                 Some(waiter)
             }
             Next::InVain(..) => None,
@@ -229,45 +229,45 @@ mod tests {
     #[test]
     fn streams_leave_what_is_kept_and_lookups_leave_what_is_shared() {
         let mut queue = queue(10, 2, 1);
-        assert_eq!(take_all(&mut queue, Errand::Stream), 7);
-        assert_eq!(take_all(&mut queue, Errand::Lookup), 1);
-        assert_eq!(take_all(&mut queue, Errand::Shared), 2);
+        assert_eq!(take_all(&mut queue, Priority::Stream), 7);
+        assert_eq!(take_all(&mut queue, Priority::Lookup), 1);
+        assert_eq!(take_all(&mut queue, Priority::Shared), 2);
         assert_eq!(queue.used(), 10);
-        queue.give(Errand::Stream);
-        assert!(queue.take(Errand::Lookup) && !queue.take(Errand::Stream));
-        queue.give(Errand::Shared);
-        assert!(!queue.take(Errand::Lookup) && queue.take(Errand::Shared));
+        queue.give(Priority::Stream);
+        assert!(queue.take(Priority::Lookup) && !queue.take(Priority::Stream));
+        queue.give(Priority::Shared);
+        assert!(!queue.take(Priority::Lookup) && queue.take(Priority::Shared));
     }
 
     #[test]
     fn a_pool_of_one_place_keeps_none() {
         let mut queue: Queue<&str> = Queue::new(1);
         queue.keep(Kept::for_lookups(1, 0));
-        assert_eq!(take_all(&mut queue, Errand::Stream), 1);
+        assert_eq!(take_all(&mut queue, Priority::Stream), 1);
     }
 
     #[test]
     fn a_look_up_waits_for_one_stream_and_a_stream_for_those_that_waited_before_it() {
         let mut queue = queue(1, 0, 0);
-        assert!(queue.take(Errand::Stream));
-        for (errand, waiter) in [
-            (Errand::Stream, "first stream"),
-            (Errand::Stream, "second stream"),
-            (Errand::Lookup, "first lookup"),
-            (Errand::Lookup, "second lookup"),
+        assert!(queue.take(Priority::Stream));
+        for (priority, waiter) in [
+            (Priority::Stream, "first stream"),
+            (Priority::Stream, "second stream"),
+            (Priority::Lookup, "first lookup"),
+            (Priority::Lookup, "second lookup"),
         ] {
-            queue.join(errand, A, waiter);
+            queue.join(priority, A, waiter);
         }
         assert!(queue.next(|_| Choice::At(())).is_none());
-        queue.give(Errand::Stream);
+        queue.give(Priority::Stream);
         let expected = ["first stream", "first lookup", "second lookup", "second stream"];
         assert_eq!(served(&mut queue), expected);
 
-        assert!(queue.take(Errand::Lookup));
-        queue.join(Errand::Lookup, A, "before");
-        queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::Lookup, A, "behind");
-        queue.give(Errand::Lookup);
+        assert!(queue.take(Priority::Lookup));
+        queue.join(Priority::Lookup, A, "before");
+        queue.join(Priority::Stream, A, "stream");
+        queue.join(Priority::Lookup, A, "behind");
+        queue.give(Priority::Lookup);
         assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
     }
 
@@ -282,7 +282,7 @@ mod tests {
     fn who_suits_is_served_in_the_order_of_turns() {
         let mut queue = queue(3, 0, 0);
         for waiter in ["first", "second", "third"] {
-            queue.join(Errand::Stream, A, waiter);
+            queue.join(Priority::Stream, A, waiter);
         }
         let only = |wanted: &'static str| {
             move |waiter: &str| if waiter == wanted { Choice::At(()) } else { Choice::Full }
@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn who_waits_in_vain_is_told_though_no_place_is_free() {
         let mut queue = queue(1, 0, 0);
-        assert!(queue.take(Errand::Stream));
-        queue.join(Errand::Lookup, A, "lookup");
-        queue.join(Errand::Stream, A, "stream");
+        assert!(queue.take(Priority::Stream));
+        queue.join(Priority::Lookup, A, "lookup");
+        queue.join(Priority::Stream, A, "stream");
         let nowhere = |_: &str| Choice::Nowhere(Error::endpoint("there is none"));
         assert_eq!(next_at(&mut queue, nowhere), Some("lookup"));
         assert_eq!(next_at(&mut queue, nowhere), Some("stream"));
@@ -309,12 +309,12 @@ mod tests {
     #[test]
     fn who_leaves_is_not_waited_for() {
         let mut queue = queue(1, 0, 0);
-        assert!(queue.take(Errand::Stream));
-        let gone = queue.join(Errand::Lookup, A, "gone");
-        queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::Lookup, A, "lookup");
+        assert!(queue.take(Priority::Stream));
+        let gone = queue.join(Priority::Lookup, A, "gone");
+        queue.join(Priority::Stream, A, "stream");
+        queue.join(Priority::Lookup, A, "lookup");
         assert_eq!((queue.leave(gone), queue.leave(gone).is_none()), (Some("gone"), true));
-        queue.give(Errand::Stream);
+        queue.give(Priority::Stream);
         // It has the turn of the one that left.
         assert_eq!(served(&mut queue), ["lookup", "stream"]);
         assert_eq!((queue.len(), queue.used()), (0, 0));
@@ -323,27 +323,27 @@ mod tests {
     #[test]
     fn streams_that_find_no_room_hold_up_no_look_up() {
         let mut queue = queue(2, 0, 1);
-        assert!(queue.take(Errand::Stream) && queue.take(Errand::Lookup));
-        queue.join(Errand::Stream, A, "stream");
-        queue.join(Errand::Lookup, B, "lookup");
-        queue.give(Errand::Lookup);
+        assert!(queue.take(Priority::Stream) && queue.take(Priority::Lookup));
+        queue.join(Priority::Stream, A, "stream");
+        queue.join(Priority::Lookup, B, "lookup");
+        queue.give(Priority::Lookup);
         assert_eq!(served(&mut queue), ["lookup"]);
-        queue.give(Errand::Stream);
+        queue.give(Priority::Stream);
         assert_eq!(served(&mut queue), ["stream"]);
     }
 
     #[test]
     fn one_more_client_finds_room_where_another_has_most_of_the_queue() {
         let mut queue = queue(1, 0, 0);
-        assert!(queue.take(Errand::Stream));
+        assert!(queue.take(Priority::Stream));
         for waiter in ["first", "second", "third"] {
-            queue.join(Errand::Stream, A, waiter);
+            queue.join(Priority::Stream, A, waiter);
         }
         assert_eq!(queue.displace(A), None, "for no other of its own");
         assert_eq!(queue.displace(B), Some("third"));
-        queue.join(Errand::Stream, B, "other");
+        queue.join(Priority::Stream, B, "other");
         assert_eq!(queue.displace(B), None, "both have as many");
-        queue.give(Errand::Stream);
+        queue.give(Priority::Stream);
         assert_eq!(served(&mut queue), ["first", "other", "second"]);
     }
 }

@@ -19,7 +19,7 @@ use crate::cursor::Signer;
 use crate::database::{self, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Piece};
 use crate::params::ParamValue;
-use crate::pool::{Errand, Waiter};
+use crate::pool::{Priority, Waiter};
 use crate::source::Source;
 use crate::upstream;
 
@@ -289,9 +289,9 @@ async fn begin(
         }
     }
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
-    let errand = if look_up.is_some() { Errand::Lookup } else { Errand::Stream };
+    let priority = if look_up.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
-    let session = database.acquire(snapshot, errand, patience).await?;
+    let session = database.acquire(snapshot, priority, patience).await?;
     drop(wait);
     Ok((Producer::Statements(session), Clock::new(waiter.waited() - before)))
 }

@@ -23,7 +23,7 @@ use super::error;
 use super::health::{Breaker, Epoch, Health};
 use crate::Error;
 use crate::client::Client;
-use crate::pool::{self, Choice, Errand, Patience, Pool, PoolConfig, Sites};
+use crate::pool::{self, Choice, Patience, Pool, PoolConfig, Priority, Sites};
 
 /// The most hosts of a source.
 pub const MOST: usize = 64;
@@ -160,7 +160,7 @@ impl<C: Send + 'static> Hosts<C> {
     /// # Errors
     /// The pool's; 503 at once when all hosts are set aside.
     pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Place<C>, Error> {
-        self.0.acquire_at(Tried::default(), Errand::Stream, patience).await.map(Place)
+        self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Place)
     }
 
     /// Waits for a place at a host, as one of a group that was let in.

@@ -14,7 +14,7 @@ use rowstream::config::Config;
 use rowstream::database::{Session, Snapshot, Statement};
 use rowstream::endpoint::Endpoint;
 use rowstream::params::{ParamType, ParamValue};
-use rowstream::pool::Errand;
+use rowstream::pool::Priority;
 use rowstream::source::{Source, SourceConfig};
 use rowstream::stream::RowStream;
 use rowstream_encode::{Format, RowEncoder, Shape};
@@ -150,7 +150,7 @@ fn statement(sql: &str, types: &[ParamType]) -> Statement {
 
 /// Prepares and runs one statement with arguments.
 async fn ask(source: &Source, sql: &str, types: &[ParamType], args: &[ParamValue]) -> Result<String, Error> {
-    let mut session = source.acquire(Snapshot::Statement, Errand::Stream).await?;
+    let mut session = source.acquire(Snapshot::Statement, Priority::Stream).await?;
     let columns = session.prepare(&statement(sql, types)).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());
     rows(&mut session, &columns).await
@@ -394,7 +394,7 @@ async fn the_statements_of_a_response_read_one_snapshot() {
     db.execute("create table t as select 1 as n").await;
     for fetch_rows in [0, 1] {
         let asked = Asked::new(&db.url(), "select 1", |source| source.fetch_rows = fetch_rows);
-        let mut session = asked.source.acquire(Snapshot::Transaction, Errand::Stream).await.unwrap();
+        let mut session = asked.source.acquire(Snapshot::Transaction, Priority::Stream).await.unwrap();
         let first = session.prepare(&statement("select count(*) as a from t", &[])).await.unwrap();
         let second = session.prepare(&statement("select count(*) as a, 2 as b from t", &[])).await.unwrap();
         session.execute(0, &[]);
@@ -990,7 +990,7 @@ async fn leave_notices(index: usize) {
     let answer = timeout(Duration::from_millis(300), run(&source, "select n, t")).await;
     assert!(answer.is_err(), "{answer:?}");
     // The place is free again: the next request gets as far as this one.
-    timeout(LONG, source.acquire(Snapshot::Statement, Errand::Stream))
+    timeout(LONG, source.acquire(Snapshot::Statement, Priority::Stream))
         .await
         .expect("soon")
         .map(drop)

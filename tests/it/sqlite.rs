@@ -16,7 +16,7 @@ use rowstream::config::Config;
 use rowstream::database::sqlite::{Session, Source, create_missing};
 use rowstream::database::{Database as _, DatabaseRow as _, Snapshot, Statement};
 use rowstream::params::{ParamType, ParamValue};
-use rowstream::pool::{Errand, PoolConfig, Waiter};
+use rowstream::pool::{PoolConfig, Priority, Waiter};
 use rowstream::settings::SourceSettings;
 use rowstream::stream::RowStream;
 use rowstream_encode::{Format, RowEncoder, Shape, ValueOptions};
@@ -65,7 +65,7 @@ fn statement(sql: &str, types: &[ParamType]) -> Statement {
 }
 
 async fn acquire(source: &Source) -> Session {
-    source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap()
+    source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await.unwrap()
 }
 
 /// A session that runs `sql`.
@@ -92,7 +92,8 @@ async fn count(session: &mut Session) -> Result<usize, Error> {
 
 /// Runs one statement in a session of its own.
 async fn run(source: &Source, sql: &str) -> Result<usize, Error> {
-    let mut session = source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await?;
+    let mut session =
+        source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await?;
     session.prepare(&statement(sql, &[])).await?;
     session.execute(0, &[]);
     count(&mut session).await
@@ -100,7 +101,8 @@ async fn run(source: &Source, sql: &str) -> Result<usize, Error> {
 
 /// The rows of one statement as NDJSON.
 async fn ndjson(source: &Source, sql: &str, args: &[(ParamType, ParamValue)]) -> Result<String, Error> {
-    let mut session = source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await?;
+    let mut session =
+        source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await?;
     let types: Vec<_> = args.iter().map(|(kind, _)| *kind).collect();
     let columns = session.prepare(&statement(sql, &types)).await?;
     let args: Vec<_> = args.iter().map(|(_, value)| value).collect();
@@ -366,7 +368,8 @@ async fn a_session_dropped_in_mid_stream_frees_its_place_and_leaves_a_clean_conn
     let database = Database::new("create table t (v)");
     let source = database.with_pool(PoolConfig { max: 1, ..PoolConfig::default() });
     for snapshot in [Snapshot::Statement, Snapshot::Transaction] {
-        let mut session = source.acquire(snapshot, Errand::Stream, Waiter::default().begin()).await.unwrap();
+        let mut session =
+            source.acquire(snapshot, Priority::Stream, Waiter::default().begin()).await.unwrap();
         session.prepare(&statement(&series(10_000_000), &[])).await.unwrap();
         session.execute(0, &[]);
         for _ in 0..1000 {
@@ -416,7 +419,7 @@ async fn a_transaction_reads_one_snapshot() {
     let database = Database::new("create table t (v); insert into t values (1)");
     let source = database.source();
     let mut session =
-        source.acquire(Snapshot::Transaction, Errand::Stream, Waiter::default().begin()).await.unwrap();
+        source.acquire(Snapshot::Transaction, Priority::Stream, Waiter::default().begin()).await.unwrap();
     for _ in 0..2 {
         session.prepare(&statement("select v from t", &[])).await.unwrap();
     }
@@ -547,7 +550,7 @@ async fn a_pool_of_one_serialises() {
     let session = acquire(&source).await;
     assert_eq!(
         source
-            .acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin())
+            .acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin())
             .await
             .err()
             .unwrap()

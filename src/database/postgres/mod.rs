@@ -50,7 +50,7 @@ use rowstream_encode::Column;
 use super::{Database, DatabaseSession, LookupAnswer, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Errand, Patience, Place, Pool};
+use crate::pool::{Patience, Place, Pool, Priority};
 use crate::settings::SourceSettings;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -83,10 +83,10 @@ impl Shared {
     /// Waits for a place, and takes an idle connection or opens one.
     async fn connection(
         &self,
-        errand: Errand,
+        priority: Priority,
         patience: Patience<'_>,
     ) -> Result<(Place<Connection>, Connection), Error> {
-        let place = self.pool.acquire(errand, patience).await?;
+        let place = self.pool.acquire(priority, patience).await?;
         let connection = self.connect(&place).await?;
         Ok((place, connection))
     }
@@ -148,10 +148,10 @@ impl Database for Source {
     async fn acquire(
         &self,
         snapshot: Snapshot,
-        errand: Errand,
+        priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Session, Error> {
-        let (place, connection) = self.0.connection(errand, patience).await?;
+        let (place, connection) = self.0.connection(priority, patience).await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
     }
 

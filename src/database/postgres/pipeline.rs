@@ -47,7 +47,7 @@ use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Errand, Patience, Place, PoolConfig, Waiter};
+use crate::pool::{Patience, Place, PoolConfig, Priority, Waiter};
 
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.
@@ -384,7 +384,7 @@ async fn go_on(
 /// more.
 async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Place<Connection>, Connection)> {
     let shared = shared.upgrade()?;
-    let place = shared.pool.acquire(Errand::Shared, Waiter::default().begin()).await.ok()?;
+    let place = shared.pool.acquire(Priority::Shared, Waiter::default().begin()).await.ok()?;
     pipeline.lock().link = Link::Place;
     let begun = Instant::now();
     match shared.connect(&place).await {

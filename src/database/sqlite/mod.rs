@@ -45,7 +45,7 @@ use self::turns::Turns;
 use super::{Database, DatabaseRow, DatabaseSession, NoAnswer, RowLayout, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Errand, Patience, Place, Pool};
+use crate::pool::{self, Patience, Place, Pool, Priority};
 use crate::settings::SourceSettings;
 
 /// A SQLite file with its pool.
@@ -132,10 +132,10 @@ impl Database for Source {
     async fn acquire(
         &self,
         snapshot: Snapshot,
-        errand: Errand,
+        priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Session, Error> {
-        let place = self.pool.acquire(errand, patience).await?;
+        let place = self.pool.acquire(priority, patience).await?;
         match place.take_idle().filter(|connection| !connection.link().is_dead()) {
             Some(connection) => Ok(self.session(connection, place, snapshot, Phase::Ready)),
             None => self.connect(place, snapshot).await,

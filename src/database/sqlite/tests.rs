@@ -30,7 +30,7 @@ fn source() -> (tempfile::TempDir, Source) {
 
 async fn started(source: &Source) -> Session {
     let mut session =
-        source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
+        source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await.unwrap();
     let statement = Statement { sql: SERIES.into(), types: Vec::new() };
     session.prepare(&statement).await.unwrap();
     session.execute(0, &[]);
@@ -86,7 +86,7 @@ async fn a_statement_that_is_known_is_prepared_without_the_worker() {
     let (_folder, source) = source();
     drop(started(&source).await);
     let mut session =
-        source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
+        source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await.unwrap();
     let known = Statement { sql: SERIES.into(), types: Vec::new() };
     let columns = {
         let mut prepare = std::pin::pin!(session.prepare(&known));
@@ -107,7 +107,7 @@ async fn a_session_that_has_ended_gives_its_connection_back_itself() {
     let (_folder, source) = source();
     for _ in 0..100 {
         let mut session =
-            source.acquire(Snapshot::Statement, Errand::Stream, Waiter::default().begin()).await.unwrap();
+            source.acquire(Snapshot::Statement, Priority::Stream, Waiter::default().begin()).await.unwrap();
         session.prepare(&Statement { sql: "select 1".into(), types: Vec::new() }).await.unwrap();
         session.execute(0, &[]);
         assert_eq!(read(&mut session).await.0, 1);
