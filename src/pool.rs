@@ -1,6 +1,6 @@
 //! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
 //!
-//! A [`Place`] is the right to hold one connection. Those who wait for one are served by turns of
+//! A [`Lease`] is the right to hold one connection. Those who wait for one are served by turns of
 //! their clients, lookups for one stream at most behind those before them ([`queue`]), and some
 //! places are kept for lookups. Beyond `waiting` requests in the queue the answer is an error at
 //! once, unless another client has more of them there: then its last one has to go. Nobody waits
@@ -124,7 +124,7 @@ struct Idle<C> {
 }
 
 /// The right to one connection of the pool; see the invariants above.
-pub struct Place<C, S: Sites = Alike> {
+pub struct Lease<C, S: Sites = Alike> {
     // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is
     // refused while a place is free.
     entry: Entry<C, S>,
@@ -147,7 +147,7 @@ struct Asks<S: Sites> {
 
 /// What became of asking for a place.
 enum Asked<C, S: Sites> {
-    Given(Place<C, S>),
+    Given(Lease<C, S>),
     Waits(Ticket<C, S>),
 }
 
@@ -156,14 +156,14 @@ struct Waits<C, S: Sites> {
     wish: S::Wish,
     entry: Entry<C, S>,
     /// The place; an error where there will be none, or another client's request waits instead.
-    sender: oneshot::Sender<Result<Place<C, S>, Error>>,
+    sender: oneshot::Sender<Result<Lease<C, S>, Error>>,
 }
 
 /// Somebody's own end of the queue; leaves it when dropped.
 struct Ticket<C, S: Sites> {
     shared: Arc<Shared<C, S>>,
     standing: Standing,
-    receiver: oneshot::Receiver<Result<Place<C, S>, Error>>,
+    receiver: oneshot::Receiver<Result<Lease<C, S>, Error>>,
 }
 
 /// What is inside of the pool with one request; leaves it when dropped.
@@ -199,7 +199,7 @@ impl<C: Send + 'static> Pool<C> {
     /// 503 at once when `waiting` requests wait already, or later where it has to go for another
     /// client's; 504 when `acquire_timeout` is over, as `patience` counts it. Both name the source
     /// and say when to retry.
-    pub async fn acquire(&self, priority: Priority, patience: Patience<'_>) -> Result<Place<C>, Error> {
+    pub async fn acquire(&self, priority: Priority, patience: Patience<'_>) -> Result<Lease<C>, Error> {
         self.acquire_at((), priority, patience).await
     }
 }
@@ -229,7 +229,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         wish: S::Wish,
         priority: Priority,
         patience: Patience<'_>,
-    ) -> Result<Place<C, S>, Error> {
+    ) -> Result<Lease<C, S>, Error> {
         let asks = Asks { priority, client: patience.client(), wish };
         let mut ticket = match self.0.ask(asks, None)? {
             Asked::Given(place) => return Ok(place),
@@ -410,7 +410,7 @@ impl<C, S: Sites> Shared<C, S> {
                 let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
                 let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
-                return Ok(Asked::Given(Place { entry, permit }));
+                return Ok(Asked::Given(Lease { entry, permit }));
             }
             Choice::At(_) | Choice::Full | Choice::FullForAll => {}
         }
@@ -456,7 +456,7 @@ impl<C, S: Sites> Shared<C, S> {
             let (sender, given) = match next {
                 Next::Served(priority, Waits { entry, sender, .. }, at) => {
                     let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
-                    (sender, Ok(Place { entry, permit }))
+                    (sender, Ok(Lease { entry, permit }))
                 }
                 Next::InVain(Waits { sender, .. }, error) => (sender, Err(error)),
             };
@@ -504,7 +504,7 @@ impl<C, S: Sites> Drop for Permit<C, S> {
 
 impl<C, S: Sites> Ticket<C, S> {
     /// Waits for the place, also where a site has room before any place is given up.
-    async fn wait(&mut self) -> Result<Place<C, S>, Error> {
+    async fn wait(&mut self) -> Result<Lease<C, S>, Error> {
         loop {
             // Before it is asked when there is room: what is told meanwhile is not missed.
             let told = self.shared.rooms.notified();
@@ -562,7 +562,7 @@ impl<C, S: Sites> Group<C, S> {
     ///
     /// # Errors
     /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
-    pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Place<C, S>, Error> {
+    pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Lease<C, S>, Error> {
         let shared = &self.entry.shared;
         let asks = Asks { priority: Priority::Lookup, client: self.client, wish };
         let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
@@ -573,7 +573,7 @@ impl<C, S: Sites> Group<C, S> {
         Ok(place)
     }
 
-    async fn wait(&self, mut ticket: Ticket<C, S>) -> Result<Place<C, S>, Error> {
+    async fn wait(&self, mut ticket: Ticket<C, S>) -> Result<Lease<C, S>, Error> {
         let shared = &self.entry.shared;
         let _clock = WaitClock::begin(shared);
         let mut place = pin!(ticket.wait());
@@ -606,7 +606,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<C, S: Sites> Place<C, S> {
+impl<C, S: Sites> Lease<C, S> {
     /// Where it is.
     pub(crate) fn site(&self) -> &S::Site {
         &self.permit.site
@@ -665,7 +665,7 @@ impl<C, S: Sites> Place<C, S> {
         self.take_idle_among(|_| true, ours)
     }
 
-    /// As [`Place::take_idle_of`], of those that `serve`.
+    /// As [`Lease::take_idle_of`], of those that `serve`.
     pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
         let mut idle = self.entry.shared.idle();
         let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
@@ -733,7 +733,7 @@ mod tests {
         pool.enter(width, Client::Unknown)
     }
 
-    async fn look_up(pool: &Pool<()>) -> Result<Place<()>, Error> {
+    async fn look_up(pool: &Pool<()>) -> Result<Lease<()>, Error> {
         pool.acquire(Priority::Lookup, Waiter::default().begin()).await
     }
 

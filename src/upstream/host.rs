@@ -19,7 +19,7 @@ use super::settings::{Protocol, Settings};
 use super::url::Base;
 use super::{Call, error};
 use crate::Error;
-use crate::pool::Place;
+use crate::pool::Lease;
 
 /// How many new connections a request may meet that go away before it was begun with.
 const GOING: usize = 3;
@@ -134,7 +134,7 @@ impl Host {
     /// Sends a request on a connection that is there, or on a new one, and waits for the head of its answer.
     pub(super) async fn ask(
         &self,
-        place: &Place<Box<Http1>, HostSet>,
+        place: &Lease<Box<Http1>, HostSet>,
         call: &Call,
         begun: Instant,
     ) -> Result<Answer, Failed> {
@@ -171,7 +171,7 @@ impl Host {
 
     /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle, and then nobody knows whether a request
     /// has come: one that may not be sent again has a new connection.
-    fn idle(&self, place: &Place<Box<Http1>, HostSet>, call: &Call) -> Option<Carrier> {
+    fn idle(&self, place: &Lease<Box<Http1>, HostSet>, call: &Call) -> Option<Carrier> {
         if let Some(carrier) = self.shared() {
             return Some(carrier);
         }
@@ -199,7 +199,7 @@ impl Host {
     /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile, which it then `waits` for.
     async fn connect_or_share(
         &self,
-        place: &Place<Box<Http1>, HostSet>,
+        place: &Lease<Box<Http1>, HostSet>,
         waits: &AtomicBool,
     ) -> Result<Carrier, Error> {
         let is_shared = match self.settings.protocol {

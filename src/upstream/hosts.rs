@@ -2,7 +2,7 @@
 //! which order, is the pool's affair, whose places are at these hosts.
 //!
 //! ```text
-//! acquire ──► a host has room, and the pool a place ──► Place at that host ──► told how it went, given back or dropped
+//! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► told how it went, given back or dropped
 //!    │                                                    ▲        │
 //!    ├──► the pool's queue ── room: who is next there ────┘        └─► go_elsewhere: at another host, with the same place
 //!    └──► every host is set aside: an error at once
@@ -113,7 +113,7 @@ pub(super) enum Elsewhere {
 }
 
 /// A place of the pool at one host: the right to one request in flight there.
-pub(super) struct Place<C>(pool::Place<C, HostSet>);
+pub(super) struct Lease<C>(pool::Lease<C, HostSet>);
 
 /// Where a place is.
 #[derive(Debug)]
@@ -159,16 +159,16 @@ impl<C: Send + 'static> Hosts<C> {
     ///
     /// # Errors
     /// The pool's; 503 at once when all hosts are set aside.
-    pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Place<C>, Error> {
-        self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Place)
+    pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Lease<C>, Error> {
+        self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Lease)
     }
 
     /// Waits for a place at a host, as one of a group that was let in.
     ///
     /// # Errors
     /// As [`Hosts::acquire`].
-    pub(super) async fn acquire_in(&self, group: &Group<C>) -> Result<Place<C>, Error> {
-        group.acquire(Tried::default()).await.map(Place)
+    pub(super) async fn acquire_in(&self, group: &Group<C>) -> Result<Lease<C>, Error> {
+        group.acquire(Tried::default()).await.map(Lease)
     }
 
     /// Lets in the requests of one response, of which up to `width` are in flight at a time.
@@ -254,14 +254,14 @@ impl HostSet {
     }
 }
 
-impl<C> Place<C> {
+impl<C> Lease<C> {
     /// The host, by its number.
     pub(super) fn host(&self) -> usize {
         self.0.site().host
     }
 
     /// The place of the pool.
-    pub(super) fn pooled(&self) -> &pool::Place<C, HostSet> {
+    pub(super) fn pooled(&self) -> &pool::Lease<C, HostSet> {
         &self.0
     }
 
@@ -327,7 +327,7 @@ impl<C> Place<C> {
     }
 }
 
-impl<C: Send + 'static> Place<C> {
+impl<C: Send + 'static> Lease<C> {
     /// Gives the place up and waits for one at a host that was not tried, as one of the first of
     /// those that wait. `None`: there is none in time.
     pub(super) async fn move_on(self, group: Option<&Group<C>>, tried: Tried) -> Option<Self> {
@@ -361,11 +361,11 @@ mod tests {
         }
     }
 
-    async fn acquire(hosts: &Hosts<()>) -> Result<Place<()>, Error> {
+    async fn acquire(hosts: &Hosts<()>) -> Result<Lease<()>, Error> {
         hosts.acquire(Waiter::default().begin()).await
     }
 
-    fn place(hosts: &Hosts<()>) -> Place<()> {
+    fn place(hosts: &Hosts<()>) -> Lease<()> {
         now(acquire(hosts)).expect("it is there at once").expect("there is a host")
     }
 
@@ -387,7 +387,7 @@ mod tests {
     async fn turns_are_even() {
         let hosts = hosts(Balance::RoundRobin, 9, 9, 1);
         let places: Vec<_> = (0..9).map(|_| place(&hosts)).collect();
-        assert_eq!(places.iter().map(Place::host).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(places.iter().map(Lease::host).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
         assert_eq!(in_flight(&hosts), [3, 3, 3]);
         drop(places);
         assert_eq!((in_flight(&hosts), hosts.pool().usage().used), ([0, 0, 0], 0));

@@ -19,7 +19,7 @@
 //! | [`pages`] | one request after another, in whose replies rows are |
 //! | [`payload`] | bodies of requests, made of parameters |
 //!
-//! A [`Place`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a connection too; over
+//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a connection too; over
 //! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
 //! is why it is our own and not that of hyper-util's client. A connection serves requests to its own host alone.
 
@@ -68,7 +68,7 @@ use crate::pool::{self, Patience, Pool};
 use crate::settings::SourceSettings;
 
 /// A place of the pool at one host.
-type Place = hosts::Place<Box<Http1>>;
+type Lease = hosts::Lease<Box<Http1>>;
 /// The requests of one response, which the pool lets in together.
 type Group = hosts::Group<Box<Http1>>;
 
@@ -273,7 +273,7 @@ impl Source {
     /// Sends a request that has a place, which was waited for since `entered`.
     async fn send_from(
         &self,
-        place: Place,
+        place: Lease,
         group: Option<&Group>,
         call: &Call,
         entered: Instant,
@@ -286,11 +286,11 @@ impl Source {
     /// Asks, and asks again where that can help and the source may.
     async fn ask_again(
         &self,
-        mut place: Place,
+        mut place: Lease,
         group: Option<&Group>,
         call: &Call,
         begun: Instant,
-    ) -> Result<(Place, Answer), Error> {
+    ) -> Result<(Lease, Answer), Error> {
         let retries = self.shared.retries.as_ref().filter(|_| call.is_repeatable());
         if let Some(retries) = retries {
             retries.earn();
@@ -336,7 +336,7 @@ impl Source {
     }
 
     /// Goes to a host that was not tried. Where those have no room, it waits among the others, until it is late.
-    async fn elsewhere(mut place: Place, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
+    async fn elsewhere(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
         match place.go_elsewhere(tried) {
             Elsewhere::There => Moved::There(place),
             Elsewhere::Nowhere => Moved::Nowhere(place),
@@ -349,7 +349,7 @@ impl Source {
     }
 
     /// Asks the host of a place, and tells how that went.
-    async fn ask_once(&self, place: &mut Place, call: &Call, begun: Instant) -> Result<Answer, Failed> {
+    async fn ask_once(&self, place: &mut Lease, call: &Call, begun: Instant) -> Result<Answer, Failed> {
         let answered = self.shared.hosts[place.host()].ask(place.pooled(), call, begun).await;
         let health = self.shared.settings.health.as_ref();
         match &answered {
@@ -368,9 +368,9 @@ impl Source {
 
 /// What came of going to another host.
 enum Moved {
-    There(Place),
+    There(Lease),
     /// There is none, and the place is still the one that it was.
-    Nowhere(Place),
+    Nowhere(Lease),
     /// It has waited for one, and has no place any more.
     InVain,
 }

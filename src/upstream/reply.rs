@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 use super::host::Incoming;
 use super::http1::{Http1, Rest};
 use super::http2::{self, Slot};
-use super::{Call, Place, Source, error, fields};
+use super::{Call, Lease, Source, error, fields};
 use crate::Error;
 
 /// What a request is sent on.
@@ -38,7 +38,7 @@ pub struct Reply {
     /// What was read of it before anyone has polled it.
     first: Option<Bytes>,
     is_to_head: bool,
-    place: Option<Place>,
+    place: Option<Lease>,
     host: usize,
     source: Source,
     /// When it is late, and after how long.
@@ -54,7 +54,7 @@ impl Reply {
     pub(super) fn new(
         head: http::response::Parts,
         body: Body,
-        place: Place,
+        place: Lease,
         (source, call): (&Source, &Call),
         begun: Instant,
     ) -> Result<Self, Error> {

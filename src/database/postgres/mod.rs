@@ -50,7 +50,7 @@ use rowstream_encode::Column;
 use super::{Database, DatabaseSession, LookupAnswer, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Patience, Place, Pool, Priority};
+use crate::pool::{Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 use connect::Connection;
 use pipeline::Pipelines;
@@ -85,14 +85,14 @@ impl Shared {
         &self,
         priority: Priority,
         patience: Patience<'_>,
-    ) -> Result<(Place<Connection>, Connection), Error> {
+    ) -> Result<(Lease<Connection>, Connection), Error> {
         let place = self.pool.acquire(priority, patience).await?;
         let connection = self.connect(&place).await?;
         Ok((place, connection))
     }
 
     /// An idle connection of the pool, or a new one.
-    async fn connect(&self, place: &Place<Connection>) -> Result<Connection, Error> {
+    async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
         while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
             if connection.is_alive()
                 && let Ok(connection) = connection.move_here()

@@ -47,7 +47,7 @@ use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Patience, Place, PoolConfig, Priority, Waiter};
+use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
 
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.
@@ -131,7 +131,7 @@ impl Pipelines {
             let (reply, link) = pipeline.ask(statement, args)?;
             let reply = match link {
                 Link::Connection => reply.await,
-                Link::None | Link::Place => {
+                Link::None | Link::Lease => {
                     let _wait = patience.wait();
                     pipeline.reply_within(reply, patience.until(shared.pool.acquire_timeout())).await
                 }
@@ -205,7 +205,7 @@ enum Link {
     #[default]
     None,
     /// A connection is being opened.
-    Place,
+    Lease,
     Connection,
 }
 
@@ -362,7 +362,7 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
 async fn go_on(
     shared: &Arc<Shared>,
     open: &Arc<Pipeline>,
-    place: &Place<Connection>,
+    place: &Lease<Connection>,
     mut connection: Connection,
     syncs: u32,
 ) -> Option<Connection> {
@@ -382,10 +382,10 @@ async fn go_on(
 /// The connection of a pipeline. Where none can be had after [`LONG_WAIT`], the lookups that wait
 /// for it fail as it did: asked again on connections of their own, they would wait as long once
 /// more.
-async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Place<Connection>, Connection)> {
+async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Lease<Connection>, Connection)> {
     let shared = shared.upgrade()?;
     let place = shared.pool.acquire(Priority::Shared, Waiter::default().begin()).await.ok()?;
-    pipeline.lock().link = Link::Place;
+    pipeline.lock().link = Link::Lease;
     let begun = Instant::now();
     match shared.connect(&place).await {
         Ok(connection) => {

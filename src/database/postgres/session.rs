@@ -77,7 +77,7 @@ use super::wire::Frame;
 use crate::Error;
 use crate::database::{Snapshot, Statement};
 use crate::params::ParamValue;
-use crate::pool::Place;
+use crate::pool::Lease;
 
 /// All statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "begin isolation level repeatable read, read only";
@@ -89,7 +89,7 @@ const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 pub struct Session {
     shared: Arc<Shared>,
     /// Taken only when the session is dropped.
-    held: Option<(Place<Connection>, Connection)>,
+    held: Option<(Lease<Connection>, Connection)>,
     snapshot: Snapshot,
     prepared: Vec<Arc<Prepared>>,
     state: State,
@@ -173,7 +173,7 @@ impl Progress {
 impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
-        place: Place<Connection>,
+        place: Lease<Connection>,
         connection: Connection,
         snapshot: Snapshot,
     ) -> Self {
@@ -618,7 +618,7 @@ impl Drop for Session {
 /// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may still run on it.
 async fn recycle(
     shared: Arc<Shared>,
-    place: Place<Connection>,
+    place: Lease<Connection>,
     mut connection: Connection,
     in_flight: u32,
     runs: bool,

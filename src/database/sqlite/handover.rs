@@ -37,7 +37,7 @@ use super::filling;
 use super::known::Described;
 use crate::Error;
 use crate::database::Statement;
-use crate::pool::Place;
+use crate::pool::Lease;
 
 /// What a session asks of the worker.
 pub(super) enum Command {
@@ -110,7 +110,7 @@ pub(super) enum Work {
 /// A connection on its way back to the pool.
 pub(super) struct Leaving {
     /// The right to it.
-    pub(super) place: Place<Connection>,
+    pub(super) place: Lease<Connection>,
     /// The connection itself.
     pub(super) connection: Connection,
 }

@@ -45,7 +45,7 @@ use self::turns::Turns;
 use super::{Database, DatabaseRow, DatabaseSession, NoAnswer, RowLayout, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{self, Patience, Place, Pool, Priority};
+use crate::pool::{self, Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 
 /// A SQLite file with its pool.
@@ -148,7 +148,7 @@ impl Database for Source {
 }
 
 impl Source {
-    async fn connect(&self, place: Place<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
+    async fn connect(&self, place: Lease<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
         let connection = self.settings.open()?;
         // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
         let mut session = self.session(connection, place, snapshot, Phase::Asking);
@@ -165,7 +165,7 @@ impl Source {
     fn session(
         &self,
         connection: Connection,
-        place: Place<Connection>,
+        place: Lease<Connection>,
         snapshot: Snapshot,
         phase: Phase,
     ) -> Session {
