@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::Error;
 use crate::database::{self, Session, Snapshot};
-use crate::diagnostic::{Fault, excerpt, place};
+use crate::diagnostic::{Diagnostic, excerpt, place};
 use crate::endpoint::{Endpoint, Handler, Key, Statement};
 use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
@@ -82,7 +82,7 @@ impl Columns {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Where, and what.
-    pub(crate) fault: Fault,
+    pub(crate) diagnostic: Diagnostic,
     /// The code of the error.
     pub(crate) code: &'static str,
     /// The database's SQLSTATE.
@@ -97,7 +97,7 @@ pub(crate) struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { file, line, column, message, hint } = &self.fault;
+        let Diagnostic { file, line, column, message, hint } = &self.diagnostic;
         write!(f, "{}:{line}:{column}: {message}\n{}", file.display(), self.excerpt)?;
         match hint {
             Some(hint) => write!(f, "\n    hint: {hint}"),
@@ -309,7 +309,7 @@ fn refusal(endpoint: &Endpoint, statement: &Statement, error: &Error) -> Refusal
 fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: &Error) -> Refusal {
     let text = &statement.origin.text;
     let (line, column) = place(text, offset);
-    let fault = Fault {
+    let diagnostic = Diagnostic {
         file: endpoint.file.clone(),
         line,
         column,
@@ -317,7 +317,7 @@ fn refusal_at(endpoint: &Endpoint, statement: &Statement, offset: usize, error: 
         hint: error.hint_text().map(str::to_owned),
     };
     Refusal {
-        fault,
+        diagnostic,
         code: error.code(),
         sqlstate: error.sqlstate_text().map(str::to_owned),
         endpoint: endpoint.path.clone(),

@@ -1,6 +1,6 @@
 //! `rowstream.toml` and the endpoint files, read into a [`Config`].
 //!
-//! Everything is read before anything is told: all faults of all files come together. What a database would have to be
+//! Everything is read before anything is told: all errors of all files come together. What a database would have to be
 //! asked for (whether a statement can be prepared, what its columns are) is not checked here.
 
 mod files;
@@ -18,7 +18,7 @@ pub(crate) use self::files::Files;
 pub use self::single::{Argument, Purpose};
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
-use crate::diagnostic::Faults;
+use crate::diagnostic::Diagnostics;
 use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::settings::ChosenBy;
@@ -68,8 +68,8 @@ impl Config {
     /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings are environment variables.
     ///
     /// # Errors
-    /// Every fault of every file.
-    pub fn load(path: &Path) -> Result<Self, Faults> {
+    /// Every error of every file.
+    pub fn load(path: &Path) -> Result<Self, Diagnostics> {
         // A variable that is not Unicode cannot stand in a text, and is told as one that is not set.
         Self::load_with(path, &|name| std::env::var(name).ok())
     }
@@ -77,8 +77,8 @@ impl Config {
     /// [`Config::load`] with variables from elsewhere than the environment.
     ///
     /// # Errors
-    /// Every fault of every file.
-    pub fn load_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, Faults> {
+    /// Every error of every file.
+    pub fn load_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, Diagnostics> {
         read::load(path, environment)
     }
 
@@ -87,10 +87,10 @@ impl Config {
         source::database_scheme(text)
     }
 
-    /// The faults of all files, and what is good for finding more of them: the sources that could
-    /// be read, and the endpoints in whose own files there is no fault. Not to be served unless
-    /// there is no fault at all.
-    pub(crate) fn load_partly(path: &Path) -> (Option<Self>, Faults) {
+    /// The errors of all files, and what is good for finding more of them: the sources that could
+    /// be read, and the endpoints in whose own files there is no error. Not to be served unless
+    /// there is no error at all.
+    pub(crate) fn load_partly(path: &Path) -> (Option<Self>, Diagnostics) {
         read::load_partly(path, &|name| std::env::var(name).ok())
     }
 
@@ -99,7 +99,7 @@ impl Config {
     ///
     /// # Errors
     /// Those of [`Config::single_with`].
-    pub fn single(url: &str, sql: &str) -> Result<Self, Faults> {
+    pub fn single(url: &str, sql: &str) -> Result<Self, Diagnostics> {
         Self::single_with(url, sql, Purpose::Serve, &[])
     }
 
@@ -115,7 +115,7 @@ impl Config {
         sql: &str,
         purpose: Purpose,
         arguments: &[Argument],
-    ) -> Result<Self, Faults> {
+    ) -> Result<Self, Diagnostics> {
         single::read(url, sql, purpose, arguments)
     }
 }

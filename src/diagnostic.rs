@@ -1,7 +1,7 @@
-//! Faults of configuration: each with file, line, column and a hint, collected so that all are shown at once.
+//! Diagnostics of configuration: each with file, line, column and a hint, collected so that all are shown at once.
 //!
-//! Reading goes on after a fault, with a default in the place of what was wrong, so that one run of the
-//! server or of `rowstream check` tells everything. What was read is thrown away when any fault was found.
+//! Reading goes on after an error, with a default in the place of what was wrong, so that one run of the
+//! server or of `rowstream check` tells everything. What was read is thrown away when any error was found.
 
 pub(crate) mod reader;
 
@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One fault of a configuration or endpoint file.
+/// One error of a configuration or endpoint file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
+pub struct Diagnostic {
     /// The file, as the user named it.
     pub file: PathBuf,
     /// Line, from 1; 0 where there are none, as in an argument of the command line.
@@ -24,7 +24,7 @@ pub struct Fault {
     pub hint: Option<String>,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.column) {
             (0, _) => write!(f, "{}: {}", self.file.display(), self.message)?,
@@ -37,84 +37,84 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The code of each fault, for programs.
+/// The code of each error, for programs.
 pub(crate) const CODE: &str = "configuration";
 
-/// All faults of all files, by file, line and column; never empty where it is an error.
+/// All errors of all files, by file, line and column; never empty where it is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults(Vec<Fault>);
+pub struct Diagnostics(Vec<Diagnostic>);
 
-impl Faults {
-    /// The faults, in their order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
+impl Diagnostics {
+    /// The errors, in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.0.iter()
     }
 }
 
-impl<'a> IntoIterator for &'a Faults {
-    type Item = &'a Fault;
-    type IntoIter = std::slice::Iter<'a, Fault>;
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
-impl fmt::Display for Faults {
-    /// One fault after the other, each on its own line with its hint below; no line end after the last.
+impl fmt::Display for Diagnostics {
+    /// One error after the other, each on its own line with its hint below; no line end after the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, fault) in self.0.iter().enumerate() {
+        for (i, error) in self.0.iter().enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            fault.fmt(f)?;
+            error.fmt(f)?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for Diagnostics {}
 
-/// Where faults go while files are read. Shared by everything that reads, hence the cell.
+/// Where errors go while files are read. Shared by everything that reads, hence the cell.
 #[derive(Debug, Default)]
-pub(crate) struct Collector(RefCell<Vec<Fault>>);
+pub(crate) struct Collector(RefCell<Vec<Diagnostic>>);
 
 impl Collector {
-    /// Keeps a fault.
-    pub(crate) fn add(&self, fault: Fault) {
-        self.0.borrow_mut().push(fault);
+    /// Keeps an error.
+    pub(crate) fn add(&self, error: Diagnostic) {
+        self.0.borrow_mut().push(error);
     }
 
-    /// Keeps a fault of a file whose text is not there to point into.
+    /// Keeps an error of a file whose text is not there to point into.
     pub(crate) fn add_to_file(&self, file: &Path, message: impl Into<String>, hint: Option<&str>) {
         let hint = hint.map(str::to_owned);
-        self.add(Fault { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
+        self.add(Diagnostic { file: file.to_owned(), line: 1, column: 1, message: message.into(), hint });
     }
 
     /// Keeps what is wrong with an argument of the command line, which has no lines.
     pub(crate) fn add_to_argument(&self, name: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), Some(hint.into()));
-        self.add(Fault { file: PathBuf::from(name), line: 0, column: 0, message, hint });
+        self.add(Diagnostic { file: PathBuf::from(name), line: 0, column: 0, message, hint });
     }
 
-    /// `value` if there was no fault.
+    /// `value` if there was no error.
     ///
     /// # Errors
-    /// The faults.
-    pub(crate) fn finish<T>(self, value: T) -> Result<T, Faults> {
-        if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_faults()) }
+    /// The errors.
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, Diagnostics> {
+        if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_diagnostics()) }
     }
 
-    /// The faults, sorted; the same fault at the same place is told once.
-    pub(crate) fn into_faults(self) -> Faults {
-        let mut faults = self.0.into_inner();
-        faults.sort();
-        faults.dedup();
-        Faults(faults)
+    /// The errors, sorted; the same error at the same place is told once.
+    pub(crate) fn into_diagnostics(self) -> Diagnostics {
+        let mut errors = self.0.into_inner();
+        errors.sort();
+        errors.dedup();
+        Diagnostics(errors)
     }
 }
 
-/// A file that is being read, for faults that point into it.
+/// A file that is being read, for errors that point into it.
 #[derive(Clone, Copy)]
 pub(crate) struct File<'a> {
     /// The file, as the user named it.
@@ -123,8 +123,8 @@ pub(crate) struct File<'a> {
     pub(crate) text: &'a str,
     /// What `${NAME}` in its strings means.
     pub(crate) variables: Variables<'a>,
-    /// Where its faults go.
-    pub(crate) faults: &'a Collector,
+    /// Where its errors go.
+    pub(crate) errors: &'a Collector,
 }
 
 /// What `${NAME}` in a file's strings means.
@@ -140,10 +140,16 @@ pub(crate) enum Variables<'a> {
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl File<'_> {
-    /// Records a fault at a byte offset of the text.
-    pub(crate) fn fault(&self, offset: usize, message: impl Into<String>, hint: Option<String>) {
+    /// Records an error at a byte offset of the text.
+    pub(crate) fn error(&self, offset: usize, message: impl Into<String>, hint: Option<String>) {
         let (line, column) = place(self.text, offset);
-        self.faults.add(Fault { file: self.path.to_owned(), line, column, message: message.into(), hint });
+        self.errors.add(Diagnostic {
+            file: self.path.to_owned(),
+            line,
+            column,
+            message: message.into(),
+            hint,
+        });
     }
 }
 
@@ -301,14 +307,14 @@ mod tests {
 
     #[test]
     fn faults_are_sorted_and_told_once() {
-        let faults = Collector::default();
-        let late = File { path: Path::new("b"), text: "x\ny", variables: Variables::Keep, faults: &faults };
+        let errors = Collector::default();
+        let late = File { path: Path::new("b"), text: "x\ny", variables: Variables::Keep, errors: &errors };
         let early = File { path: Path::new("a"), ..late };
-        late.fault(2, "second", None);
-        late.fault(0, "first", Some("a hint".to_owned()));
-        early.fault(2, "zeroth", None);
-        late.fault(2, "second", None);
-        let report = faults.finish(()).unwrap_err().to_string();
+        late.error(2, "second", None);
+        late.error(0, "first", Some("a hint".to_owned()));
+        early.error(2, "zeroth", None);
+        late.error(2, "second", None);
+        let report = errors.finish(()).unwrap_err().to_string();
         assert_eq!(report, "a:2:1: zeroth\nb:1:1: first\n    hint: a hint\nb:2:1: second");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
-use crate::diagnostic::{Collector, Fault, File, Variables};
+use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::read::{self, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::params::{Param, ParamType};
@@ -15,8 +15,8 @@ use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP service and one token; gives its
-/// faults, too.
-pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
+/// errors, too.
+pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
         hosts: vec![base],
@@ -51,7 +51,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
 }
 
 /// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream query` do.
-pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Fault>) {
+pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
 }
@@ -60,8 +60,8 @@ fn collected(
     path: &Path,
     text: &str,
     read: impl FnOnce(File<'_>) -> Option<Endpoint>,
-) -> (Option<Endpoint>, Vec<Fault>) {
-    let faults = Collector::default();
-    let endpoint = read(File { path, text, variables: Variables::Keep, faults: &faults });
-    (endpoint, faults.into_faults().iter().cloned().collect())
+) -> (Option<Endpoint>, Vec<Diagnostic>) {
+    let errors = Collector::default();
+    let endpoint = read(File { path, text, variables: Variables::Keep, errors: &errors });
+    (endpoint, errors.into_diagnostics().iter().cloned().collect())
 }

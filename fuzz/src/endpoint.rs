@@ -1,8 +1,8 @@
-//! The reader of endpoint files: a text is an endpoint that holds together, or has faults with places in it.
+//! The reader of endpoint files: a text is an endpoint that holds together, or has errors with places in it.
 
 use std::path::Path;
 
-use rowstream::diagnostic::Fault;
+use rowstream::diagnostic::Diagnostic;
 use rowstream::endpoint::{Endpoint, Handler, Piece};
 use rowstream::fuzzing::{read_endpoint, read_statement};
 use rowstream::params::ParamValue;
@@ -20,16 +20,16 @@ pub fn endpoint(data: &[u8]) {
     assert_read(text, read_statement(text, Dialect::Postgres));
 }
 
-fn assert_read(text: &str, (endpoint, faults): (Option<Endpoint>, Vec<Fault>)) {
-    for fault in &faults {
-        let line = text.split('\n').nth(fault.line - 1).expect("the line of a fault is one of the text's");
-        assert!((1..=line.chars().count() + 1).contains(&fault.column), "{fault:?}");
-        assert!(!fault.message.is_empty());
+fn assert_read(text: &str, (endpoint, errors): (Option<Endpoint>, Vec<Diagnostic>)) {
+    for error in &errors {
+        let line = text.split('\n').nth(error.line - 1).expect("the line of an error is one of the text's");
+        assert!((1..=line.chars().count() + 1).contains(&error.column), "{error:?}");
+        assert!(!error.message.is_empty());
     }
     match endpoint {
-        Some(endpoint) if faults.is_empty() => assert_endpoint(text, &endpoint),
+        Some(endpoint) if errors.is_empty() => assert_endpoint(text, &endpoint),
         Some(_) => {}
-        None => assert!(!faults.is_empty(), "what is not read has left a fault"),
+        None => assert!(!errors.is_empty(), "what is not read has left an error"),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
 use crate::config::memory;
-use crate::diagnostic::{Fault, Faults};
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, Statement};
 use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
@@ -46,8 +46,8 @@ enum ReportFormat {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (config, faults) = Config::load_partly(&configuration(&args.config, Reader::Check)?);
-    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &faults).await) })?;
+    let (config, errors) = Config::load_partly(&configuration(&args.config, Reader::Check)?);
+    let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors).await) })?;
     match args.format {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
@@ -63,20 +63,20 @@ struct Report<'a> {
     /// As far as it could be read.
     config: Option<&'a Config>,
     /// What is wrong with the files.
-    faults: Vec<&'a Fault>,
+    errors: Vec<&'a Diagnostic>,
     sources: Vec<(&'a SourceConfig, Checked<'a>)>,
 }
 
 impl<'a> Report<'a> {
     /// Asks each source for the statements of its endpoints.
-    async fn new(config: Option<&'a Config>, faults: &'a Faults) -> Self {
+    async fn new(config: Option<&'a Config>, errors: &'a Diagnostics) -> Self {
         let mut sources = Vec::new();
         for source in config.iter().flat_map(|config| &config.sources) {
             let endpoints = config.iter().flat_map(|config| &config.endpoints);
             let endpoints = endpoints.filter(|endpoint| endpoint.source.name() == source.name);
             sources.push((source, check::check(source, endpoints, Duration::MAX).await));
         }
-        Self { config, faults: faults.iter().collect(), sources }
+        Self { config, errors: errors.iter().collect(), sources }
     }
 
     fn endpoints(&self) -> impl Iterator<Item = &CheckedEndpoint<'a>> {
@@ -88,14 +88,14 @@ impl<'a> Report<'a> {
         let found = self.endpoints();
         let mut refusals: Vec<_> =
             found.flat_map(|endpoint| endpoint.refusals.iter().chain(&endpoint.oversights)).collect();
-        refusals.sort_by(|one, other| one.fault.cmp(&other.fault));
+        refusals.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
         refusals
     }
 
     /// What may be wrong with statements and is no error, in the order of the files.
     fn warnings(&self) -> Vec<&Refusal> {
         let mut warnings: Vec<_> = self.endpoints().flat_map(|endpoint| &endpoint.warnings).collect();
-        warnings.sort_by(|one, other| one.fault.cmp(&other.fault));
+        warnings.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
         warnings
     }
 
@@ -107,14 +107,14 @@ impl<'a> Report<'a> {
     }
 
     fn errors(&self) -> usize {
-        self.faults.len() + self.refusals().len() + self.failed().count()
+        self.errors.len() + self.refusals().len() + self.failed().count()
     }
 
     /// Prints each source with its endpoints, then the errors, and their number.
     fn print(&self) {
         // With errors in the files, what follows from the limits would be that of others than are
         // meant.
-        if let (Some(config), true) = (self.config, self.faults.is_empty()) {
+        if let (Some(config), true) = (self.config, self.errors.is_empty()) {
             print_limits(config);
         }
         for unserved in self.config.iter().flat_map(|config| &config.unserved) {
@@ -131,8 +131,8 @@ impl<'a> Report<'a> {
         for warning in self.warnings() {
             eprintln!("warning: {warning}");
         }
-        for fault in &self.faults {
-            eprintln!("{fault}");
+        for error in &self.errors {
+            eprintln!("{error}");
         }
         for refusal in self.refusals() {
             eprintln!("{refusal}");

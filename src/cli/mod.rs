@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::Error;
-use crate::diagnostic::Faults;
+use crate::diagnostic::Diagnostics;
 
 /// Turns SQL into streaming HTTP endpoints.
 #[derive(Debug, Parser)]
@@ -54,8 +54,8 @@ enum Command {
 
 /// Why a command failed, as it is printed.
 enum Failure {
-    /// Faults of files, each with its place.
-    Faults(Faults),
+    /// Diagnostics of files, each with its place.
+    Diagnostics(Diagnostics),
     /// Statements that their databases refuse, each with its place.
     Refused(String),
     /// One error, with its cause.
@@ -68,9 +68,9 @@ enum Failure {
     Silent,
 }
 
-impl From<Faults> for Failure {
-    fn from(faults: Faults) -> Self {
-        Self::Faults(faults)
+impl From<Diagnostics> for Failure {
+    fn from(errors: Diagnostics) -> Self {
+        Self::Diagnostics(errors)
     }
 }
 
@@ -89,7 +89,7 @@ impl From<std::io::Error> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Faults(faults) => write!(f, "{faults}"),
+            Self::Diagnostics(errors) => write!(f, "{errors}"),
             Self::Refused(refusals) => f.write_str(refusals),
             Self::Error(error) => Told(error).fmt(f),
             Self::Message(message) => write!(f, "error: {message}"),

@@ -1,4 +1,4 @@
-//! Finds and reads files; what cannot be read is a fault like any other.
+//! Finds and reads files; what cannot be read is an error like any other.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved};
-use crate::diagnostic::{Collector, Fault, place};
+use crate::diagnostic::{Collector, Diagnostic, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
@@ -33,11 +33,11 @@ impl Files {
 }
 
 /// The text of a file; `None`, with the reason recorded, when it cannot be read.
-pub(super) fn read_text(path: &Path, faults: &Collector) -> Option<String> {
+pub(super) fn read_text(path: &Path, errors: &Collector) -> Option<String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            faults.add_to_file(path, reason(&error), None);
+            errors.add_to_file(path, reason(&error), None);
             return None;
         }
     };
@@ -49,7 +49,7 @@ pub(super) fn read_text(path: &Path, faults: &Collector) -> Option<String> {
             let (line, column) = place(&before, valid);
             let message = "the file is not UTF-8 from here on".to_owned();
             let hint = Some("save it as UTF-8".to_owned());
-            faults.add(Fault { file: path.to_owned(), line, column, message, hint });
+            errors.add(Diagnostic { file: path.to_owned(), line, column, message, hint });
             None
         }
     }
@@ -75,18 +75,18 @@ pub(super) struct Found {
 
 /// Looks for the endpoint files below a folder. Links are followed: Kubernetes mounts configuration
 /// as links into a folder whose name begins with a dot, and is passed over.
-pub(super) fn endpoints(folder: &Path, faults: &Collector) -> Found {
+pub(super) fn endpoints(folder: &Path, errors: &Collector) -> Found {
     let mut found = Found::default();
-    walk(folder, Path::new(""), 0, faults, &mut found);
+    walk(folder, Path::new(""), 0, errors, &mut found);
     found.served.sort();
     found.unserved.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
-fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut Found) {
+fn walk(root: &Path, below: &Path, depth: usize, errors: &Collector, found: &mut Found) {
     let folder = root.join(below);
     if depth > DEEPEST {
-        return faults.add_to_file(
+        return errors.add_to_file(
             &folder,
             "the folders are too deep",
             Some("is one of them a link to a folder above it?"),
@@ -95,13 +95,13 @@ fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut
     let entries = match fs::read_dir(&folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
         Ok(entries) => entries,
         Err(error) => {
-            return faults.add_to_file(&folder, format!("the folder cannot be read: {error}"), None);
+            return errors.add_to_file(&folder, format!("the folder cannot be read: {error}"), None);
         }
     };
     for entry in entries {
         let name = entry.file_name();
         let Some(name) = name.to_str() else {
-            faults.add_to_file(
+            errors.add_to_file(
                 &entry.path(),
                 "the name of this file is not UTF-8",
                 Some("rename it: it becomes a URL"),
@@ -116,11 +116,11 @@ fn walk(root: &Path, below: &Path, depth: usize, faults: &Collector, found: &mut
         match fs::metadata(entry.path()) {
             _ if aside && holds_endpoints(&entry.path(), depth) => unserved(Reason::Underscore),
             _ if aside => {}
-            Ok(metadata) if metadata.is_dir() => walk(root, &path, depth + 1, faults, found),
+            Ok(metadata) if metadata.is_dir() => walk(root, &path, depth + 1, errors, found),
             Ok(_) if is_endpoint(&path) => found.served.push(path),
             Ok(_) if is_like_endpoint(&path) => unserved(Reason::Case),
             Ok(_) => {}
-            Err(error) => faults.add_to_file(&entry.path(), reason(&error), None),
+            Err(error) => errors.add_to_file(&entry.path(), reason(&error), None),
         }
     }
 }

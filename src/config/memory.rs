@@ -160,7 +160,7 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
 }
 
 /// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about it.
-pub(crate) fn fault(config: &Config) -> Option<(String, String)> {
+pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let sized =
         endpoints(config).map(|(endpoint, source)| (endpoint, source, largest_budget(endpoint, source)));

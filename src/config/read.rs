@@ -11,7 +11,7 @@ use super::memory;
 use super::{Config, Cors, Limits, Unserved, files, source};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
-use crate::diagnostic::{Collector, Environment, Faults, File, Variables, shown};
+use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
 use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
@@ -25,27 +25,27 @@ use crate::spool::Spooling;
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// See [`Config::load_with`].
-pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Faults> {
-    let faults = Collector::default();
-    let config = read(path, environment, &faults);
-    faults.finish(config).map(|config| config.expect("what is not read has left a fault"))
+pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Diagnostics> {
+    let errors = Collector::default();
+    let config = read(path, environment, &errors);
+    errors.finish(config).map(|config| config.expect("what is not read has left an error"))
 }
 
 /// See [`Config::load_partly`].
-pub(super) fn load_partly(path: &Path, environment: &Environment<'_>) -> (Option<Config>, Faults) {
+pub(super) fn load_partly(path: &Path, environment: &Environment<'_>) -> (Option<Config>, Diagnostics) {
     let collector = Collector::default();
     let mut config = read(path, environment, &collector);
-    let faults = collector.into_faults();
+    let errors = collector.into_diagnostics();
     if let Some(Config { endpoints, .. }) = &mut config {
-        let is_whole = |endpoint: &Endpoint| faults.iter().all(|fault| fault.file != endpoint.file);
+        let is_whole = |endpoint: &Endpoint| errors.iter().all(|error| error.file != endpoint.file);
         endpoints.retain(is_whole);
     }
-    (config, faults)
+    (config, errors)
 }
 
-fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Option<Config> {
-    let text = files::read_text(path, faults)?;
-    let file = File { path, text: &text, variables: Variables::Expand(environment), faults };
+fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Option<Config> {
+    let text = files::read_text(path, errors)?;
+    let file = File { path, text: &text, variables: Variables::Expand(environment), errors };
     let mut table = Table::parse(file, 0..text.len(), None)?;
     let folder = path.parent().unwrap_or(Path::new(""));
 
@@ -96,15 +96,15 @@ fn read(path: &Path, environment: &Environment<'_>, faults: &Collector) -> Optio
     if let Some(value) = table.take("memory") {
         config.limits.memory = value.size();
         memory::fit_defaults(&mut config);
-        if let Some((message, hint)) = memory::fault(&config) {
-            value.fault_with(message, hint);
+        if let Some((message, hint)) = memory::error(&config) {
+            value.error_with(message, hint);
         }
     }
     table.finish();
     Some(config)
 }
 
-/// The sources by name; without a configuration where there is a fault in it.
+/// The sources by name; without a configuration where there is an error in it.
 fn read_sources(
     file: File<'_>,
     value: Option<Value<'_>>,
@@ -112,7 +112,7 @@ fn read_sources(
 ) -> Vec<(String, Option<SourceConfig>)> {
     let Some(value) = value else {
         let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();
-        file.fault(0, "there is no source", Some(hint));
+        file.error(0, "there is no source", Some(hint));
         return Vec::new();
     };
     let entries = value.table("[source]").map(Table::entries).unwrap_or_default();
@@ -125,7 +125,7 @@ fn read_sources(
         .collect()
 }
 
-/// The tokens by name; without a hash where there is a fault in it, because the name counts all the same.
+/// The tokens by name; without a hash where there is an error in it, because the name counts all the same.
 fn read_tokens(value: Option<Value<'_>>) -> Vec<(String, Option<[u8; 32]>)> {
     let entries = value.and_then(|value| value.table("[token]")).map(Table::entries).unwrap_or_default();
     entries
@@ -146,7 +146,7 @@ fn read_token(name: &str, value: &Value<'_>) -> Option<[u8; 32]> {
     let hash = read_hash(&value.string()?);
     if hash.is_none() {
         // What stands here by mistake may be the token itself, and is not shown.
-        value.fault_with("`sha256` must be 64 hexadecimal digits", HINT);
+        value.error_with("`sha256` must be 64 hexadecimal digits", HINT);
     }
     hash
 }
@@ -165,7 +165,7 @@ fn read_hash(text: &str) -> Option<[u8; 32]> {
 /// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is let in by silence.
 fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Authorization> {
     match value {
-        // After a fault in the value, endpoints that rely on it are not faults as well.
+        // After an error in the value, endpoints that rely on it are not errors as well.
         Some(value) => Some(endpoint::authorization(&value, tokens).unwrap_or(Authorization::Public)),
         None => tokens.is_empty().then_some(Authorization::Public),
     }
@@ -178,7 +178,7 @@ fn read_listen(value: &Value<'_>) -> Option<String> {
         text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if !well {
         let message = format!("{} is no address to listen on", value.shown(&text));
-        value.fault_with(message, "write host and port: \"127.0.0.1:8080\", \"[::]:80\"");
+        value.error_with(message, "write host and port: \"127.0.0.1:8080\", \"[::]:80\"");
     }
     Some(text)
 }
@@ -188,7 +188,7 @@ fn read_spool_folder(value: &Value<'_>, base: &Path) -> Option<PathBuf> {
     let name = value.string()?;
     let folder = base.join(&name);
     if !folder.is_dir() {
-        value.fault_with(
+        value.error_with(
             format!("there is no folder {}", value.shown(&name)),
             "make it, or leave it out for the system's",
         );
@@ -230,7 +230,7 @@ fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
         let message = format!(
             "`spool_limit` lets one result take {limit} bytes, and `spool_quota` all of them {quota}"
         );
-        value.fault_with(message, "raise `spool_quota`, or lower `spool_limit`");
+        value.error_with(message, "raise `spool_quota`, or lower `spool_limit`");
     }
     spooling.folder = table.take("spool_folder").and_then(|value| read_spool_folder(&value, folder));
     spooling
@@ -242,7 +242,7 @@ fn read_networks(value: &Value<'_>) -> Vec<IpNet> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         if network.is_err() {
             let message = format!("{} is no address and no network", item.shown(&text));
-            item.fault_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\" or \"2001:db8::/32\"");
+            item.error_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\" or \"2001:db8::/32\"");
         }
         network.ok()
     });
@@ -255,7 +255,7 @@ fn read_client_header(value: &Value<'_>) -> Option<ClientHeader> {
         "forwarded" => Some(ClientHeader::Forwarded),
         text => {
             let message = format!("`client_header` cannot be {}", value.shown(text));
-            value.fault_with(message, "write \"x-forwarded-for\" or \"forwarded\"");
+            value.error_with(message, "write \"x-forwarded-for\" or \"forwarded\"");
             None
         }
     }
@@ -274,17 +274,17 @@ fn read_cors(value: &Value<'_>) -> Option<Cors> {
 fn read_origins(value: &Value<'_>) -> Option<Vec<String>> {
     let origins = value.strings()?;
     if origins.is_empty() {
-        value.fault_with("`origins` allows none", "list some, or leave out `[cors]`");
+        value.error_with("`origins` allows none", "list some, or leave out `[cors]`");
     }
     for (origin, item) in &origins {
         if origin == "*" && origins.len() > 1 {
-            item.fault_with(
+            item.error_with(
                 "`*` allows all origins, and stands beside others",
                 "leave out one or the others",
             );
         } else if origin != "*" && !is_origin(origin) {
             let message = format!("{} is no origin", item.shown(origin));
-            item.fault_with(message, "write scheme, host and port as browsers do: \"https://example.org\", without a slash at the end");
+            item.error_with(message, "write scheme, host and port as browsers do: \"https://example.org\", without a slash at the end");
         }
     }
     Some(origins.into_iter().map(|(origin, _)| origin).collect())
@@ -318,20 +318,20 @@ fn read_folder(
     let folder = base.join(&name);
     if !folder.is_dir() {
         let hint = "it holds the endpoint files; name it with `endpoints = \"FOLDER\"`".to_owned();
-        file.fault(offset, format!("there is no folder {told} beside this file"), Some(hint));
+        file.error(offset, format!("there is no folder {told} beside this file"), Some(hint));
         return Default::default();
     }
-    let files::Found { served: found, unserved } = files::endpoints(&folder, file.faults);
+    let files::Found { served: found, unserved } = files::endpoints(&folder, file.errors);
     if found.is_empty() {
         let hint = match unserved.first() {
             Some(unserved) => unserved.advice(),
             None => "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned(),
         };
-        file.fault(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
+        file.error(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
     }
     let endpoints: Vec<_> =
-        found.iter().filter_map(|relative| read_endpoint(&folder, relative, defaults, file.faults)).collect();
-    check_conflicts(&endpoints, file.faults);
+        found.iter().filter_map(|relative| read_endpoint(&folder, relative, defaults, file.errors)).collect();
+    check_conflicts(&endpoints, file.errors);
     (folder, endpoints, unserved)
 }
 
@@ -339,15 +339,15 @@ fn read_endpoint(
     folder: &Path,
     relative: &Path,
     defaults: &Defaults<'_>,
-    faults: &Collector,
+    errors: &Collector,
 ) -> Option<Endpoint> {
     let path = folder.join(relative);
-    let text = files::read_text(&path, faults)?;
-    let file = File { path: &path, text: &text, variables: Variables::Keep, faults };
+    let text = files::read_text(&path, errors)?;
+    let file = File { path: &path, text: &text, variables: Variables::Keep, errors };
     endpoint::read(file, relative, defaults)
 }
 
-fn check_conflicts(endpoints: &[Endpoint], faults: &Collector) {
+fn check_conflicts(endpoints: &[Endpoint], errors: &Collector) {
     let paths: Vec<_> = endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
     for conflict in conflicts(&paths) {
         let (first, second) = (&endpoints[conflict.first], &endpoints[conflict.second]);
@@ -357,6 +357,6 @@ fn check_conflicts(endpoints: &[Endpoint], faults: &Collector) {
             first.file.display(),
             shown(&first.path)
         );
-        faults.add_to_file(&second.file, message, Some("give one of them another path: `path = \"/…\"`"));
+        errors.add_to_file(&second.file, message, Some("give one of them another path: `path = \"/…\"`"));
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::source::{self, Scheme, UrlFault};
 use super::{Config, Limits};
-use crate::diagnostic::{Collector, Faults, File, Variables, shown, suggest};
+use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
 use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
@@ -68,29 +68,34 @@ impl Purpose {
 }
 
 /// See [`Config::single_with`].
-pub(super) fn read(url: &str, sql: &str, purpose: Purpose, arguments: &[Argument]) -> Result<Config, Faults> {
-    let faults = Collector::default();
+pub(super) fn read(
+    url: &str,
+    sql: &str,
+    purpose: Purpose,
+    arguments: &[Argument],
+) -> Result<Config, Diagnostics> {
+    let errors = Collector::default();
     let (url, dialect) = match locate(url) {
         Ok((url, Scheme::Sql(dialect))) => (url, dialect),
         Ok((_, Scheme::Http)) => {
             let hint = "write an endpoint file with `[upstream]`";
-            faults.add_to_argument("URL", "an HTTP service takes no SQL", hint);
-            return Err(faults.into_faults());
+            errors.add_to_argument("URL", "an HTTP service takes no SQL", hint);
+            return Err(errors.into_diagnostics());
         }
         Err(UrlFault { message, hint }) => {
-            faults.add_to_argument("URL", message, hint);
+            errors.add_to_argument("URL", message, hint);
             // Without a dialect, the SQL cannot be read.
-            return Err(faults.into_faults());
+            return Err(errors.into_diagnostics());
         }
     };
-    let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, faults: &faults };
+    let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
     let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));
     if let Some(endpoint) = &endpoint {
         let names: Vec<_> = endpoint.params.iter().map(|param| param.name.as_str()).collect();
         for Argument { name, .. } in arguments.iter().filter(|given| !names.contains(&given.name.as_str())) {
             let message = format!("the statement has no parameter {}", shown(name));
-            faults.add_to_argument(purpose.option(), message, suggest("it has", name, names.iter().copied()));
+            errors.add_to_argument(purpose.option(), message, suggest("it has", name, names.iter().copied()));
         }
     }
     let config = Config {
@@ -105,12 +110,12 @@ pub(super) fn read(url: &str, sql: &str, purpose: Purpose, arguments: &[Argument
         limits: Limits::default(),
         error_detail: None,
     };
-    faults.finish(config)
+    errors.finish(config)
 }
 
 /// The URL and what its scheme stands for; the path of a file that is there is a SQLite file.
 fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
-    source::url(url, Path::new("")).or_else(|fault| {
+    source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);
         let hint =
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
@@ -120,7 +125,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
                 Err(UrlFault { message: format!("{} is a folder, and no database", shown(url)), hint })
             }
             // What has a colon in it may be a URL with a password, and is not shown.
-            true => Err(fault),
+            true => Err(error),
             false => Err(UrlFault {
                 message: format!("there is no file {}, and a URL begins with its scheme", shown(url)),
                 hint,
@@ -170,7 +175,7 @@ impl Declaring<'_> {
             let message = format!("the parameter `{name}` has no value");
             let kind = declared.first().map_or("text", |(kind, _)| kind.name());
             let hint = format!("add {}", self.purpose.example(name, kind, None));
-            self.file.fault(offset, message, Some(hint));
+            self.file.error(offset, message, Some(hint));
         }
         param.default = self.value(&param, &values);
         (param, bind_type)
@@ -233,11 +238,11 @@ impl Declaring<'_> {
             self.purpose.example(name, "integer", None),
             crate::diagnostic::list(others.map(ParamType::name)),
         );
-        self.file.fault(offset, format!("the type of the parameter `{name}` is not declared"), Some(hint));
+        self.file.error(offset, format!("the type of the parameter `{name}` is not declared"), Some(hint));
     }
 
     fn wrong(&self, name: &str, message: &str, hint: &str) {
-        self.file.faults.add_to_argument(
+        self.file.errors.add_to_argument(
             self.purpose.option(),
             format!("parameter `{name}`: {message}"),
             hint,

@@ -80,7 +80,7 @@ fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Scheme)> {
     match url(&value.string()?, folder) {
         Ok(url) => Some(url),
         Err(UrlFault { message, hint }) => {
-            value.fault_with(message, hint);
+            value.error_with(message, hint);
             None
         }
     }
@@ -140,12 +140,12 @@ fn unknown_scheme(scheme: &str) -> UrlFault {
 
 /// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as `sqlite:` and the path of the file.
 fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
-    let fault =
+    let error =
         |message: &str, hint: &str| Err(UrlFault { message: message.to_owned(), hint: hint.to_owned() });
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
         Some(_) => {
-            return fault(
+            return error(
                 "this SQLite URL names a host",
                 "write `sqlite:file.db` or `sqlite:///path/to/file.db`",
             );
@@ -153,22 +153,22 @@ fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
         None => rest,
     };
     if path.is_empty() {
-        return fault("this SQLite URL names no file", "write `sqlite:file.db`");
+        return error("this SQLite URL names no file", "write `sqlite:file.db`");
     }
     if path.eq_ignore_ascii_case(":memory:") {
-        return fault(
+        return error(
             "a database in memory is not shared by the connections of a pool",
             "write `sqlite:file.db`",
         );
     }
     if path.contains(['?', '#']) {
-        return fault("a SQLite URL has no options", "leave out what begins with `?` or `#`");
+        return error("a SQLite URL has no options", "leave out what begins with `?` or `#`");
     }
     // `join` keeps an absolute path as it is.
     match folder.join(path).to_str() {
         Some(path) => Ok(format!("sqlite:{path}")),
         None => {
-            fault("the folder of the configuration file is not UTF-8", "rename it, or write an absolute path")
+            error("the folder of the configuration file is not UTF-8", "rename it, or write an absolute path")
         }
     }
 }
@@ -181,7 +181,7 @@ fn read_scripts(value: &Value<'_>, folder: &Path) -> Vec<PathBuf> {
         .map(|(script, item)| {
             let path = folder.join(&script);
             if !path.is_file() {
-                item.fault(format!("there is no file {}", item.shown(&script)));
+                item.error(format!("there is no file {}", item.shown(&script)));
             }
             path
         })
@@ -215,7 +215,7 @@ mod tests {
             ("shop.db", Err("this URL has no scheme")),
             ("", Err("this URL has no scheme")),
         ] {
-            let url = url(text, Path::new("conf")).map(|(url, _)| url).map_err(|fault| fault.message);
+            let url = url(text, Path::new("conf")).map(|(url, _)| url).map_err(|error| error.message);
             assert_eq!(url.as_deref().map_err(String::as_str), expected, "{text}");
         }
     }

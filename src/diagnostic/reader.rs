@@ -1,7 +1,7 @@
-//! A reader of TOML that knows the place of everything: typed values by key, a fault at the place of what has
-//! the wrong type, and a fault for each key that nobody asked for.
+//! A reader of TOML that knows the place of everything: typed values by key, an error at the place of what has
+//! the wrong type, and an error for each key that nobody asked for.
 //!
-//! It stands in the place of a derived deserializer, which stops at the first fault and forgets places.
+//! It stands in the place of a derived deserializer, which stops at the first error and forgets places.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -38,13 +38,13 @@ pub(crate) struct Value<'a> {
 
 impl<'a> Table<'a> {
     /// Parses the part `range` of a file. `None`, with all syntax errors recorded, when it is not TOML: what could be
-    /// read of it would only give faults that follow from those.
+    /// read of it would only give errors that follow from those.
     pub(crate) fn parse(file: File<'a>, range: Range<usize>, hint: Option<&str>) -> Option<Self> {
         let base = range.start;
         let (table, errors) = DeTable::parse_recoverable(&file.text[range]);
         for error in &errors {
             let offset = base + error.span().map_or(0, |span| span.start);
-            file.fault(offset, error.message(), hint.map(str::to_owned));
+            file.error(offset, error.message(), hint.map(str::to_owned));
         }
         let name = "this file".to_owned();
         let (offset, entries) = (base, table.into_inner());
@@ -57,20 +57,20 @@ impl<'a> Table<'a> {
         self.entries.remove(key).map(|value| self.value(key, value))
     }
 
-    /// Takes the value of a key that must be there; a fault at the table's place when it is not.
+    /// Takes the value of a key that must be there; an error at the table's place when it is not.
     pub(crate) fn require(&mut self, key: &'static str, hint: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
             let message = format!("`{key}` is missing in {}", self.name);
-            self.file.fault(self.offset, message, Some(hint.to_owned()));
+            self.file.error(self.offset, message, Some(hint.to_owned()));
         }
         value
     }
 
-    /// Records a fault where a key is there that has no meaning here, and takes it out.
+    /// Records an error where a key is there that has no meaning here, and takes it out.
     pub(crate) fn refuse(&mut self, key: &str, message: &str, hint: &str) {
         if let Some(value) = self.entries.remove(key) {
-            self.value(key, value).fault_with(format!("`{key}` {message}"), hint);
+            self.value(key, value).error_with(format!("`{key}` {message}"), hint);
         }
     }
 
@@ -95,12 +95,12 @@ impl<'a> Table<'a> {
             .collect()
     }
 
-    /// Ends the reading: each key that was not taken is a fault.
+    /// Ends the reading: each key that was not taken is an error.
     pub(crate) fn finish(self) {
         for key in self.entries.keys() {
             let message = format!("unknown key {} in {}", shown(key.get_ref()), self.name);
             let hint = suggest("the keys here are", key.get_ref(), self.known.iter().copied());
-            self.file.fault(self.base + key.span().start, message, Some(hint));
+            self.file.error(self.base + key.span().start, message, Some(hint));
         }
     }
 }
@@ -116,19 +116,19 @@ impl<'a> Value<'a> {
         &self.file.text[self.base + self.span.start..self.base + self.span.end]
     }
 
-    /// Records a fault at the value's place.
-    pub(crate) fn fault(&self, message: impl Into<String>) {
-        self.file.fault(self.offset(), message, None);
+    /// Records an error at the value's place.
+    pub(crate) fn error(&self, message: impl Into<String>) {
+        self.file.error(self.offset(), message, None);
     }
 
-    /// Records a fault at the value's place, with what to do about it.
-    pub(crate) fn fault_with(&self, message: impl Into<String>, hint: impl Into<String>) {
-        self.file.fault(self.offset(), message, Some(hint.into()));
+    /// Records an error at the value's place, with what to do about it.
+    pub(crate) fn error_with(&self, message: impl Into<String>, hint: impl Into<String>) {
+        self.file.error(self.offset(), message, Some(hint.into()));
     }
 
-    /// Records a fault at a place within the value, that [`Value::find`] told.
-    pub(crate) fn fault_at(&self, offset: usize, message: impl Into<String>, hint: String) {
-        self.file.fault(offset, message, Some(hint));
+    /// Records an error at a place within the value, that [`Value::find`] told.
+    pub(crate) fn error_at(&self, offset: usize, message: impl Into<String>, hint: String) {
+        self.file.error(offset, message, Some(hint));
     }
 
     /// `text`, which came from this value, as messages show it; "the value" when it came from the environment.
@@ -137,7 +137,7 @@ impl<'a> Value<'a> {
     }
 
     fn wrong_type<T>(&self, expected: &str) -> Option<T> {
-        self.fault(format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw)));
+        self.error(format!("{} must be {expected}, not {}", shown(&self.key), type_name(&self.raw)));
         None
     }
 
@@ -152,7 +152,7 @@ impl<'a> Value<'a> {
                     Some(expanded)
                 }
                 Err(Unexpandable { message, hint }) => {
-                    self.fault_with(message, hint);
+                    self.error_with(message, hint);
                     None
                 }
             },
@@ -169,7 +169,7 @@ impl<'a> Value<'a> {
         let Some(integer) = self.integer_text() else { return self.wrong_type("an integer") };
         let count = integer.parse().ok().filter(|&count| count >= least);
         if count.is_none() {
-            self.fault(format!("{} must be an integer of at least {least}", shown(&self.key)));
+            self.error(format!("{} must be an integer of at least {least}", shown(&self.key)));
         }
         count
     }
@@ -201,7 +201,7 @@ impl<'a> Value<'a> {
         let duration = parse_duration(&text).filter(|duration| !duration.is_zero());
         if duration.is_none() {
             let message = format!("{} of {} is not a positive duration", self.shown(&text), shown(&self.key));
-            self.fault_with(message, "write a number with its unit, such as \"10m\", \"5s\" or \"1h30m\", or as in ISO 8601: \"PT5S\"");
+            self.error_with(message, "write a number with its unit, such as \"10m\", \"5s\" or \"1h30m\", or as in ISO 8601: \"PT5S\"");
         }
         duration
     }
@@ -218,7 +218,7 @@ impl<'a> Value<'a> {
         let size = parse_size(&text).filter(|&size| size > 0);
         if size.is_none() {
             let message = format!("{} of {} is not a size", self.shown(&text), shown(&self.key));
-            self.fault_with(message, "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
+            self.error_with(message, "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
         }
         size
     }
@@ -240,7 +240,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A list of strings, each with its place; those that are not strings are faults and left out.
+    /// A list of strings, each with its place; those that are not strings are errors and left out.
     pub(crate) fn strings(&self) -> Option<Vec<(String, Value<'a>)>> {
         let items = self.list()?;
         Some(items.into_iter().filter_map(|item| item.string().map(|text| (text, item))).collect())
@@ -279,12 +279,12 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are faults.
+    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are errors.
     pub(crate) fn json(&self) -> Option<serde_json::Value> {
         match to_json(&self.raw) {
             Ok(json) => Some(json),
             Err(number) => {
-                self.fault(format!(
+                self.error(format!(
                     "{} of {} cannot be written as a JSON number",
                     shown(&number),
                     shown(&self.key)
@@ -526,16 +526,16 @@ mod tests {
     }
 
     /// What reading `text` with `read` complains about.
-    fn faults(text: &str, read: impl Fn(&mut Table<'_>)) -> String {
-        let faults = Collector::default();
+    fn errors(text: &str, read: impl Fn(&mut Table<'_>)) -> String {
+        let errors = Collector::default();
         let environment = |name: &str| (name == "SECRET").then(|| "hunter2".to_owned());
         let file =
-            File { path: Path::new("f"), text, variables: Variables::Expand(&environment), faults: &faults };
+            File { path: Path::new("f"), text, variables: Variables::Expand(&environment), errors: &errors };
         if let Some(mut table) = Table::parse(file, 0..text.len(), None) {
             read(&mut table);
             table.finish();
         }
-        faults.finish(()).map_or_else(|faults| faults.to_string(), |()| String::new())
+        errors.finish(()).map_or_else(|errors| errors.to_string(), |()| String::new())
     }
 
     #[test]
@@ -556,20 +556,20 @@ mod tests {
             let read = |table: &mut Table<'_>| {
                 table.take("k").and_then(|value| value.string());
             };
-            assert_eq!(faults(text, read), expected, "{text}");
+            assert_eq!(errors(text, read), expected, "{text}");
         }
     }
 
     #[test]
     fn every_syntax_error_is_told() {
-        let report = faults("a = \nb = 1\nc = 'x\nd = ]\n", |_| ());
+        let report = errors("a = \nb = 1\nc = 'x\nd = ]\n", |_| ());
         assert_eq!(report.lines().filter(|line| line.starts_with("f:")).count(), 3, "{report}");
     }
 
     #[test]
     fn values_of_the_environment_are_never_shown() {
         for text in ["k = \"${SECRET}\"", "k = \"1${SECRET}s\""] {
-            let report = faults(text, |table| {
+            let report = errors(text, |table| {
                 table.take("k").and_then(|value| value.duration());
             });
             assert!(report.contains("the value of `k` is not a positive duration"), "{report}");
@@ -580,12 +580,12 @@ mod tests {
     #[test]
     fn json_of_toml() {
         let text = "k = { a = 1, b = [true, 1.5, \"x\"], c = 2024-01-02, d = { e = 0x10 } }";
-        let report = faults(text, |table| {
+        let report = errors(text, |table| {
             let json = table.take("k").unwrap().json().unwrap();
             assert_eq!(json.to_string(), r#"{"a":1,"b":[true,1.5,"x"],"c":"2024-01-02","d":{"e":16}}"#);
         });
         assert_eq!(report, "");
-        let report = faults("k = [nan]", |table| assert!(table.take("k").unwrap().json().is_none()));
+        let report = errors("k = [nan]", |table| assert!(table.take("k").unwrap().json().is_none()));
         assert_eq!(report, "f:1:5: `nan` of `k` cannot be written as a JSON number");
     }
 }

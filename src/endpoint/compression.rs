@@ -22,7 +22,7 @@ pub(crate) fn read(value: &Value<'_>) -> Option<Compression> {
         "off" => Some(Compression::Off),
         text => {
             let message = format!("`compression` cannot be {}", value.shown(text));
-            value.fault_with(message, r#"write "auto", "on" or "off""#);
+            value.error_with(message, r#"write "auto", "on" or "off""#);
             None
         }
     }

@@ -22,7 +22,7 @@ fn separator(value: &Value<'_>) -> Option<Separator> {
     let found = Separator::ALL.into_iter().find(|separator| separator.as_str() == text);
     if found.is_none() {
         let message = format!("`separator` cannot be {}", value.shown(&text));
-        value.fault_with(message, r#"write one of ",", ";", "|" and "\t""#);
+        value.error_with(message, r#"write one of ",", ";", "|" and "\t""#);
     }
     found
 }
@@ -33,7 +33,7 @@ fn quote(value: &Value<'_>) -> Option<Quote> {
         "all" => Some(Quote::All),
         text => {
             let message = format!("`quote` cannot be {}", value.shown(text));
-            value.fault_with(message, r#"write "needed" or "all""#);
+            value.error_with(message, r#"write "needed" or "all""#);
             None
         }
     }
@@ -44,7 +44,7 @@ fn null(value: &Value<'_>) -> Option<String> {
     let special = Separator::ALL.map(Separator::as_str);
     if text.contains(['"', '\r', '\n']) || special.iter().any(|special| text.contains(special)) {
         let hint = "leave out quotes, separators and line breaks: NULL is never quoted";
-        value.fault_with(format!("`null` cannot be {}", value.shown(&text)), hint);
+        value.error_with(format!("`null` cannot be {}", value.shown(&text)), hint);
         return None;
     }
     Some(text)

@@ -27,7 +27,7 @@ pub struct Follow {
     pub poll: Duration,
 }
 
-/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has a fault.
+/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has an error.
 pub(super) fn read(value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
     if value.is_boolean() {
         let on = value.boolean()?;
@@ -59,7 +59,7 @@ impl Settings {
 
     fn check(self, value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
         let Self { transaction, ordered, channel, poll } = self;
-        let fault = match (dialect, &transaction, &channel) {
+        let error = match (dialect, &transaction, &channel) {
             (Dialect::Postgres, None, _) if !ordered => Some((
                 "PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent",
                 "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
@@ -73,8 +73,8 @@ impl Settings {
             }
             _ => None,
         };
-        if let Some((message, hint)) = fault {
-            value.fault_with(message, hint);
+        if let Some((message, hint)) = error {
+            value.error_with(message, hint);
             return None;
         }
         let default = if channel.is_some() { POLL_BESIDE_CHANNEL } else { POLL };
@@ -87,7 +87,7 @@ fn is_ordered(value: &Value<'_>) -> Option<bool> {
         "ordered" => Some(true),
         text => {
             let message = format!("`commits` cannot be {}", value.shown(text));
-            value.fault_with(message, "write \"ordered\", or leave it out");
+            value.error_with(message, "write \"ordered\", or leave it out");
             None
         }
     }

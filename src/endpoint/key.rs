@@ -73,12 +73,12 @@ pub struct KeyColumn {
 pub(super) fn read(value: &Value<'_>) -> Option<(Vec<KeyColumn>, usize)> {
     let names = value.strings()?;
     if names.is_empty() {
-        value.fault_with("`key` names no column", "name the columns that order the rows, or leave it out");
+        value.error_with("`key` names no column", "name the columns that order the rows, or leave it out");
     }
     let columns: Vec<_> = names.iter().map(|(text, _)| KeyColumn::read(text)).collect();
     for (i, (column, (_, item))) in columns.iter().zip(&names).enumerate() {
         if columns[..i].iter().any(|before| before.name == column.name) {
-            item.fault(format!("`key` names {} twice", item.shown(&column.name)));
+            item.error(format!("`key` names {} twice", item.shown(&column.name)));
         }
     }
     Some((columns, value.offset()))

@@ -16,8 +16,8 @@ pub(super) struct Declared {
     pub(super) offset: usize,
 }
 
-/// Reads `[params]`. A parameter of the path that is not declared is a fault, and is added all the same, so that the
-/// statements that use it are not faults as well.
+/// Reads `[params]`. A parameter of the path that is not declared is an error, and is added all the same, so that the
+/// statements that use it are not errors as well.
 pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Vec<Declared> {
     let entries = table.take("params").and_then(|value| value.table("[params]")).map(Table::entries);
     let mut declared = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Ve
 
 fn undeclared(file: File<'_>, path: &Template, name: &str) -> Param {
     let message = format!("the parameter `{{{name}}}` of the path is not declared");
-    file.fault(path.offset, message, Some(how_to_declare(name)));
+    file.error(path.offset, message, Some(how_to_declare(name)));
     Param { place: ParamPlace::Path, ..Param::new(name, ParamType::Text) }
 }
 
@@ -48,10 +48,10 @@ pub(super) fn how_to_declare(name: &str) -> String {
 fn check_name(file: File<'_>, offset: usize, name: &str) {
     if !is_name(name) {
         let message = format!("{} cannot be the name of a parameter", shown(name));
-        file.fault(offset, message, Some("names are ASCII letters, digits and underscores".to_owned()));
+        file.error(offset, message, Some("names are ASCII letters, digits and underscores".to_owned()));
     } else if name.starts_with('_') {
         let message = format!("the name {} begins with an underscore", shown(name));
-        file.fault(
+        file.error(
             offset,
             message,
             Some("such parameters are the server's own (`_format`): rename it".to_owned()),
@@ -80,7 +80,7 @@ fn read_table(mut table: Table<'_>, param: &mut Param) {
     read_place(&mut table, param);
     let optional = table.take("optional");
     let bounds = (table.take("min"), table.take("max"), table.take("enum"), table.take("default"));
-    // Values of an unknown type would all be faults that follow from that one.
+    // Values of an unknown type would all be errors that follow from that one.
     if typed {
         let (min, max, allowed, default) = bounds;
         read_bounds(min.as_ref(), max.as_ref(), param);
@@ -101,7 +101,7 @@ fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
     let (name, list) = text.strip_suffix("[]").map_or((text.as_str(), false), |name| (name, true));
     let Some(kind) = ParamType::from_name(name) else {
         let known = ParamType::ALL.map(ParamType::name);
-        value.fault_with(format!("there is no type {}", shown(&text)), suggest("the types are", name, known));
+        value.error_with(format!("there is no type {}", shown(&text)), suggest("the types are", name, known));
         return false;
     };
     (param.kind, param.list) = (kind, list);
@@ -114,14 +114,14 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
     let header = table.take("header");
     if param.place == ParamPlace::Path {
         for value in place.iter().chain(&header) {
-            value.fault_with(format!("the path has `{{{}}}` already", param.name), "leave this out");
+            value.error_with(format!("the path has `{{{}}}` already", param.name), "leave this out");
         }
         return;
     }
     let place = place.and_then(|value| Some((value.string()?, value)));
     match (place.as_ref().map(|(text, value)| (text.as_str(), value)), header) {
         (Some(("query", value)), Some(_)) => {
-            value.fault_with("a parameter of the query has no header", "leave out one of the two");
+            value.error_with("a parameter of the query has no header", "leave out one of the two");
         }
         (None | Some(("query", _)), None) => {}
         (None | Some(("header", _)), Some(header)) => {
@@ -130,7 +130,7 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
         }
         (Some(("header", value)), None) => set_header(&param.name.clone(), value, param),
         (Some((other, value)), _) => {
-            value.fault_with(
+            value.error_with(
                 format!("a parameter cannot be in {}", shown(other)),
                 "write `in = \"query\"` or `in = \"header\"`",
             );
@@ -141,7 +141,7 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
 fn set_header(name: &str, value: &Value<'_>, param: &mut Param) {
     match HeaderName::from_bytes(name.as_bytes()) {
         Ok(header) => param.place = ParamPlace::Header(header),
-        Err(_) => value.fault(format!("{} cannot be the name of a header", shown(name))),
+        Err(_) => value.error(format!("{} cannot be the name of a header", shown(name))),
     }
 }
 
@@ -151,7 +151,7 @@ fn read_bounds(min: Option<&Value<'_>>, max: Option<&Value<'_>>, param: &mut Par
     if let (Some(min), Some(bound), Some(value)) = (&param.min, &param.max, max)
         && min.order(bound) == Ordering::Greater
     {
-        value.fault(format!("`max` of `{}` is less than its `min`", param.name));
+        value.error(format!("`max` of `{}` is less than its `min`", param.name));
         param.max = None;
     }
 }
@@ -160,7 +160,7 @@ fn read_bound(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue>
     if !matches!(param.kind, ParamType::Integer | ParamType::Number) {
         let message =
             format!("`{key}` of `{}` has no meaning for the type `{}`", param.name, param.kind.name());
-        value.fault_with(message, "only `integer` and `number` have bounds");
+        value.error_with(message, "only `integer` and `number` have bounds");
         return None;
     }
     // Not through `param` itself: its `min`, read before, is no bound of its `max`.
@@ -171,7 +171,7 @@ fn read_allowed(value: Option<Value<'_>>, param: &mut Param) {
     let Some(value) = value else { return };
     let Some(items) = value.list() else { return };
     if items.is_empty() {
-        value.fault_with(
+        value.error_with(
             format!("`enum` of `{}` allows nothing", param.name),
             "list the values, or leave it out",
         );
@@ -184,14 +184,14 @@ fn read_default(optional: Option<Value<'_>>, default: Option<Value<'_>>, param: 
     if param.place == ParamPlace::Path {
         for value in optional.iter().chain(&default) {
             let message = format!("`{}` stands in the path, and so is never missing", param.name);
-            value.fault_with(message, "leave out `default` and `optional`");
+            value.error_with(message, "leave out `default` and `optional`");
         }
         return;
     }
     param.default = match (optional, default) {
         (Some(optional), Some(_)) => {
             let message = format!("`{}` has a default, and so is optional already", param.name);
-            optional.fault_with(message, "leave out one of the two: `optional` makes it NULL");
+            optional.error_with(message, "leave out one of the two: `optional` makes it NULL");
             None
         }
         (Some(_), None) => Some(ParamValue::Null),
@@ -211,14 +211,14 @@ fn read_one(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue> {
     let text = match param.kind {
         ParamType::Json if !value.is_string() => value.json()?.to_string(),
         _ => value.scalar_text().or_else(|| {
-            value.fault(format!("`{key}` of `{}` must be a single value", param.name));
+            value.error(format!("`{key}` of `{}` must be a single value", param.name));
             None
         })?,
     };
     match param.parse_one(&text) {
         Ok(value) => Some(value),
         Err(message) => {
-            value.fault(format!("`{key}` of `{}`: {message}", param.name));
+            value.error(format!("`{key}` of `{}`: {message}", param.name));
             None
         }
     }

@@ -25,8 +25,8 @@ pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Te
         Some(value) => (value.string().unwrap_or_else(|| "/".to_owned()), value.offset()),
         None => (of_file(relative), 0),
     };
-    let names = check(&text).unwrap_or_else(|fault| {
-        file.fault(offset, format!("the path {} {}", shown(&text), fault.message), Some(fault.hint));
+    let names = check(&text).unwrap_or_else(|error| {
+        file.error(offset, format!("the path {} {}", shown(&text), error.message), Some(error.hint));
         Vec::new()
     });
     Template { text, names, offset }
@@ -43,19 +43,19 @@ fn of_file(relative: &Path) -> String {
 }
 
 /// What is wrong with a template; the message goes on behind "the path `…`".
-struct PathFault {
+struct PathError {
     message: &'static str,
     hint: String,
 }
 
-fn fault<T>(message: &'static str, hint: impl Into<String>) -> Result<T, PathFault> {
-    Err(PathFault { message, hint: hint.into() })
+fn error<T>(message: &'static str, hint: impl Into<String>) -> Result<T, PathError> {
+    Err(PathError { message, hint: hint.into() })
 }
 
 /// The names of a template's parameters.
-fn check(path: &str) -> Result<Vec<String>, PathFault> {
+fn check(path: &str) -> Result<Vec<String>, PathError> {
     let Some(inner) = path.strip_prefix('/') else {
-        return fault("does not begin with a slash", format!("write `/{path}`"));
+        return error("does not begin with a slash", format!("write `/{path}`"));
     };
     if inner.is_empty() {
         return Ok(Vec::new());
@@ -64,7 +64,7 @@ fn check(path: &str) -> Result<Vec<String>, PathFault> {
     for segment in inner.split('/') {
         if let Some(name) = check_segment(segment)? {
             if names.contains(&name) {
-                return fault("has two parameters of one name", format!("rename one `{{{name}}}`"));
+                return error("has two parameters of one name", format!("rename one `{{{name}}}`"));
             }
             names.push(name);
         }
@@ -74,30 +74,30 @@ fn check(path: &str) -> Result<Vec<String>, PathFault> {
 }
 
 /// The name of the parameter that a segment is, if it is one.
-fn check_segment(segment: &str) -> Result<Option<String>, PathFault> {
+fn check_segment(segment: &str) -> Result<Option<String>, PathError> {
     if segment.is_empty() {
-        return fault(
+        return error(
             "has an empty segment",
             "leave out the slash at the end, and slashes that follow each other",
         );
     }
     if matches!(segment, "." | "..") {
-        return fault("has a segment of dots", "clients remove such segments before they ask: leave it out");
+        return error("has a segment of dots", "clients remove such segments before they ask: leave it out");
     }
     if let Some(name) = parameter_name(segment) {
         return match is_name(name) {
             true => Ok(Some(name.to_owned())),
-            false => fault(
+            false => error(
                 "has a parameter whose name cannot be read",
                 "names are ASCII letters, digits and underscores",
             ),
         };
     }
     if segment.contains(['{', '}']) {
-        return fault("has a brace within a segment", "a parameter is a whole segment: `/authors/{id}`");
+        return error("has a brace within a segment", "a parameter is a whole segment: `/authors/{id}`");
     }
     if segment.contains(|c: char| matches!(c, '%' | '?' | '#' | '\\') || c.is_control()) {
-        return fault(
+        return error(
             "has a character that a path cannot have",
             "leave out `%`, `?`, `#`, `\\`; other characters stand for themselves",
         );
@@ -105,12 +105,12 @@ fn check_segment(segment: &str) -> Result<Option<String>, PathFault> {
     Ok(None)
 }
 
-fn check_reserved(inner: &str) -> Result<(), PathFault> {
+fn check_reserved(inner: &str) -> Result<(), PathError> {
     if inner.split('/').next() == Some("_rowstream") {
-        return fault("is the server's own", "take another path than those below `/_rowstream`");
+        return error("is the server's own", "take another path than those below `/_rowstream`");
     }
     match inner.rsplit_once('.') {
-        Some((before, suffix)) if Format::from_name(suffix).is_some() => fault(
+        Some((before, suffix)) if Format::from_name(suffix).is_some() => error(
             "ends in a format",
             format!("leave out the suffix: `/{before}` answers to `/{before}.{suffix}`, too"),
         ),
@@ -161,7 +161,7 @@ mod tests {
             ("/a.json", Err("ends in a format")),
             ("/a/b.ndjson", Err("ends in a format")),
         ] {
-            let names = check(path).map(|names| names.join(" ")).map_err(|fault| fault.message);
+            let names = check(path).map(|names| names.join(" ")).map_err(|error| error.message);
             assert_eq!(names.as_deref().map_err(|message| *message), expected, "{path}");
         }
     }

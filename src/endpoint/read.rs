@@ -1,6 +1,6 @@
 //! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"` or `[upstream]`.
 //!
-//! Faults are recorded and reading goes on; an endpoint that comes out of a file with faults is good for finding more
+//! Diagnostics are recorded and reading goes on; an endpoint that comes out of a file with errors is good for finding more
 //! of them, and for nothing else.
 
 mod refcursors;
@@ -34,7 +34,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What an endpoint file may refer to, and what counts where it says nothing.
 pub(crate) struct Defaults<'a> {
-    /// The sources by name; without settings when there is a fault in the source itself.
+    /// The sources by name; without settings when there is an error in the source itself.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
     /// The names of the tokens.
     pub(crate) tokens: &'a [String],
@@ -101,7 +101,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let slow_clients = table.take("slow_clients").and_then(|value| slow_clients::read(&value));
     table.finish();
 
-    // From here on, everything needs what was read before: one fault would have others follow.
+    // From here on, everything needs what was read before: one error would have others follow.
     let mut calls = match enrich {
         Some(enrich) => Some(enrich?),
         None => None,
@@ -164,7 +164,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     } else if let Some(value) = &follow
         && endpoint.follow().is_some()
     {
-        value.fault_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
+        value.error_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
     }
     check_next(file, &endpoint, next);
     if let Some(calls) = calls {
@@ -188,11 +188,11 @@ pub(crate) fn single(
     declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
 ) -> Option<Endpoint> {
     let text = SqlText { text: file.text.to_owned(), stands: Stands::Verbatim(0) };
-    let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_fault(file, &text, 0, error)).ok()?;
+    let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
     for (name, &offset) in sql.names.iter().zip(&sql.places) {
         if name.starts_with('_') {
             let hint = "such parameters are the server's own (`_format`): rename it".to_owned();
-            file.fault(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
+            file.error(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
         }
     }
     let declared = sql.names.iter().zip(&sql.places).map(|(name, &offset)| declare(name, offset));
@@ -273,13 +273,13 @@ impl SqlText {
     }
 }
 
-fn sql_fault(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
-    file.fault(text.offset(start + error.offset), error.message, error.hint);
+fn sql_error(file: File<'_>, text: &SqlText, start: usize, error: SqlError) {
+    file.error(text.offset(start + error.offset), error.message, error.hint);
 }
 
 /// What is behind an endpoint.
 enum Behind<'a> {
-    /// Statements; `None` when there is a fault in their text.
+    /// Statements; `None` when there is an error in their text.
     Sql(Option<SqlText>),
     /// `[upstream]`.
     Upstream(Value<'a>),
@@ -298,7 +298,7 @@ fn open<'a>(file: File<'a>) -> Option<(Table<'a>, Behind<'a>)> {
     }
     const HINT: &str = "the first comment of an endpoint file is TOML: write other words with `--`";
     let Some((toml, sql)) = front_matter(file.text) else {
-        file.fault(
+        file.error(
             0,
             "the comment at the start of the file has no end",
             Some("close it with `*/`".to_owned()),
@@ -362,7 +362,7 @@ fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
     }
 }
 
-/// What a source's SQL is; `None` where there is a fault in the source, or where it has none.
+/// What a source's SQL is; `None` where there is an error in the source, or where it has none.
 fn dialect_of(source: Option<&SourceConfig>) -> Option<Dialect> {
     match source?.kind {
         Kind::Sql(dialect) => Some(dialect),
@@ -376,24 +376,24 @@ fn choose_source(
     value: Option<&Value<'_>>,
     defaults: &Defaults<'_>,
 ) -> Option<(SourceRef, Dialect)> {
-    // One with a fault in it may be any.
+    // One with an error in it may be any.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
     let databases: Vec<_> = defaults.sources.iter().filter(|(_, source)| may_be(source)).collect();
     let names = || databases.iter().map(|(name, _)| name.as_str());
     let Some(value) = value else {
         return match databases[..] {
             [(name, _)] => defaults.database(name),
-            // That there is none at all is a fault of the configuration file, and told there.
+            // That there is none at all is an error of the configuration file, and told there.
             [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
-                file.fault(0, "there is no database for this SQL", Some(hint));
+                file.error(0, "there is no database for this SQL", Some(hint));
                 None
             }
             _ => {
                 let hint =
                     format!("say which: `source = \"NAME\"`, one of {}", crate::diagnostic::list(names()));
-                file.fault(0, "there are several sources, and this endpoint names none", Some(hint));
+                file.error(0, "there are several sources, and this endpoint names none", Some(hint));
                 None
             }
         };
@@ -401,12 +401,12 @@ fn choose_source(
     let name = value.string()?;
     let Some((_, source)) = defaults.sources.iter().find(|(known, _)| *known == name) else {
         let hint = suggest("the sources are", &name, names().collect::<Vec<_>>());
-        value.fault_with(format!("there is no source {}", shown(&name)), hint);
+        value.error_with(format!("there is no source {}", shown(&name)), hint);
         return None;
     };
     if !may_be(source) {
         let message = format!("the source {} is an HTTP service, and takes no SQL", shown(&name));
-        value.fault_with(message, format!("the databases are {}", crate::diagnostic::list(names())));
+        value.error_with(message, format!("the databases are {}", crate::diagnostic::list(names())));
     }
     defaults.database(&name)
 }
@@ -421,7 +421,7 @@ fn each_source(
     match &each.source {
         None if databases.count() > 1 => {
             let hint = "say which: `each = { sql = \"…\", source = \"NAME\" }`";
-            each.sql.fault_with("there are several databases, and `each` names none", hint);
+            each.sql.error_with("there are several databases, and `each` names none", hint);
             None
         }
         source => choose_source(file, source.as_ref(), defaults),
@@ -438,7 +438,7 @@ fn endpoint_authorization(
         (None, Some(default)) => default.clone(),
         (None, None) => {
             let hint = "there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
-            file.fault(0, "this endpoint does not say who may call it", Some(hint.to_owned()));
+            file.error(0, "this endpoint does not say who may call it", Some(hint.to_owned()));
             Authorization::Public
         }
     }
@@ -450,19 +450,19 @@ pub(crate) fn authorization(value: &Value<'_>, tokens: &[String]) -> Option<Auth
     if value.is_string() {
         let text = value.string()?;
         if text != "public" {
-            value.fault_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT);
+            value.error_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT);
             return None;
         }
         return Some(Authorization::Public);
     }
     let names = value.strings()?;
     if names.is_empty() {
-        value.fault_with("`authorization` lets nobody in", HINT);
+        value.error_with("`authorization` lets nobody in", HINT);
     }
     for (name, value) in &names {
         if !tokens.contains(name) {
             let hint = suggest("the tokens are", name, tokens.iter().map(String::as_str));
-            value.fault_with(format!("{} is not the name of a token", value.shown(name)), hint);
+            value.error_with(format!("{} is not the name of a token", value.shown(name)), hint);
         }
     }
     Some(Authorization::Tokens(names.into_iter().map(|(name, _)| name).collect()))
@@ -479,14 +479,14 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// The statements; `None` when there is a fault in any of them, because what remained would be faults that follow.
+    /// The statements; `None` when there is an error in any of them, because what remained would be errors that follow.
     fn read(&self, result: Option<&(Option<Cardinality>, Value<'_>)>) -> Option<Vec<Statement>> {
         let sections =
-            sql::sections(&self.text.text, self.dialect).map_err(|error| self.fault(0, error)).ok()?;
+            sql::sections(&self.text.text, self.dialect).map_err(|error| self.error(0, error)).ok()?;
         let named = self.check_names(&sections);
         if let Some((_, value)) = result.filter(|_| sections.iter().any(|section| section.name.is_some())) {
             let hint = "say it behind the name: `-- name: NAME :one`";
-            value.fault_with("`result` is for a statement without a name", hint);
+            value.error_with("`result` is for a statement without a name", hint);
         }
         let result = result.and_then(|(cardinality, _)| *cardinality).unwrap_or(Cardinality::Many);
         let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
@@ -561,12 +561,12 @@ impl Statements<'_> {
                 suggest("those above are", &nesting.parent, before.iter().map(|s| s.name.as_str())),
             ),
         };
-        self.file.fault(self.text.offset(section.offset), message, Some(hint));
+        self.file.error(self.text.offset(section.offset), message, Some(hint));
         None
     }
 
-    fn fault(&self, start: usize, error: SqlError) {
-        sql_fault(self.file, &self.text, start, error);
+    fn error(&self, start: usize, error: SqlError) {
+        sql_error(self.file, &self.text, start, error);
     }
 
     /// Whether the statements can be told apart: each has a name of its own, or there is one without.
@@ -589,12 +589,12 @@ impl Statements<'_> {
         let (line, _) = place(self.file.text, self.text.offset(first.offset));
         let hint = format!("the first is on line {line}: rename one of them");
         let message = format!("two statements are named `{name}`");
-        self.file.fault(self.text.offset(section.offset), message, Some(hint));
+        self.file.error(self.text.offset(section.offset), message, Some(hint));
     }
 
     fn reserved(&self, name: &str, section: &Section) {
         let message = format!("no statement can be named `{name}`: `${name}` is reserved");
-        self.file.fault(self.text.offset(section.offset), message, Some("name it otherwise".to_owned()));
+        self.file.error(self.text.offset(section.offset), message, Some("name it otherwise".to_owned()));
     }
 
     fn unnamed(&self, section: &Section) {
@@ -602,14 +602,14 @@ impl Statements<'_> {
         let start = section.range.start + (text.len() - text.trim_start().len());
         let hint = "put a line `-- name: NAME :many`, `:one` or `:value` before it";
         let message = "this statement has no name, but others in the file have";
-        self.file.fault(self.text.offset(start), message, Some(hint.to_owned()));
+        self.file.error(self.text.offset(start), message, Some(hint.to_owned()));
     }
 
     /// A section's statement, and for each of its parameters the index among those declared.
     fn parse(&self, section: &Section) -> Option<(Sql, Vec<usize>)> {
         let start = section.range.start;
         let sql = Sql::parse(&self.text.text[section.range.clone()], self.dialect)
-            .map_err(|error| self.fault(start, error))
+            .map_err(|error| self.error(start, error))
             .ok()?;
         let args: Vec<_> =
             sql.names.iter().zip(&sql.places).filter_map(|(name, &at)| self.arg(name, start + at)).collect();
@@ -624,7 +624,7 @@ impl Statements<'_> {
                 Some(near) => format!("did you mean `:{near}`?"),
                 None => params::how_to_declare(name),
             };
-            self.file.fault(
+            self.file.error(
                 self.text.offset(at),
                 format!("the parameter `:{name}` is not declared"),
                 Some(hint),
@@ -637,7 +637,7 @@ impl Statements<'_> {
         for (declared, _) in self.declared.iter().zip(used).filter(|(_, used)| !**used) {
             let name = &declared.param.name;
             let hint = format!("write `:{name}` where its value belongs, or remove it");
-            self.file.fault(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
+            self.file.error(declared.offset, format!("no statement uses the parameter `{name}`"), Some(hint));
         }
     }
 }
@@ -649,7 +649,7 @@ fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
         "one" => Some(Cardinality::One),
         "value" => Some(Cardinality::Value),
         other => {
-            value.fault_with(
+            value.error_with(
                 format!("`result` cannot be {}", shown(other)),
                 "write \"many\", \"one\" or \"value\"",
             );
@@ -666,7 +666,7 @@ fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     }
     let example: Vec<_> = roots.iter().map(|&i| format!("{0} = \"${0}\"", sets[i].name)).collect();
     let hint = format!("say where they stand: `body = {{ {} }}`", example.join(", "));
-    file.fault(0, "`body` is missing, and there are several statements", Some(hint));
+    file.error(0, "`body` is missing, and there are several statements", Some(hint));
     None
 }
 
@@ -708,7 +708,7 @@ fn read_key(
     match Key::new(endpoint, columns, dialect, secret) {
         Ok(key) => Some(key),
         Err((message, hint)) => {
-            file.fault(offset, message, Some(hint.to_owned()));
+            file.error(offset, message, Some(hint.to_owned()));
             None
         }
     }
@@ -725,7 +725,7 @@ fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
         }
         Some(_) => return,
     };
-    file.fault(offset, message, Some(hint.to_owned()));
+    file.error(offset, message, Some(hint.to_owned()));
 }
 
 /// The body cut at its placeholders. Its crate knows no places: they are looked for here.
@@ -734,7 +734,7 @@ fn read_template(value: &Value<'_>) -> Option<Body> {
     let Ok(body) = Body::new(&json) else {
         let offset = value.find(is_no_placeholder);
         let hint = "write `$name` for a statement's rows, or double the dollar if it is one".to_owned();
-        value.fault_at(offset, "this text begins with a dollar, and names no statement", hint);
+        value.error_at(offset, "this text begins with a dollar, and names no statement", hint);
         return None;
     };
     Some(body)
@@ -749,7 +749,7 @@ fn is_no_placeholder(text: &str) -> bool {
 fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before: &[Piece]) -> Option<usize> {
     if RESERVED.contains(&name) {
         let hint = format!("name the statement otherwise (the text itself is written `$${name}`)");
-        file.fault(offset, format!("`${name}` is reserved, and stands for nothing yet"), Some(hint));
+        file.error(offset, format!("`${name}` is reserved, and stands for nothing yet"), Some(hint));
         return None;
     }
     let Some(index) = sets.iter().position(|set| set.name == name) else {
@@ -758,17 +758,17 @@ fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before
         }
         let near = suggest("the statements are", name, sets.iter().map(|set| set.name));
         let hint = format!("{near} (the text itself is written `$${name}`)");
-        file.fault(offset, format!("no statement is named `{name}`"), Some(hint));
+        file.error(offset, format!("no statement is named `{name}`"), Some(hint));
         return None;
     };
     if before.iter().any(|piece| piece.statement() == Some(index)) {
         let hint = "a statement runs once: give a second one a name of its own".to_owned();
-        file.fault(offset, format!("`${name}` stands twice in the body"), Some(hint));
+        file.error(offset, format!("`${name}` stands twice in the body"), Some(hint));
         return None;
     }
     if let Some(parent) = sets[index].parent {
         let message = format!("`{name}` stands in the rows of `{}`", sets[parent].name);
-        file.fault(offset, message, Some("remove it from the body".to_owned()));
+        file.error(offset, message, Some("remove it from the body".to_owned()));
         return None;
     }
     Some(index)
@@ -779,7 +779,7 @@ fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usiz
     if before.iter().filter(|piece| piece.statement().is_some()).count() < placed {
         let offset = value.find(|text| text == "$digest");
         let hint = "put it behind all rows: it is that of the bytes before it".to_owned();
-        file.fault(offset, "`$digest` stands before rows", Some(hint));
+        file.error(offset, "`$digest` stands before rows", Some(hint));
         return None;
     }
     Some(Piece::Digest)
@@ -804,7 +804,7 @@ impl Counts<'_> {
             Ok(list) => {
                 let name = &self.sets[self.root(list)].name;
                 let hint = format!("put it behind `\"${name}\"`: a number of rows is known at their end");
-                self.file.fault(
+                self.file.error(
                     offset,
                     format!("`{shown}` stands before the rows that it counts"),
                     Some(hint),
@@ -812,7 +812,7 @@ impl Counts<'_> {
                 None
             }
             Err((message, hint)) => {
-                self.file.fault(offset, format!("`{shown}` {message}"), Some(hint));
+                self.file.error(offset, format!("`{shown}` {message}"), Some(hint));
                 None
             }
         }
@@ -864,7 +864,7 @@ fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
         if set.parent.is_none() && !pieces.iter().any(|piece| piece.statement() == Some(i)) {
             let name = set.name;
             let hint = format!("put `\"${name}\"` where its rows belong, or remove the statement");
-            value.fault_with(format!("the body has no place for the statement `{name}`"), hint);
+            value.error_with(format!("the body has no place for the statement `{name}`"), hint);
         }
     }
 }
@@ -873,17 +873,17 @@ fn check_placed(value: &Value<'_>, sets: &[RowSet<'_>], pieces: &[Piece]) {
 fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
     let Some(names) = value.strings() else { return Vec::new() };
     if names.is_empty() {
-        value.fault_with("`formats` lists none", "leave it out to offer all");
+        value.error_with("`formats` lists none", "leave it out to offer all");
     }
     let mut formats: Vec<(Format, Value<'a>)> = Vec::new();
     for (name, item) in names {
         match Format::from_name(&name) {
             None => {
                 let hint = suggest("the formats are", &name, Format::ALL.map(Format::name));
-                item.fault_with(format!("there is no format {}", shown(&name)), hint);
+                item.error_with(format!("there is no format {}", shown(&name)), hint);
             }
             Some(format) if formats.iter().any(|(listed, _)| *listed == format) => {
-                item.fault(format!("the format `{name}` is listed twice"));
+                item.error(format!("the format `{name}` is listed twice"));
             }
             Some(format) => formats.push((format, item)),
         }
@@ -891,11 +891,11 @@ fn read_formats<'a>(value: &Value<'a>) -> Vec<(Format, Value<'a>)> {
     formats
 }
 
-/// The formats that were listed; one that cannot carry the endpoint is a fault.
+/// The formats that were listed; one that cannot carry the endpoint is an error.
 fn carried_formats(listed: &[(Format, Value<'_>)], endpoint: &Endpoint) -> Vec<Format> {
     for (format, item) in listed {
         if let Some(reason) = reason_not_to_carry(*format, endpoint) {
-            item.fault(format!("`{}` {reason}", format.name()));
+            item.error(format!("`{}` {reason}", format.name()));
         }
     }
     listed.iter().map(|(format, _)| *format).collect()
@@ -946,8 +946,8 @@ mod tests {
     }
 
     fn read_text(path: &str, text: &str) {
-        let faults = Collector::default();
-        let file = File { path: Path::new(path), text, variables: Variables::Keep, faults: &faults };
+        let errors = Collector::default();
+        let file = File { path: Path::new(path), text, variables: Variables::Keep, errors: &errors };
         let main = SourceConfig::new("main", "postgres://h", Dialect::Postgres);
         let sources = [("main".to_owned(), Some(main))];
         let defaults = Defaults {
@@ -964,8 +964,8 @@ mod tests {
         };
         let endpoint = read(file, Path::new(path), &defaults);
         assert!(
-            faults.finish(()).is_err() || endpoint.is_some(),
-            "what is not read has left a fault: {text}"
+            errors.finish(()).is_err() || endpoint.is_some(),
+            "what is not read has left an error: {text}"
         );
     }
 

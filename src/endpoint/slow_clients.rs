@@ -28,7 +28,7 @@ pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
         "spill" => Some(SlowClients::Spill),
         text => {
             let message = format!("`slow_clients` cannot be {}", value.shown(text));
-            value.fault_with(message, HINT);
+            value.error_with(message, HINT);
             None
         }
     }
@@ -42,7 +42,7 @@ fn read_rate(value: &Value<'_>) -> Option<usize> {
     let rate = text.trim().strip_suffix("/s").and_then(parse_size).filter(|&rate| rate > 0);
     if rate.is_none() {
         let message = format!("{} of `shed` is not a rate", value.shown(&text));
-        value.fault_with(message, r#"write bytes a second, such as "64KB/s""#);
+        value.error_with(message, r#"write bytes a second, such as "64KB/s""#);
     }
     rate
 }

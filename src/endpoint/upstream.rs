@@ -70,7 +70,7 @@ pub(super) fn read(
     let rows = table.take("rows");
     if let (Some(rows), Some(_)) = (&rows, &repeat) {
         let message = "`rows` and `repeat` exclude one another: with `repeat`, each reply is a row";
-        rows.fault_with(message, "remove one of them");
+        rows.error_with(message, "remove one of them");
     }
     let template = read_template(&mut table, rows.is_some(), &mut names);
     let calls = read_calls(&mut table, repeat.as_ref(), &mut names);
@@ -81,7 +81,7 @@ pub(super) fn read(
     for (declared, _) in declared.iter().zip(&names.used).filter(|(_, used)| !**used) {
         let name = &declared.param.name;
         let hint = format!("write `{{{name}}}` where its value belongs, or remove it");
-        file.fault(declared.offset, format!("the request does not use the parameter `{name}`"), Some(hint));
+        file.error(declared.offset, format!("the request does not use the parameter `{name}`"), Some(hint));
     }
     let source = source?;
     let names = declared.iter().map(|declared| declared.param.name.clone()).collect();
@@ -133,7 +133,7 @@ fn choose_source<'a>(
     value: Option<Value<'_>>,
     defaults: &Defaults<'a>,
 ) -> Option<&'a SourceConfig> {
-    // One with a fault in it may be any.
+    // One with an error in it may be any.
     let may_be = |source: &Option<SourceConfig>| {
         source.as_ref().is_none_or(|source| matches!(source.kind, Kind::Http(_)))
     };
@@ -143,11 +143,11 @@ fn choose_source<'a>(
         let mut all = services();
         match (all.next(), all.next()) {
             (Some((_, source)), None) => return source.as_ref(),
-            (None, _) => upstream.fault_with(
+            (None, _) => upstream.error_with(
                 "there is no HTTP service to ask",
                 "add a source with `url = \"https://…\"` to the configuration",
             ),
-            (Some(_), Some(_)) => upstream.fault_with(
+            (Some(_), Some(_)) => upstream.error_with(
                 "there are several HTTP services, and this endpoint names none",
                 format!("say which: `source = \"NAME\"`, one of {}", list(names())),
             ),
@@ -159,12 +159,12 @@ fn choose_source<'a>(
         Some((_, source)) if may_be(source) => source.as_ref(),
         Some(_) => {
             let message = format!("the source {} is a database", shown(&name));
-            value.fault_with(message, format!("the HTTP services are {}", list(names())));
+            value.error_with(message, format!("the HTTP services are {}", list(names())));
             None
         }
         None => {
             let hint = suggest("the HTTP services are", &name, names().collect::<Vec<_>>());
-            value.fault_with(format!("there is no source {}", shown(&name)), hint);
+            value.error_with(format!("there is no source {}", shown(&name)), hint);
             None
         }
     }
@@ -208,7 +208,7 @@ impl<'a> Names<'a> {
         Some(index)
     }
 
-    /// A parameter may not have the name of the number. It is taken for used: that fault would follow from this one.
+    /// A parameter may not have the name of the number. It is taken for used: that error would follow from this one.
     fn check(&mut self) -> Option<usize> {
         self.param(NUMBER)
     }
@@ -223,7 +223,7 @@ fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -
     // All but the method is the same.
     let target = text.strip_prefix("POST ").filter(|_| may_post).map(|target| format!("GET {target}"));
     let parsed = Template::parse(target.as_deref().unwrap_or(&text), &mut |name| names.find(name));
-    let mut template = parsed.map_err(|(message, hint)| request.fault_with(message, hint)).ok();
+    let mut template = parsed.map_err(|(message, hint)| request.error_with(message, hint)).ok();
     for (_, name, value) in
         headers.and_then(|value| value.table("`headers`")).map(Table::entries).unwrap_or_default()
     {
@@ -231,7 +231,7 @@ fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -
         if let Some(template) = &mut template
             && let Err((message, hint)) = template.header(field, &text, &mut |name| names.find(name))
         {
-            value.fault_with(message, hint);
+            value.error_with(message, hint);
         }
     }
     Some((template?, text))
@@ -243,7 +243,7 @@ fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
     let pointer = Pointer::parse(&text);
     if pointer.is_none() {
         let hint = "write a slash before each name: `/hits/hits`; in a name a slash is `~1` and a tilde `~0`";
-        value.fault_with(format!("{} is no JSON pointer", shown(&text)), hint);
+        value.error_with(format!("{} is no JSON pointer", shown(&text)), hint);
     }
     pointer
 }
@@ -251,11 +251,11 @@ fn read_pointer(value: &Value<'_>) -> Option<Pointer> {
 /// The name of a header field that a request may be given.
 pub(crate) fn header_name(name: &str, value: &Value<'_>) -> Option<HeaderName> {
     let Ok(field) = HeaderName::from_bytes(name.as_bytes()) else {
-        value.fault(format!("{} cannot be the name of a header", shown(name)));
+        value.error(format!("{} cannot be the name of a header", shown(name)));
         return None;
     };
     if is_of_connection(&field) {
-        value.fault_with(format!("the header `{field}` is the connection's own"), "leave it out");
+        value.error_with(format!("the header `{field}` is the connection's own"), "leave it out");
         return None;
     }
     Some(field)
@@ -271,7 +271,7 @@ fn read_calls(
     let on_error = table.take("on_error");
     let Some(repeat) = repeat else {
         for value in [concurrency, order, on_error].into_iter().flatten() {
-            value.fault_with("this has no meaning for a single request", "remove it, or add `repeat`");
+            value.error_with("this has no meaning for a single request", "remove it, or add `repeat`");
         }
         return None;
     };
@@ -293,7 +293,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
     let hint = format!("write \"{}\" or \"{}\"", choices[0].0, choices[1].0);
     let chosen = choices.into_iter().find(|(name, _)| *name == text);
     if chosen.is_none() {
-        value.fault_with(format!("{} is none of the choices here", value.shown(&text)), hint);
+        value.error_with(format!("{} is none of the choices here", value.shown(&text)), hint);
     }
     chosen.map(|(_, choice)| choice)
 }
@@ -302,7 +302,7 @@ fn choice<T>(value: &Value<'_>, choices: [(&str, T); 2]) -> Option<T> {
 fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
     if let Some(index) = names.check() {
         let message = format!("`{NUMBER}` is the number of the call, and a parameter has this name");
-        value.fault_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));
+        value.error_with(message, format!("rename the parameter `{}`", names.declared[index].param.name));
         return None;
     }
     if !value.is_string() {
@@ -312,13 +312,13 @@ fn read_repeat(value: &Value<'_>, names: &mut Names<'_>) -> Option<Repeat> {
     let Some(index) = names.param(&name) else {
         let known: Vec<_> = names.declared.iter().map(|declared| declared.param.name.as_str()).collect();
         let hint = suggest("the parameters are", &name, known);
-        value.fault_with(format!("there is no parameter {}", shown(&name)), hint);
+        value.error_with(format!("there is no parameter {}", shown(&name)), hint);
         return None;
     };
     let param = &names.declared[index].param;
     if param.kind != ParamType::Integer || param.list || param.default == Some(ParamValue::Null) {
         let message = format!("`{name}` says how many calls there are, and may be something else");
-        value.fault_with(message, format!("declare it as `{name} = {{ type = \"integer\", max = 1000 }}`"));
+        value.error_with(message, format!("declare it as `{name} = {{ type = \"integer\", max = 1000 }}`"));
         return None;
     }
     Some(Repeat::Param(index))

@@ -21,7 +21,7 @@ fn choice<T: Choice>(key: &str, value: &Value<'_>) -> Option<T> {
     if choice.is_none() {
         let names: Vec<_> = T::ALL.iter().map(|choice| format!("\"{}\"", choice.name())).collect();
         let message = format!("`{key}` cannot be {}", value.shown(&text));
-        value.fault_with(message, format!("write {}", names.join(" or ")));
+        value.error_with(message, format!("write {}", names.join(" or ")));
     }
     choice
 }

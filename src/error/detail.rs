@@ -33,7 +33,7 @@ pub(crate) fn read(value: &Value<'_>) -> Option<ErrorDetail> {
         "database" => Some(ErrorDetail::Database),
         text => {
             let message = format!("`error_detail` cannot be {}", value.shown(text));
-            value.fault_with(message, r#"write "code" or "database""#);
+            value.error_with(message, r#"write "code" or "database""#);
             None
         }
     }

@@ -67,7 +67,7 @@ pub(crate) async fn prepare(app: &App) -> Result<(), String> {
         app.readiness().note(&source.name, found.unprepared);
         refusals.extend(found.refusals);
     }
-    refusals.sort_by(|one, other| one.fault.cmp(&other.fault));
+    refusals.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
     if refusals.is_empty() { Ok(()) } else { Err(lines(&refusals)) }
 }
 

@@ -53,7 +53,7 @@ impl Folder {
 
     /// The report of what is wrong.
     fn report(&self) -> String {
-        let report = self.load().expect_err("there are faults");
+        let report = self.load().expect_err("there are errors");
         assert!(!report.contains("hunter2"), "{report}");
         report
     }

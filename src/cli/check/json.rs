@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::{Report, rows};
 use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
-use crate::diagnostic::{CODE, Fault};
+use crate::diagnostic::{CODE, Diagnostic};
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
 use crate::params::{Param, ParamPlace, ParamValue};
 
 pub(super) fn document(report: &Report<'_>) -> Value {
-    let of_files = report.faults.iter().map(|fault| of_file(fault));
+    let of_files = report.errors.iter().map(|error| of_file(error));
     let of_statements = report.refusals().into_iter().map(of_statement);
     let of_sources = report.failed().map(|(source, error)| of_source(source, error));
     let sources = report
@@ -29,22 +29,22 @@ pub(super) fn document(report: &Report<'_>) -> Value {
     })
 }
 
-fn of_file(fault: &Fault) -> Value {
+fn of_file(error: &Diagnostic) -> Value {
     json!({
-        "file": fault.file.to_string_lossy(),
-        "line": fault.line,
-        "column": fault.column,
+        "file": error.file.to_string_lossy(),
+        "line": error.line,
+        "column": error.column,
         "code": CODE,
         "sqlstate": null,
-        "message": fault.message,
-        "hint": fault.hint,
+        "message": error.message,
+        "hint": error.hint,
         "endpoint": null,
         "source": null,
     })
 }
 
 fn of_statement(refusal: &Refusal) -> Value {
-    let mut error = of_file(&refusal.fault);
+    let mut error = of_file(&refusal.diagnostic);
     error["code"] = refusal.code.into();
     error["sqlstate"] = refusal.sqlstate.clone().into();
     error["endpoint"] = refusal.endpoint.clone().into();

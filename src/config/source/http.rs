@@ -78,14 +78,14 @@ fn read_hosts(given: &Value<'_>, folder: &Path) -> Option<Vec<Base>> {
     let hosts: Vec<_> = items.iter().map(|item| read_host(item, folder)).collect();
     if hosts.is_empty() || hosts.len() > MOST_HOSTS {
         let message = format!("`url` lists {} hosts", hosts.len());
-        given.fault_with(message, format!("a source has from 1 to {MOST_HOSTS} of them"));
+        given.error_with(message, format!("a source has from 1 to {MOST_HOSTS} of them"));
         return None;
     }
     let hosts: Vec<_> = hosts.into_iter().collect::<Option<_>>()?;
     for (at, item) in items.iter().enumerate() {
         let name = hosts[at].host_and_port();
         if hosts[..at].iter().any(|other| other.host_and_port() == name) {
-            item.fault_with("`url` lists this host twice", "leave one out, or make another source of it");
+            item.error_with("`url` lists this host twice", "leave one out, or make another source of it");
         }
     }
     Some(hosts)
@@ -93,7 +93,7 @@ fn read_hosts(given: &Value<'_>, folder: &Path) -> Option<Vec<Base>> {
 
 fn read_host(value: &Value<'_>, folder: &Path) -> Option<Base> {
     let refuse = |message: &str, hint: &str| {
-        value.fault_with(message, hint);
+        value.error_with(message, hint);
         None
     };
     match super::url(&value.string()?, folder) {
@@ -117,7 +117,7 @@ fn check_max(pool: &Value<'_>, max: usize, settings: &Settings) {
         let of = if hosts == 1 { "the one host has".to_owned() } else { format!("{hosts} hosts have") };
         let message =
             format!("with `max_per_host = {max_per_host}` {of} {most} requests at most, and `max` is {max}");
-        pool.fault_with(message, "raise `max_per_host`, or lower `max`: a place without a host is none");
+        pool.error_with(message, "raise `max_per_host`, or lower `max`: a place without a host is none");
     }
 }
 
@@ -127,7 +127,7 @@ fn read_balance(value: &Value<'_>) -> Option<Balance> {
         "least_busy" => Some(Balance::LeastBusy),
         text => {
             let message = format!("`balance` cannot be {}", value.shown(text));
-            value.fault_with(message, r#"write "round_robin" or "least_busy""#);
+            value.error_with(message, r#"write "round_robin" or "least_busy""#);
             None
         }
     }
@@ -150,7 +150,7 @@ fn read_status(value: &Value<'_>) -> Option<StatusCode> {
     let code = code.filter(StatusCode::is_server_error);
     if code.is_none() {
         let hint = "write statuses from 500 to 599, such as `statuses = [502, 503, 504]`";
-        value.fault_with(format!("{status} is no failure of a host"), hint);
+        value.error_with(format!("{status} is no failure of a host"), hint);
     }
     code
 }
@@ -162,7 +162,7 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
         "http2" => Some(Protocol::Http2),
         text => {
             let message = format!("`protocol` cannot be {}", value.shown(text));
-            value.fault_with(message, r#"write "auto", "http1" or "http2""#);
+            value.error_with(message, r#"write "auto", "http1" or "http2""#);
             None
         }
     }
@@ -171,11 +171,11 @@ fn read_protocol(value: &Value<'_>) -> Option<Protocol> {
 fn read_roots(value: &Value<'_>, hosts: &[Base], folder: &Path) -> Option<PathBuf> {
     let name = value.string()?;
     if !hosts.is_empty() && hosts.iter().all(|host| !host.tls) {
-        value.fault_with("`roots` are for TLS, and this URL has none", "write `https://`, or leave it out");
+        value.error_with("`roots` are for TLS, and this URL has none", "write `https://`, or leave it out");
     }
     let path = folder.join(&name);
     if !path.is_file() {
-        value.fault(format!("there is no file {}", value.shown(&name)));
+        value.error(format!("there is no file {}", value.shown(&name)));
     }
     Some(path)
 }
@@ -188,7 +188,7 @@ fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>>
     let mut allow = Vec::new();
     for (text, item) in texts {
         let Some(allowed) = Allowed::parse(&text) else {
-            item.fault_with(format!("{} is no address and no network", item.shown(&text)), HINT);
+            item.error_with(format!("{} is no address and no network", item.shown(&text)), HINT);
             return Some(allow);
         };
         allow.push(allowed);
@@ -198,9 +198,9 @@ fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<Allowed>>
         Host::Name(_) => false,
     };
     if hosts.iter().any(is_left_out) {
-        value.fault_with("`allow` leaves out the address of the URL", HINT);
+        value.error_with("`allow` leaves out the address of the URL", HINT);
     } else if allow.is_empty() {
-        value.fault_with("`allow` allows no address", HINT);
+        value.error_with("`allow` allows no address", HINT);
     }
     Some(allow)
 }
@@ -212,7 +212,7 @@ fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue
         let field = header_name(&name, &value)?;
         let Ok(mut content) = HeaderValue::from_str(&text) else {
             // It may be a secret, and is not shown.
-            value.fault_with("a header field cannot hold this", "leave out what is not printable ASCII");
+            value.error_with("a header field cannot hold this", "leave out what is not printable ASCII");
             return None;
         };
         content.set_sensitive(true);

@@ -20,7 +20,7 @@ impl Opener {
 }
 
 impl Statements<'_> {
-    /// The sections that are statements of the endpoint, and those that open refcursors for them. `None` when there is a fault in one
+    /// The sections that are statements of the endpoint, and those that open refcursors for them. `None` when there is an error in one
     /// of these.
     pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<Opener>)> {
         let (opening, sections): (Vec<_>, Vec<_>) =
@@ -36,12 +36,12 @@ impl Statements<'_> {
         let at = self.text.offset(section.offset);
         if self.dialect == Dialect::Sqlite {
             let hint = "they are PostgreSQL's: write a statement for each list";
-            self.file.fault(at, "SQLite has no refcursors", Some(hint.to_owned()));
+            self.file.error(at, "SQLite has no refcursors", Some(hint.to_owned()));
             return None;
         }
         if !others.iter().any(|other| other.opener() == Some(name)) {
             let hint = format!("write `-- name: NAME :many from {name}`, NAME a column of its row");
-            self.file.fault(at, format!("nothing reads the refcursors of `{name}`"), Some(hint));
+            self.file.error(at, format!("nothing reads the refcursors of `{name}`"), Some(hint));
             return None;
         }
         let (sql, args) = self.parse(&section)?;
@@ -61,7 +61,7 @@ impl Statements<'_> {
                 [] => format!("name the statement that does `-- name: {opener} :refcursors`"),
                 _ => suggest("those that do are", opener, openers.iter().map(Opener::name)),
             };
-            self.file.fault(self.text.offset(section.offset), message, Some(hint));
+            self.file.error(self.text.offset(section.offset), message, Some(hint));
             return None;
         };
         self.is_without_text(section, opener)
@@ -77,19 +77,19 @@ impl Statements<'_> {
                 let start = section.range.start + (text.len() - text.trim_start().len());
                 let message = format!("there is SQL below a statement that reads a refcursor of `{opener}`");
                 let hint = format!("remove it, or the words `from {opener}`");
-                self.file.fault(self.text.offset(start), message, Some(hint));
+                self.file.error(self.text.offset(start), message, Some(hint));
             }
-            Err(error) => self.fault(section.range.start, error),
+            Err(error) => self.error(section.range.start, error),
         }
         false
     }
 }
 
-/// Whether a body places an opener, which is a fault.
+/// Whether a body places an opener, which is an error.
 pub(super) fn is_placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>]) -> bool {
     let mut readers = sets.iter().filter(|set| set.opener == Some(name));
     let Some(reader) = readers.next() else { return false };
     let message = format!("`{name}` opens refcursors, and has no rows of its own");
-    file.fault(offset, message, Some(format!("place what reads them, such as `\"${}\"`", reader.name)));
+    file.error(offset, message, Some(format!("place what reads them, such as `\"${}\"`", reader.name)));
     true
 }

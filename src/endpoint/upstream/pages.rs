@@ -37,7 +37,7 @@ pub(super) fn read(
         let columns = table.take("columns");
         for value in [body, columns, next, pages, error].into_iter().flatten() {
             let hint = "add `rows`, a JSON pointer to the rows in the reply, or remove it";
-            value.fault_with("this is for a reply that is split into rows", hint);
+            value.error_with("this is for a reply that is split into rows", hint);
         }
         return None;
     };
@@ -88,17 +88,17 @@ fn read_payload(
         (None, false) => Some(None),
         (Some(body), true) => {
             let parsed = Payload::parse(&body.string()?, &mut |name| names.find(name));
-            parsed.map_err(|(message, hint)| body.fault_with(message, hint)).ok().map(Some)
+            parsed.map_err(|(message, hint)| body.error_with(message, hint)).ok().map(Some)
         }
         (Some(body), false) => {
-            body.fault_with(
+            body.error_with(
                 "a request with GET has no body",
                 "write `request = \"POST /path\"`, or remove it",
             );
             None
         }
         (None, true) => {
-            rows.fault_with("the request is a POST, and has no body", "add `body = '{ … }'`");
+            rows.error_with("the request is a POST, and has no body", "add `body = '{ … }'`");
             None
         }
     }
@@ -108,7 +108,7 @@ fn read_payload(
 fn read_columns(value: &Value<'_>) -> Option<Plan> {
     let entries = value.table("`columns`")?.entries();
     if entries.is_empty() {
-        value.fault_with("`columns` has none", "write `columns = { id = \"integer\", name = \"text\" }`");
+        value.error_with("`columns` has none", "write `columns = { id = \"integer\", name = \"text\" }`");
         return None;
     }
     let count = entries.len();
@@ -134,7 +134,7 @@ fn read_kind(value: &Value<'_>) -> Option<Kind> {
     let kind = Kind::from_name(&text);
     if kind.is_none() {
         let hint = crate::diagnostic::suggest("the types are", &text, Kind::NAMES);
-        value.fault_with(format!("{} is no type of a column", shown(&text)), hint);
+        value.error_with(format!("{} is no type of a column", shown(&text)), hint);
     }
     kind
 }
@@ -146,7 +146,7 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
     if value.is_string() {
         let text = value.string()?;
         if text != "link" {
-            value.fault_with(format!("{} is no way to the next page", shown(&text)), WRITE);
+            value.error_with(format!("{} is no way to the next page", shown(&text)), WRITE);
             return None;
         }
         return Some(Next::Link);
@@ -170,7 +170,7 @@ fn read_next(value: &Value<'_>, request: &str, names: &mut Names<'_>) -> Option<
             Some(Next::Page(counted(&page)?, first as u64))
         }
         _ => {
-            value.fault_with("this is no way to the next page, or more than one", WRITE);
+            value.error_with("this is no way to the next page, or more than one", WRITE);
             None
         }
     }
@@ -187,7 +187,7 @@ fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     let query = request.split_once('?').map_or("", |(_, query)| query);
     if query.split('&').any(|pair| pair.split('=').next() == Some(name.as_str())) {
         let hint = "remove it there: it is set for each page, from the first on";
-        value.fault_with(format!("the request has {} already", shown(&name)), hint);
+        value.error_with(format!("the request has {} already", shown(&name)), hint);
         return None;
     }
     Some(name)
@@ -200,10 +200,10 @@ fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
         is_used |= name == CURSOR;
         if name == CURSOR { Some(cursor) } else { names.find(name) }
     });
-    let payload = parsed.map_err(|(message, hint)| value.fault_with(message, hint)).ok()?;
+    let payload = parsed.map_err(|(message, hint)| value.error_with(message, hint)).ok()?;
     if !is_used {
         let hint = format!("write `{{{CURSOR}}}` where what stands at `at` of the page before belongs");
-        value.fault_with("this body would be the same for each page", hint);
+        value.error_with("this body would be the same for each page", hint);
         return None;
     }
     Some(payload)

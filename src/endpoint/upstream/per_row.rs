@@ -50,7 +50,7 @@ pub(in crate::endpoint) fn read_enrich(
     let mut reading = Reading { names: &mut names, defaults, upstreams: Vec::new() };
     let entries = value.table("[enrich]").map(Table::entries)?;
     if entries.is_empty() {
-        value.fault_with("`[enrich]` adds nothing", "write `[enrich.NAME]`");
+        value.error_with("`[enrich]` adds nothing", "write `[enrich.NAME]`");
     }
     let calls: Vec<_> = entries.iter().map(|(_, name, value)| reading.member(name, value)).collect();
     let upstreams = reading.upstreams;
@@ -119,7 +119,7 @@ impl Each<'_> {
         let is_list = matches!(statements, [only] if only.cardinality == Cardinality::Many);
         if !is_list {
             let hint = "write one statement, without a name";
-            self.sql.fault_with("`each` makes calls for the rows of one list", hint);
+            self.sql.error_with("`each` makes calls for the rows of one list", hint);
         }
         is_list
     }
@@ -191,7 +191,7 @@ impl Draft {
         let statement = match place(self.form, endpoint) {
             Ok(statement) => statement,
             Err((message, hint)) => {
-                file.fault(self.offset, message, Some(hint.to_owned()));
+                file.error(self.offset, message, Some(hint.to_owned()));
                 return None;
             }
         };
