@@ -1,5 +1,5 @@
-//! The access log: one line per request, on stderr, made when the last byte was handed over or the request ended otherwise.
-//! [`lines`] writes them.
+//! The access log: one line per request, on stderr, made when the last byte was handed over or the
+//! request ended otherwise. [`lines`] writes them.
 
 mod lines;
 
@@ -40,7 +40,8 @@ pub struct Entry {
     pub rows: u64,
     /// Body bytes handed over.
     pub bytes: u64,
-    /// Of these and of those that were not handed over, bytes that went into a file because the client was slow.
+    /// Of these and of those that were not handed over, bytes that went into a file because the
+    /// client was slow.
     pub spilled: u64,
     /// Where the time went.
     pub times: Times,
@@ -141,8 +142,8 @@ impl Entry {
     }
 }
 
-/// Text from outside cannot begin a line of its own, nor a field, nor a terminal's command: targets may hold what is
-/// beyond ASCII, which has controls and ends of lines too.
+/// Text from outside cannot begin a line of its own, nor a field, nor a terminal's command: targets
+/// may hold what is beyond ASCII, which has controls and ends of lines too.
 fn one_line(text: &str) -> Cow<'_, str> {
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     match text.contains(breaks) {
@@ -151,8 +152,8 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A time with one decimal. Whole numbers of 64 bits only: formatting a float, or five numbers of 128 bits, costs more than the
-/// rest of the line.
+/// A time with one decimal. Whole numbers of 64 bits only: formatting a float, or five numbers of
+/// 128 bits, costs more than the rest of the line.
 struct Milliseconds(Duration);
 
 impl fmt::Display for Milliseconds {

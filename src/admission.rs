@@ -1,8 +1,9 @@
 //! Admission: who may run a stream.
 //!
-//! A [`Permit`] is the right to run one stream, from before its first statement to its last byte. There are so many of them for the
-//! server, for an endpoint, and for a client, and as many as fit into the memory that streams may take. Beyond, the answer is an
-//! error with `Retry-After`, at once: requests that wait do so in their source's pool, which is bounded too.
+//! A [`Permit`] is the right to run one stream, from before its first statement to its last byte.
+//! There are so many of them for the server, for an endpoint, and for a client, and as many as fit
+//! into the memory that streams may take. Beyond, the answer is an error with `Retry-After`, at
+//! once: requests that wait do so in their source's pool, which is bounded too.
 //!
 //! Requests that run no stream take memory too: an HTTP/2 client that opens no window lets 200
 //! answers of each connection wait. So each request [holds](Admission::hold) some memory until its
@@ -182,8 +183,8 @@ impl Admission {
     /// request's.
     ///
     /// # Errors
-    /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in use, or their memory.
-    /// The request then holds what it held.
+    /// 429 when the client has all of its own; 503 when all of the endpoint or of the server are in
+    /// use, or their memory. The request then holds what it held.
     pub fn admit(&self, claim: &Claim<'_>, permit: &mut Option<Permit>) -> Result<(), Error> {
         let permit = permit.get_or_insert_with(|| self.holding_nothing());
         let Claim { endpoint, client, memory } = *claim;
@@ -265,8 +266,9 @@ impl Permit {
         Self { counts: Arc::clone(counts), runs: false, memory: 0, reserve: 0, endpoint, client }
     }
 
-    /// All of the stream was handed over: it counts no longer, so that a client which has its last byte may come again. What still
-    /// waits of it takes memory until the rest of the permit is dropped; `None` where memory has no limit.
+    /// All of the stream was handed over: it counts no longer, so that a client which has its last
+    /// byte may come again. What still waits of it takes memory until the rest of the permit is
+    /// dropped; `None` where memory has no limit.
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
         lock(&counts).end(&mut self);

@@ -1,8 +1,10 @@
-//! What each endpoint can carry, computed from its limits and from how long a call of its source takes (`expected_duration`); and limits
-//! that contradict each other, so that one of them never acts or fails what another one lets in.
+//! What each endpoint can carry, computed from its limits and from how long a call of its source
+//! takes (`expected_duration`); and limits that contradict each other, so that one of them never
+//! acts or fails what another one lets in.
 //!
-//! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It reckons as if all requests were for the
-//! endpoint in question; those for others at the same source take from the same places.
+//! All of it is arithmetic on the configuration: nothing is measured and nobody is asked. It
+//! reckons as if all requests were for the endpoint in question; those for others at the same
+//! source take from the same places.
 
 mod rows;
 
@@ -35,8 +37,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What endpoints can carry, a line for each that has an expected duration, and one more for its largest number of calls and for the
-/// calls that it makes for rows; `None` where none has one.
+/// What endpoints can carry, a line for each that has an expected duration, and one more for its
+/// largest number of calls and for the calls that it makes for rows; `None` where none has one.
 pub(crate) fn describe(config: &Config) -> Option<String> {
     let of_rows = rows::all(config).filter_map(|calls| calls.describe());
     let lines: Vec<_> = loads(config).filter_map(|load| load.describe()).chain(of_rows).collect();
@@ -132,7 +134,8 @@ impl Load<'_> {
         self.places().min(self.streams().saturating_mul(self.width()))
     }
 
-    /// How many calls the pool lets in, at most, if all are of this endpoint: as long as there is room it takes whole responses.
+    /// How many calls the pool lets in, at most, if all are of this endpoint: as long as there is
+    /// room it takes whole responses.
     fn inside(&self) -> usize {
         let room = (self.source.pool.max - self.kept_for_others()).saturating_add(self.source.pool.waiting);
         room.div_ceil(self.width()).saturating_mul(self.width())
@@ -228,7 +231,8 @@ impl Load<'_> {
         )
     }
 
-    /// Streams that are let run, and then refused by the pool. Those that are followed or spilled hold no place for most of their time.
+    /// Streams that are let run, and then refused by the pool. Those that are followed or spilled
+    /// hold no place for most of their time.
     fn streams_of_pool(&self) -> Option<Warning> {
         let own = self.endpoint.max_streams?;
         let room = self.inside() / self.width();

@@ -1,8 +1,9 @@
 //! Who a client is: where streams are counted by client, an address; where clients wait for a
 //! connection by turns, the token that it has shown, else its address.
 //!
-//! Behind a proxy that is trusted it is the address that the proxy tells, and through several of them the last one that is not a
-//! proxy's own. What an untrusted peer tells of itself is not listened to: anybody can write such a header.
+//! Behind a proxy that is trusted it is the address that the proxy tells, and through several of
+//! them the last one that is not a proxy's own. What an untrusted peer tells of itself is not
+//! listened to: anybody can write such a header.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -31,8 +32,8 @@ pub struct Proxies {
     pub header: ClientHeader,
 }
 
-/// The header in which proxies tell whom they ask for. Only one is read: a proxy that writes one of them may pass on the other as it
-/// came from its client.
+/// The header in which proxies tell whom they ask for. Only one is read: a proxy that writes one of
+/// them may pass on the other as it came from its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientHeader {
     /// `X-Forwarded-For`.

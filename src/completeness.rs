@@ -1,7 +1,8 @@
-//! Proof of the end: how a client knows that it has everything, whatever stands between it and the server.
+//! Proof of the end: how a client knows that it has everything, whatever stands between it and the
+//! server.
 //!
-//! An abort alone is not enough, because some proxies and clients make a clean end of it. So each answer has a positive
-//! proof of its end, and a client asks for the one that reaches it:
+//! An abort alone is not enough, because some proxies and clients make a clean end of it. So each
+//! answer has a positive proof of its end, and a client asks for the one that reaches it:
 //!
 //! | module | what a client sees |
 //! |---|---|
@@ -92,7 +93,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What a request asks for that is answered in `format`, of which `Accept` may have asked for the framed profile.
+    /// What a request asks for that is answered in `format`, of which `Accept` may have asked for
+    /// the framed profile.
     ///
     /// # Errors
     /// 400: records cannot stand in the format.
@@ -117,7 +119,8 @@ impl Asked {
     }
 }
 
-/// Who asks for an end that cannot be there must not take its absence for a failure, nor its lack for success.
+/// Who asks for an end that cannot be there must not take its absence for a failure, nor its lack
+/// for success.
 fn no_records() -> Error {
     let message = "`csv` holds rows and nothing else".to_owned();
     Error::invalid_parameters(vec![("_end".to_owned(), message)]).hint(

@@ -1,12 +1,15 @@
 //! Compression of bodies (RFC 9110, section 8.4.1): chunks in, chunks out, whatever they hold.
 //!
-//! A [`Compressor`] stands between the rows and HTTP, and is polled as they are: no task, no channel. Invariants:
+//! A [`Compressor`] stands between the rows and HTTP, and is polled as they are: no task, no
+//! channel. Invariants:
 //!
-//! 1. memory: the state of one encoder, whose size is chosen here and never grows, and the chunk that goes in;
-//! 2. what went in comes out within [`FLUSH_AFTER`] of the moment at which the rows have nothing more ready. While they come
-//!    fast nothing is flushed: a flush ends a block early, and costs a part of what compression saves;
-//! 3. the end mark is written by [`Compressor::finish`] alone. A stream that fails is dropped without it, so that no decoder takes
-//!    what came for the whole.
+//! 1. memory: the state of one encoder, whose size is chosen here and never grows, and the chunk
+//!    that goes in;
+//! 2. what went in comes out within [`FLUSH_AFTER`] of the moment at which the rows have nothing
+//!    more ready. While they come fast nothing is flushed: a flush ends a block early, and costs a
+//!    part of what compression saves;
+//! 3. the end mark is written by [`Compressor::finish`] alone. A stream that fails is dropped
+//!    without it, so that no decoder takes what came for the whole.
 
 use std::future::Future;
 use std::mem;
@@ -24,26 +27,31 @@ use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 
 use crate::Error;
 
-/// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which is waited for now and then
-/// is not flushed each time; and far from what a reader of slow rows would notice.
+/// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which
+/// is waited for now and then is not flushed each time; and far from what a reader of slow rows
+/// would notice.
 const FLUSH_AFTER: Duration = Duration::from_millis(5);
-/// What goes into an encoder in one go. A row may be megabytes; what comes out of it leaves while the rest still goes in.
+/// What goes into an encoder in one go. A row may be megabytes; what comes out of it leaves while
+/// the rest still goes in.
 const PIECE: usize = 64 * 1024;
 /// Room for what comes out: most of a block.
 const ROOM: usize = 16 * 1024;
-/// What the compression of a stream may take: the encoder's state, which a test holds to this, and what goes in and comes out.
+/// What the compression of a stream may take: the encoder's state, which a test holds to this, and
+/// what goes in and comes out.
 pub(crate) const WINDOW: usize = STATE + 2 * (PIECE + ROOM);
 /// The state of any encoder.
 const STATE: usize = 384 * 1024;
 
-// Levels for throughput, and windows for memory (as powers of two). Rows resemble their neighbours, so that larger windows save next
-// to nothing. What a stream may take is held by the tests of memory.
+// Levels for throughput, and windows for memory (as powers of two). Rows resemble their neighbours,
+// so that larger windows save next to nothing. What a stream may take is held by the tests of
+// memory.
 
 /// 2 and 3 save nothing more in such windows, and take far more memory.
 const ZSTD_LEVEL: i32 = 1;
 /// Blocks are as large as the window.
 const ZSTD_WINDOW: u32 = 15;
-/// In chunks of rows it saves about as much as 2, 3 and 4 do, in less time, and they take several times the memory.
+/// In chunks of rows it saves about as much as 2, 3 and 4 do, in less time, and they take several
+/// times the memory.
 const BROTLI_QUALITY: u32 = 1;
 const BROTLI_WINDOW: u32 = 15;
 /// The fastest; 2 saves more, and takes nearly twice the time.
@@ -62,7 +70,8 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Every coding, the server's favourite first: zstd takes the least time and saves most, and brotli saves more than gzip.
+    /// Every coding, the server's favourite first: zstd takes the least time and saves most, and
+    /// brotli saves more than gzip.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
     /// The name in `Content-Encoding`.
@@ -86,13 +95,15 @@ pub(crate) fn whole(coding: Coding, body: &[u8]) -> Result<Bytes, Error> {
     Ok(chunk(out))
 }
 
-/// Compresses the chunks of one body. How it is called: [`put`](Self::put) a chunk, then [`compress`](Self::compress) until that
-/// gives none; [`poll_flush`](Self::poll_flush) while there is no chunk to be put, and [`finish`](Self::finish) when there will be none.
+/// Compresses the chunks of one body. How it is called: [`put`](Self::put) a chunk, then
+/// [`compress`](Self::compress) until that gives none; [`poll_flush`](Self::poll_flush) while there
+/// is no chunk to be put, and [`finish`](Self::finish) when there will be none.
 pub(crate) struct Compressor {
     encoder: Encoder,
     /// What still has to go in.
     input: Bytes,
-    /// The client's first byte matters more than a block that is full: the first chunk leaves at once.
+    /// The client's first byte matters more than a block that is full: the first chunk leaves at
+    /// once.
     first: bool,
     /// Whether something went in since the last flush.
     withholds: bool,
@@ -167,7 +178,8 @@ impl Compressor {
         self.encoder.run(Step::Flush, &[], out)
     }
 
-    /// The last chunk, with the end mark, for a body of which every chunk has gone in; `None` when that was given already.
+    /// The last chunk, with the end mark, for a body of which every chunk has gone in; `None` when
+    /// that was given already.
     ///
     /// # Errors
     /// See [`whole`].

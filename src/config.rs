@@ -1,7 +1,8 @@
 //! `rowstream.toml` and the endpoint files, read into a [`Config`].
 //!
-//! Everything is read before anything is told: all errors of all files come together. What a database would have to be
-//! asked for (whether a statement can be prepared, what its columns are) is not checked here.
+//! Everything is read before anything is told: all errors of all files come together. What a
+//! database would have to be asked for (whether a statement can be prepared, what its columns are)
+//! is not checked here.
 
 mod files;
 pub mod memory;
@@ -65,12 +66,14 @@ impl Config {
         &self.sources[source.index()]
     }
 
-    /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings are environment variables.
+    /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings
+    /// are environment variables.
     ///
     /// # Errors
     /// Every error of every file.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        // A variable that is not Unicode cannot stand in a text, and is told as one that is not set.
+        // A variable that is not Unicode cannot stand in a text, and is told as one that is not
+        // set.
         Self::load_with(path, &|name| std::env::var(name).ok())
     }
 

@@ -1,8 +1,9 @@
 //! Cursors: opaque tokens from which a stream is resumed.
 //!
-//! A cursor holds the key of the row that came last, and a signature over it, over the endpoint and over the parameters: it resumes what it
-//! was given out for, and nothing else. It holds no state of the server's, so every replica with the same files and the same
-//! `cursor_secret` takes it, also after a restart.
+//! A cursor holds the key of the row that came last, and a signature over it, over the endpoint and
+//! over the parameters: it resumes what it was given out for, and nothing else. It holds no state
+//! of the server's, so every replica with the same files and the same `cursor_secret` takes it,
+//! also after a restart.
 //!
 //! ```text
 //! base64url( HMAC-SHA-256, its first 16 bytes | JSON array of the key's values )
@@ -30,8 +31,9 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The signer of what `parts` tell: the endpoint, its statement and its key. A change of any of them makes the cursors of before
-    /// invalid. Without a secret, whoever knows the files could make up a cursor; what it leads to are rows that may be read anyway.
+    /// The signer of what `parts` tell: the endpoint, its statement and its key. A change of any of
+    /// them makes the cursors of before invalid. Without a secret, whoever knows the files could
+    /// make up a cursor; what it leads to are rows that may be read anyway.
     ///
     /// # Panics
     /// Never: HMAC takes keys of any length.

@@ -64,7 +64,8 @@ fn split_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value * 10_i64.pow(6 - kept.len() as u32), rest))
 }
 
-/// The offset in minutes; `Some(None)` when there is no zone. SQLite's own bound on its hours is 14.
+/// The offset in minutes; `Some(None)` when there is no zone. SQLite's own bound on its hours is
+/// 14.
 fn zone(text: &[u8]) -> Option<Option<i64>> {
     match text {
         [] => Some(None),
@@ -84,7 +85,8 @@ fn two_digits(tens: u8, ones: u8, max: i64) -> Option<i64> {
 }
 
 /// Days since 1970-01-01; `None` for a day that its month does not have, and for the year 0, which
-/// no calendar has. The arithmetic is Howard Hinnant's `days_from_civil`, for years that are not negative.
+/// no calendar has. The arithmetic is Howard Hinnant's `days_from_civil`, for years that are not
+/// negative.
 fn days(year: i64, month: i64, day: i64) -> Option<i32> {
     if year == 0 || month == 0 || day == 0 || day > days_in(year, month) {
         return None;

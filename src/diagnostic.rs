@@ -1,7 +1,9 @@
-//! Diagnostics of configuration: each with file, line, column and a hint, collected so that all are shown at once.
+//! Diagnostics of configuration: each with file, line, column and a hint, collected so that all are
+//! shown at once.
 //!
-//! Reading goes on after an error, with a default in the place of what was wrong, so that one run of the
-//! server or of `rowstream check` tells everything. What was read is thrown away when any error was found.
+//! Reading goes on after an error, with a default in the place of what was wrong, so that one run
+//! of the server or of `rowstream check` tells everything. What was read is thrown away when any
+//! error was found.
 
 pub(crate) mod reader;
 
@@ -61,7 +63,8 @@ impl<'a> IntoIterator for &'a Diagnostics {
 }
 
 impl fmt::Display for Diagnostics {
-    /// One error after the other, each on its own line with its hint below; no line end after the last.
+    /// One error after the other, each on its own line with its hint below; no line end after the
+    /// last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.0.iter().enumerate() {
             if i > 0 {
@@ -136,7 +139,8 @@ pub(crate) enum Variables<'a> {
     Expand(&'a Environment<'a>),
 }
 
-/// Looks up a variable of the environment; injected, because tests cannot change a process's own safely.
+/// Looks up a variable of the environment; injected, because tests cannot change a process's own
+/// safely.
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl File<'_> {
@@ -214,8 +218,8 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// A foreign text as messages show it: in backticks, cut, and without characters that would move a cursor or
-/// change the direction of writing.
+/// A foreign text as messages show it: in backticks, cut, and without characters that would move a
+/// cursor or change the direction of writing.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut out = String::from("`");

@@ -1,6 +1,7 @@
 //! Endpoint files: a path template, its parameters, and the statements behind it.
 //!
-//! What is here is what a response needs, read and checked; how files are read is in the modules below.
+//! What is here is what a response needs, read and checked; how files are read is in the modules
+//! below.
 
 pub(crate) mod compression;
 pub(crate) mod csv;
@@ -68,7 +69,8 @@ pub struct Endpoint {
     pub max_streams: Option<usize>,
     /// How long its answers may take.
     pub timeout: Timeout,
-    /// How long a call of its source holds a place, as those who wrote it expect; `None`: as long as the source says.
+    /// How long a call of its source holds a place, as those who wrote it expect; `None`: as long
+    /// as the source says.
     pub expected_duration: Option<Duration>,
     /// What becomes of clients that are slower than its rows.
     pub slow_clients: SlowClients,
@@ -104,8 +106,8 @@ impl Endpoint {
         }
     }
 
-    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON, CSV): the only
-    /// `:many` of the body, or its only statement. `None` when there are several.
+    /// The statement whose rows are the rows of a format that holds rows and nothing else (NDJSON,
+    /// CSV): the only `:many` of the body, or its only statement. `None` when there are several.
     pub fn rows_statement(&self) -> Option<usize> {
         let placed = || self.body.iter().filter_map(Piece::statement);
         let mut lists = placed().filter(|&i| self.cardinality(i) == Cardinality::Many);
@@ -134,8 +136,8 @@ pub struct CallsPerRow {
 pub enum Piece {
     /// JSON text of the template.
     Literal(Bytes),
-    /// Where the rows of statement `.0` stand, with those nested in them. The rows of an upstream are
-    /// one list, and 0.
+    /// Where the rows of statement `.0` stand, with those nested in them. The rows of an upstream
+    /// are one list, and 0.
     Rows(usize),
     /// Where the number of rows of statement `.0` stands; its rows stand before.
     Count(usize),
@@ -168,8 +170,8 @@ pub struct Statement {
     pub args: Vec<usize>,
     /// In whose rows its own stand, if in any.
     pub nested: Option<Nested>,
-    /// The name of the statement, whose text is then its own too, that opens the refcursor which it reads; `None`: it reads none of
-    /// another's.
+    /// The name of the statement, whose text is then its own too, that opens the refcursor which it
+    /// reads; `None`: it reads none of another's.
     pub opener: Option<String>,
     /// Where its text stands in the file.
     pub origin: Origin,
@@ -180,24 +182,27 @@ pub struct Statement {
 pub struct Nested {
     /// The index of the other statement, which stands before this one.
     pub parent: usize,
-    /// The columns that are the same in a row and in the row that it stands in: the statement's own, and the other's.
+    /// The columns that are the same in a row and in the row that it stands in: the statement's
+    /// own, and the other's.
     pub on: Vec<(String, String)>,
     /// Where the file says so, in bytes.
     pub offset: usize,
 }
 
-/// Where a statement's text came from, to turn a place that the database names into one that the user can find.
+/// Where a statement's text came from, to turn a place that the database names into one that the
+/// user can find.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// For each piece of the statement's text: where it begins there, and where in the file, in bytes.
+    /// For each piece of the statement's text: where it begins there, and where in the file, in
+    /// bytes.
     pub pieces: Vec<(usize, usize)>,
     /// The text of the whole file.
     pub text: Arc<str>,
 }
 
 impl Origin {
-    /// The place in the file, in bytes, of a place in the statement's text. A place within a placeholder is within
-    /// its parameter.
+    /// The place in the file, in bytes, of a place in the statement's text. A place within a
+    /// placeholder is within its parameter.
     pub fn file_offset(&self, position: usize) -> usize {
         let next = self.pieces.partition_point(|&(new, _)| new <= position);
         let Some(&(new, old)) = next.checked_sub(1).and_then(|i| self.pieces.get(i)) else { return 0 };
@@ -224,7 +229,8 @@ impl Statement {
     /// Checks that the result's columns fit the statement's place in the body.
     ///
     /// # Errors
-    /// A `:value` with other than one column; two columns of one name, which would be two members of one object.
+    /// A `:value` with other than one column; two columns of one name, which would be two members
+    /// of one object.
     pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
         if self.cardinality == Cardinality::Value && columns.len() != 1 {
             return Err(Error::endpoint(format!(

@@ -45,8 +45,8 @@ struct Inner {
 }
 
 impl Error {
-    /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors by situation first.
-    /// A long message is cut.
+    /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors
+    /// by situation first. A long message is cut.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             code,
@@ -116,7 +116,8 @@ impl Error {
         )
     }
 
-    /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and the connection.
+    /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and
+    /// the connection.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new("source_protocol", StatusCode::BAD_GATEWAY, message)
     }
@@ -210,7 +211,8 @@ impl Error {
         self
     }
 
-    /// Adds the place in the statement's text, in bytes from its start, at which the database found the fault.
+    /// Adds the place in the statement's text, in bytes from its start, at which the database found
+    /// the fault.
     #[must_use]
     pub fn position(mut self, offset: usize) -> Self {
         self.0.position = Some(offset);
@@ -260,8 +262,9 @@ impl Error {
         }))
     }
 
-    /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where there is one `hint`,
-    /// `sqlstate`, and the list of `parameters` that are wrong. It has at most 4 KB.
+    /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where
+    /// there is one `hint`, `sqlstate`, and the list of `parameters` that are wrong. It has at most
+    /// 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
     }

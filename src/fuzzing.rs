@@ -1,4 +1,5 @@
-//! Ways in to what is private, for the properties in `fuzz/`. They stand behind a feature: a release has none of them.
+//! Ways in to what is private, for the properties in `fuzz/`. They stand behind a feature: a
+//! release has none of them.
 
 use std::path::Path;
 
@@ -14,8 +15,8 @@ use crate::sql::Dialect;
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};
 
-/// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP service and one token; gives its
-/// errors, too.
+/// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP
+/// service and one token; gives its errors, too.
 pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
@@ -50,7 +51,8 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
     collected(path, text, |file| read::read(file, path, &defaults))
 }
 
-/// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream query` do.
+/// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream
+/// query` do.
 pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))

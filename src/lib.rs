@@ -6,7 +6,8 @@
 //! request ─► route ─► params ─► admission ─► pool ─► source (rows) ─► encoder ─► body ─► client
 //! ```
 //!
-//! The HTTP library polls [`stream`]; the body pulls rows; rows pull the database's socket. `ARCHITECTURE.md` is the code map.
+//! The HTTP library polls [`stream`]; the body pulls rows; rows pull the database's socket.
+//! `ARCHITECTURE.md` is the code map.
 
 // Tests may unwrap; what runs in production may not.
 #![warn(clippy::unwrap_used)]

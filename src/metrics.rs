@@ -1,16 +1,17 @@
 //! The numbers of a server: what `/_rowstream/metrics` tells, and `Server-Timing`.
 //!
-//! Nothing is looked up by name where it is counted. What a request adds is put together on its own ([`Meter`]), and added once, at
-//! its end, to the counts of its endpoint ([`Series`]); a stream that lasts adds what has come about once a second. What others count
-//! anyway (admission, the pools, the runtimes, the kernel) is read when it is asked for, and never counted twice. So a scrape takes
-//! a [`Snapshot`], which is then written in the words of the [`families`].
+//! Nothing is looked up by name where it is counted. What a request adds is put together on its own
+//! ([`Meter`]), and added once, at its end, to the counts of its endpoint ([`Series`]); a stream
+//! that lasts adds what has come about once a second. What others count anyway (admission, the
+//! pools, the runtimes, the kernel) is read when it is asked for, and never counted twice. So a
+//! scrape takes a [`Snapshot`], which is then written in the words of the [`families`].
 //!
 //! Invariants:
 //!
 //! 1. the labels are bounded: an endpoint is its template, and what meets none is one label;
 //! 2. what is counted of a request hangs neither on its rows nor on its chunks;
-//! 3. counts outlive a configuration: an endpoint that is gone keeps its series until the process ends, and a pool whose settings
-//!    stay the same goes on counting.
+//! 3. counts outlive a configuration: an endpoint that is gone keeps its series until the process
+//!    ends, and a pool whose settings stay the same goes on counting.
 
 mod exposition;
 mod families;
@@ -60,7 +61,8 @@ pub(crate) struct Metrics {
     pub(crate) admin: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
-    /// Held while it is told: whoever asks again and again takes no more than one thread and its memory.
+    /// Held while it is told: whoever asks again and again takes no more than one thread and its
+    /// memory.
     telling: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -72,8 +74,9 @@ impl Metrics {
         endpoints.iter().map(series).collect()
     }
 
-    /// What there is to tell of the `server`, as `exposition` has it. It is put together on a thread for what blocks: reading
-    /// `/proc` and writing it all takes longer than the requests of a worker should wait.
+    /// What there is to tell of the `server`, as `exposition` has it. It is put together on a
+    /// thread for what blocks: reading `/proc` and writing it all takes longer than the requests of
+    /// a worker should wait.
     ///
     /// # Errors
     /// It panicked, which is a fault of ours.

@@ -1,5 +1,5 @@
-//! Which format a response has: by the path's suffix, else by `_format`, else by `Accept`, else the endpoint's first.
-//! How it may be compressed is asked in [`Encoding::choose`].
+//! Which format a response has: by the path's suffix, else by `_format`, else by `Accept`, else the
+//! endpoint's first. How it may be compressed is asked in [`Encoding::choose`].
 
 mod encoding;
 
@@ -19,12 +19,13 @@ pub struct Choice {
     pub format: Format,
     /// Whether `Accept` asked for the framed profile of the format.
     pub framed: bool,
-    /// Whether another `Accept` could have had another answer: the response then says `Vary: Accept`.
+    /// Whether another `Accept` could have had another answer: the response then says `Vary:
+    /// Accept`.
     pub vary_accept: bool,
 }
 
-/// Chooses among `formats`, of which the first is the default. `control` is the value of `_format`, `accept` the lines
-/// of that header.
+/// Chooses among `formats`, of which the first is the default. `control` is the value of `_format`,
+/// `accept` the lines of that header.
 ///
 /// # Errors
 /// 406 that lists the endpoint's formats.
@@ -72,9 +73,10 @@ fn not_acceptable(message: &str, formats: &[Format]) -> Error {
         .hint(format!("ask with `_format`, or by `Accept` with one of {types}"))
 }
 
-/// The best of `formats` for the header's lines. Of equal quality, the one that was named more exactly is better (many
-/// clients end their list with `*/*`), then the one that the endpoint names first. Without a range that can be read,
-/// the header says nothing, and the first is taken. What is given with a format is whether its framed profile was meant.
+/// The best of `formats` for the header's lines. Of equal quality, the one that was named more
+/// exactly is better (many clients end their list with `*/*`), then the one that the endpoint names
+/// first. Without a range that can be read, the header says nothing, and the first is taken. What
+/// is given with a format is whether its framed profile was meant.
 fn accepted<'a>(
     accept: impl IntoIterator<Item = &'a HeaderValue>,
     formats: &[Format],
@@ -128,7 +130,8 @@ struct Range {
 }
 
 impl Range {
-    /// `None` for what is no media range; parameters other than `q` and the framed profile do not matter here.
+    /// `None` for what is no media range; parameters other than `q` and the framed profile do not
+    /// matter here.
     fn read(text: &str) -> Option<Self> {
         let (media, quality) = weighted(text)?;
         let media = media.to_ascii_lowercase();
@@ -140,7 +143,8 @@ impl Range {
         Some(Self { media, framed, quality })
     }
 
-    /// How exactly it names a format in the framed profile or without it. Formats that have no such profile are named without it.
+    /// How exactly it names a format in the framed profile or without it. Formats that have no such
+    /// profile are named without it.
     fn matches(&self, format: Format, framed: bool) -> Option<(Specificity, u16)> {
         if framed != (self.framed && Framing::of(format).is_some()) {
             return None;
@@ -175,7 +179,8 @@ fn aliases(format: Format) -> &'static [&'static str] {
     }
 }
 
-/// An item of a list, and how much it is liked (`q`), in thousandths; `None` when that cannot be read.
+/// An item of a list, and how much it is liked (`q`), in thousandths; `None` when that cannot be
+/// read.
 fn weighted(text: &str) -> Option<(&str, u16)> {
     let mut parts = split(text, ';');
     let item = parts.next()?.trim();

@@ -1,7 +1,7 @@
 //! Parameters: their declared types, and the typed values of one request.
 //!
-//! Text becomes a value here and nowhere else: requests, defaults of endpoint files and the command line go through
-//! [`Param::parse`]. Everything that is wrong with a request is told at once.
+//! Text becomes a value here and nowhere else: requests, defaults of endpoint files and the command
+//! line go through [`Param::parse`]. Everything that is wrong with a request is told at once.
 
 mod bind;
 mod decimal;
@@ -98,7 +98,8 @@ pub struct Param {
     pub list: bool,
     /// Where the request carries it.
     pub place: ParamPlace,
-    /// What it is when the request does not give it: a value (`default`), NULL (`optional`), or nothing: it is required.
+    /// What it is when the request does not give it: a value (`default`), NULL (`optional`), or
+    /// nothing: it is required.
     pub default: Option<ParamValue>,
     /// Least value (integer and number only).
     pub min: Option<ParamValue>,
@@ -171,8 +172,9 @@ pub enum ParamValue {
 }
 
 impl ParamValue {
-    /// The value in PostgreSQL's text format, as a parameter of its type takes it; `None` is NULL. A list is an array
-    /// literal with every element quoted, so that no element can be taken for NULL or for a nested array.
+    /// The value in PostgreSQL's text format, as a parameter of its type takes it; `None` is NULL.
+    /// A list is an array literal with every element quoted, so that no element can be taken for
+    /// NULL or for a nested array.
     pub fn postgres_text(&self) -> Option<String> {
         match self {
             Self::Null => None,

@@ -29,7 +29,8 @@ impl Pointer {
         &self.0
     }
 
-    /// What it leads to in `json`; `None` where it leads nowhere. Of members of one name the last one counts.
+    /// What it leads to in `json`; `None` where it leads nowhere. Of members of one name the last
+    /// one counts.
     ///
     /// # Errors
     /// That is not JSON.

@@ -17,11 +17,12 @@
 //! 2. an idle connection belongs to nobody, and is closed after `idle_timeout`;
 //! 3. a place that is dropped without giving its connection back frees the place and closes the
 //!    connection;
-//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is inside
-//!    with as many as it says that it may have at a time: one that knows how many it will ask for
-//!    says so at the start, so that groups which come together do not overfill the queue later; one
-//!    that does not ([`Group::resize`]) is as wide as what it has asked for;
-//! 5. a place is handed out only together with its site: nobody who has one waits for another thing.
+//! 4. a group is let in that finds fewer than `max` + `waiting` inside, or a free place. It is
+//!    inside with as many as it says that it may have at a time: one that knows how many it will
+//!    ask for says so at the start, so that groups which come together do not overfill the queue
+//!    later; one that does not ([`Group::resize`]) is as wide as what it has asked for;
+//! 5. a place is handed out only together with its site: nobody who has one waits for another
+//!    thing.
 
 mod queue;
 mod sites;
@@ -264,8 +265,9 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         self.0.counts.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for the turn of one that has time, such as a follower: half as many as there are places may [`acquire`](Self::acquire) at
-    /// once, so that they leave room in the queue for those that have none.
+    /// Waits for the turn of one that has time, such as a follower: half as many as there are
+    /// places may [`acquire`](Self::acquire) at once, so that they leave room in the queue for
+    /// those that have none.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.turns).acquire_owned().await.ok()
     }
@@ -623,7 +625,8 @@ impl<C, S: Sites> Lease<C, S> {
         self.permit.shared.rooms.notify_waiters();
     }
 
-    /// Gives the place up and waits for one at another site, as one of the first of those that wait.
+    /// Gives the place up and waits for one at another site, as one of the first of those that
+    /// wait.
     ///
     /// # Errors
     /// Those of [`Group::acquire`], for one of a group; else 504 after `acquire_timeout`, and where
@@ -660,7 +663,8 @@ impl<C, S: Sites> Lease<C, S> {
         self.take_idle_of(|_| true)
     }
 
-    /// The most recently used idle connection that is `ours`, else the most recently used one of all.
+    /// The most recently used idle connection that is `ours`, else the most recently used one of
+    /// all.
     pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
         self.take_idle_among(|_| true, ours)
     }
@@ -674,8 +678,8 @@ impl<C, S: Sites> Lease<C, S> {
         Some(idle.remove(index).connection)
     }
 
-    /// Closes the coldest idle connections where, with one for each place in use, more would be open than there are places: those
-    /// that are idle may be none that serve this place.
+    /// Closes the coldest idle connections where, with one for each place in use, more would be
+    /// open than there are places: those that are idle may be none that serve this place.
     pub(crate) fn make_room(&self) {
         let shared = &self.entry.shared;
         let used = shared.state().queue.used();
@@ -687,7 +691,8 @@ impl<C, S: Sites> Lease<C, S> {
         drop(closed);
     }
 
-    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle already, it is closed.
+    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle
+    /// already, it is closed.
     pub fn give_back(self, connection: C) {
         self.keep_idle(connection);
     }
@@ -746,7 +751,8 @@ mod tests {
         let pool = pool(2, 2);
         let first = enter(&pool, 2).unwrap();
         let _places = (first.acquire(()).await.unwrap(), first.acquire(()).await.unwrap());
-        // One more finds three inside; what it may take is inside with it, although it has asked for nothing.
+        // One more finds three inside; what it may take is inside with it, although it has asked
+        // for nothing.
         let single = enter(&pool, 1).unwrap();
         let second = enter(&pool, 2).unwrap();
         assert_eq!(code(enter(&pool, 1)), "pool_full");

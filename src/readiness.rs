@@ -5,8 +5,9 @@
 //! them either. Whoever asks needs neither a permit nor a place in a pool: a server that is busy is
 //! ready, and a proxy that took it for dead would have the others carry its load, too.
 //!
-//! However many ask, however often, a source is asked by one of them at a time, and its answer holds for [`FRESH`]. The asking is a
-//! task: a proxy that does not wait for its end leaves an answer to the next one.
+//! However many ask, however often, a source is asked by one of them at a time, and its answer
+//! holds for [`FRESH`]. The asking is a task: a proxy that does not wait for its end leaves an
+//! answer to the next one.
 
 use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! From a request's path to its endpoint.
 //!
-//! Paths are compared segment by segment after decoding: `%2F` inside a segment is data, and `%61` is an `a`. For the
-//! tree that does the matching, each segment of templates and requests is therefore encoded again in one fixed way.
+//! Paths are compared segment by segment after decoding: `%2F` inside a segment is data, and `%61`
+//! is an `a`. For the tree that does the matching, each segment of templates and requests is
+//! therefore encoded again in one fixed way.
 
 pub(crate) mod near;
 
@@ -279,7 +280,8 @@ mod tests {
     }
 
     proptest! {
-        /// The tree knows more kinds of templates, and more conflicts among them, than ours: none of those may come up.
+        /// The tree knows more kinds of templates, and more conflicts among them, than ours: none
+        /// of those may come up.
         #[test]
         fn templates_without_conflicts_make_a_tree(
             paths in prop::collection::vec("(/(a|b|ab|a b|ä|a\\.b|\\{x\\}|\\{y\\}|\\{xy\\})){1,4}", 1..12)

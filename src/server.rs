@@ -1,16 +1,19 @@
-//! Our own accept loop: sockets and buffers of our sizes, HTTP/1.1 and HTTP/2 by the client's preface, and the drain.
+//! Our own accept loop: sockets and buffers of our sizes, HTTP/1.1 and HTTP/2 by the client's
+//! preface, and the drain.
 //!
-//! Each core has a worker: a thread with a single-threaded runtime. A connection belongs to one worker for its life, and all
-//! that its streams wait for is waited for there, so that a stream does not move between cores, and many streams use all of them.
-//! The accept loop runs on a thread of its own and gives each connection to the worker that has fewest.
+//! Each core has a worker: a thread with a single-threaded runtime. A connection belongs to one
+//! worker for its life, and all that its streams wait for is waited for there, so that a stream
+//! does not move between cores, and many streams use all of them. The accept loop runs on a thread
+//! of its own and gives each connection to the worker that has fewest.
 //!
 //! ```text
 //! serving ──signal──► leaving ──drain_delay──► draining: nobody is accepted, responses go on ──all done──► ended
 //!                        └── a second signal ──►─┴── drain_timeout, or a second signal ──► the rest is broken off ──► ended
 //! ```
 //!
-//! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections, which end with their next response:
-//! so a proxy can turn to another replica before anything is refused.
+//! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections,
+//! which end with their next response: so a proxy can turn to another replica before anything is
+//! refused.
 
 mod connections;
 mod heap;
@@ -62,19 +65,21 @@ use crate::metrics::{self, Connected, Metrics, Observed as _};
 use crate::respond::{Admin, App, NoHost, Peer, Remote, is_check};
 use crate::watchdog::Watchdog;
 
-/// What the kernel may hold of a response (it doubles the number). Left to itself it grows to megabytes per slow reader;
-/// 64 KiB are as fast on one machine, more serves long distances.
+/// What the kernel may hold of a response (it doubles the number). Left to itself it grows to
+/// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances.
 const SEND_BUFFER: usize = 128 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
-/// Connections that the kernel completes before they are accepted: a thousand clients may come at once.
+/// Connections that the kernel completes before they are accepted: a thousand clients may come at
+/// once.
 const BACKLOG: i32 = 1024;
-/// Connections to the port of the admin endpoints. They count apart: whoever looks after a server gets in also when its clients have
-/// taken all of theirs.
+/// Connections to the port of the admin endpoints. They count apart: whoever looks after a server
+/// gets in also when its clients have taken all of theirs.
 const ADMIN_CONNECTIONS: usize = 64;
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody who means well.
+/// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody
+/// who means well.
 const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 /// In which a connection that gives way may answer what was on its way to it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -82,12 +87,14 @@ const GRACE: Duration = Duration::from_secs(1);
 const DRAIN_GRACE: Duration = Duration::from_millis(50);
 /// How long a client may take to say anything, and then to send the head of each request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the end waits for statements to be cancelled; a database that does not answer does not hold it longer.
+/// How long the end waits for statements to be cancelled; a database that does not answer does not
+/// hold it longer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to be resolved. A disk is not faster with
-/// more of them, and each takes memory.
+/// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to
+/// be resolved. A disk is not faster with more of them, and each takes memory.
 const BLOCKING_THREADS: usize = 16;
-/// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no less.
+/// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no
+/// less.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
@@ -129,8 +136,8 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where there is an `admin` listener, the
-/// admin endpoints are asked for there.
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where
+/// there is an `admin` listener, the admin endpoints are asked for there.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
@@ -144,7 +151,8 @@ pub async fn serve(
     heap::keep_small()?;
     let mut serving = Serving::new((listener, admin), app, reload)?;
     serving.accept_until(stop.next()).await;
-    // Nothing of it is kept: what holds the app at the end holds its connections, and the end would wait for them.
+    // Nothing of it is kept: what holds the app at the end holds its connections, and the end would
+    // wait for them.
     serving.current.get().leave();
     let delay = serving.current.get().config().limits.drain_delay;
     let told_twice = serving.accept_while_leaving(delay, &mut stop).await;
@@ -219,7 +227,8 @@ impl Serving {
         }
     }
 
-    /// Goes on accepting for `delay`, so that those who ask `ready` turn elsewhere first. Whether a second signal cut it short.
+    /// Goes on accepting for `delay`, so that those who ask `ready` turn elsewhere first. Whether a
+    /// second signal cut it short.
     async fn accept_while_leaving(&mut self, delay: Duration, stop: &mut Signals) -> bool {
         if delay.is_zero() {
             return false;
@@ -294,7 +303,8 @@ async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStr
     loop {
         match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
             Ok(accepted) => return accepted,
-            // Out of descriptors, or the client has gone again: neither is a reason to end, nor to spin.
+            // Out of descriptors, or the client has gone again: neither is a reason to end, nor to
+            // spin.
             Err(error) => {
                 eprintln!("a connection could not be accepted: {error}");
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
@@ -321,8 +331,8 @@ struct Workers {
     _running: watch::Sender<()>,
 }
 
-/// One worker; its thread drives the runtime until the end of all of them, because a database connection that was opened on
-/// one worker may serve a stream of another.
+/// One worker; its thread drives the runtime until the end of all of them, because a database
+/// connection that was opened on one worker may serve a stream of another.
 struct Worker {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
@@ -377,8 +387,9 @@ impl Workers {
         (&worker.runtime, Load::add(&worker.connections))
     }
 
-    /// Waits until the statements that were broken off are cancelled in their databases, which tasks of their own do: a database
-    /// goes on with a statement whose client has just gone. Then ends the workers.
+    /// Waits until the statements that were broken off are cancelled in their databases, which
+    /// tasks of their own do: a database goes on with a statement whose client has just gone. Then
+    /// ends the workers.
     async fn finish(self) {
         let deadline = Instant::now() + CANCEL_TIMEOUT;
         let busy = |worker: &Worker| worker.runtime.metrics().num_alive_tasks() > 0;
@@ -489,10 +500,11 @@ async fn serve_http(
     }
 }
 
-/// Which version of HTTP a connection begins with. `None`: the client says nothing, or not in time, or the server is told to end before.
+/// Which version of HTTP a connection begins with. `None`: the client says nothing, or not in time,
+/// or the server is told to end before.
 ///
-/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the rest would then make its buffer twice as
-/// long, for the life of the connection.
+/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the
+/// rest would then make its buffer twice as long, for the life of the connection.
 async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Option<Version> {
     let begun = async {
         let mut bytes = [0; PREFACE.len()];
@@ -619,7 +631,8 @@ mod tests {
 
     use super::*;
 
-    /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing happens.
+    /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing
+    /// happens.
     async fn version_of(first: &str, then: &str) -> Option<Version> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

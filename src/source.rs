@@ -1,7 +1,7 @@
 //! Sources: databases and HTTP services that rows come from.
 //!
-//! A [`Source`] has a URL and a pool. What is asked of a database stands in [`crate::database`], and
-//! what is asked of an HTTP service in [`crate::upstream`].
+//! A [`Source`] has a URL and a pool. What is asked of a database stands in [`crate::database`],
+//! and what is asked of an HTTP service in [`crate::upstream`].
 
 mod settings;
 
@@ -38,7 +38,8 @@ impl Source {
         }
     }
 
-    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is used.
+    /// Closes idle connections as they reach their `idle_timeout`, for as long as the source is
+    /// used.
     pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         match self {
             Self::Database(database) => database.reap(),
@@ -88,7 +89,8 @@ impl Source {
         }
     }
 
-    /// How many lookups are on their way on shared connections; `None` where the source shares none.
+    /// How many lookups are on their way on shared connections; `None` where the source shares
+    /// none.
     pub(crate) fn lookups(&self) -> Option<usize> {
         match self {
             Self::Database(database) => database.lookups(),

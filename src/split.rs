@@ -1,7 +1,8 @@
-//! Rows out of JSON while it comes: the elements of one array of a document, or the lines of NDJSON, each as soon as its last byte
-//! is there.
+//! Rows out of JSON while it comes: the elements of one array of a document, or the lines of
+//! NDJSON, each as soon as its last byte is there.
 //!
-//! Bytes in, elements out; no I/O. What is in an element is its reader's affair. A document comes in chunks that are cut anywhere:
+//! Bytes in, elements out; no I/O. What is in an element is its reader's affair. A document comes
+//! in chunks that are cut anywhere:
 //!
 //! ```text
 //! begin ─► push ─► advance ──true──► element ─► advance …
@@ -11,13 +12,17 @@
 //!
 //! Invariants:
 //!
-//! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each pointer that is watched (at most
-//!    [`WATCHED`] bytes), and a byte or two for each container that is open, of which there are [`DEPTH`] at most; all else is skipped;
-//! 2. how the document is cut changes nothing in what comes out, and nothing in whether it ends well;
-//! 3. the whole of it has to be JSON (RFC 8259) and UTF-8, also what is skipped: [`Splitter::finish`] is well for nothing else, so that
-//!    one that was cut off is never a short one;
-//! 4. names are compared as what they say, whatever is escaped in them; where a pointer leads to two members of the same
-//!    name, the document fails: readers do not agree on which of them counts.
+//! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each pointer that is
+//!    watched (at most [`WATCHED`] bytes), and a byte or two for each container that is open, of
+//!    which there are [`DEPTH`] at most; all else is skipped;
+//! 2. how the document is cut changes nothing in what comes out, and nothing in whether it ends
+//!    well;
+//! 3. the whole of it has to be JSON (RFC 8259) and UTF-8, also what is skipped:
+//!    [`Splitter::finish`] is well for nothing else, so that one that was cut off is never a short
+//!    one;
+//! 4. names are compared as what they say, whatever is escaped in them; where a pointer leads to
+//!    two members of the same name, the document fails: readers do not agree on which of them
+//!    counts.
 
 #[cfg(test)]
 mod tests;
@@ -32,9 +37,11 @@ use memchr::memchr2;
 use self::track::Track;
 use crate::pointer::{self, Pointer};
 
-/// The most containers that stand in one another. Documents have ten or so; a reader of JSON that allows more is rare.
+/// The most containers that stand in one another. Documents have ten or so; a reader of JSON that
+/// allows more is rare.
 pub const DEPTH: usize = 128;
-/// The longest scalar that is watched, in bytes: a URL, or a token that stands for a place in a list.
+/// The longest scalar that is watched, in bytes: a URL, or a token that stands for a place in a
+/// list.
 pub const WATCHED: usize = 16 * 1024;
 
 /// What a document is.
@@ -189,7 +196,8 @@ struct Watch {
 }
 
 impl Splitter {
-    /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and keeps what stands at the pointers of `watches`.
+    /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and
+    /// keeps what stands at the pointers of `watches`.
     pub fn new<'a>(rows: &'a Pointer, watches: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
         let track = Track::new([rows].into_iter().chain(watches).cloned());
         let watch = |&node| Watch { node, text: Taken::new(WATCHED), is_container: false };
@@ -264,7 +272,8 @@ impl Splitter {
         std::str::from_utf8(&self.element.text).map_err(|_| Fault::NotUtf8)
     }
 
-    /// Ends the document. Whether that was the end of one more element: then it is to be asked again.
+    /// Ends the document. Whether that was the end of one more element: then it is to be asked
+    /// again.
     ///
     /// # Errors
     /// It cannot end here.

@@ -1,8 +1,8 @@
 //! What of a result waits in this server: in memory up to a bound, then in a temporary file.
 //!
 //! A result that waits for its end, before its head is sent, waits [`whole`]. What a slow client
-//! has not taken yet is [spilled](spill). Both share the [files](file) and their quota. Nothing here
-//! knows of rows but their number.
+//! has not taken yet is [spilled](spill). Both share the [files](file) and their quota. Nothing
+//! here knows of rows but their number.
 
 pub(crate) mod file;
 pub(crate) mod spill;
@@ -13,7 +13,8 @@ use std::path::PathBuf;
 /// How results are spooled: those that wait for their end, and those that wait for their client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spooling {
-    /// The longest result that waits for its end, in bytes as they are sent, beyond: 507; and the most that waits of one for its client.
+    /// The longest result that waits for its end, in bytes as they are sent, beyond: 507; and the
+    /// most that waits of one for its client.
     pub limit: u64,
     /// What all of them may take together in files, in bytes.
     pub quota: u64,

@@ -1,7 +1,8 @@
 //! Finds the named parameters of a statement: a lexer that knows where SQL text is not SQL.
 //!
-//! It parses no grammar. It knows quotes, comments and the few places in which a colon means something else, which is
-//! all that is needed to replace `:name` and to find where a statement ends. What it leaves alone reaches the database as it was written.
+//! It parses no grammar. It knows quotes, comments and the few places in which a colon means
+//! something else, which is all that is needed to replace `:name` and to find where a statement
+//! ends. What it leaves alone reaches the database as it was written.
 
 mod lexer;
 mod limit;
@@ -14,7 +15,8 @@ use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::Limit;
 pub use self::outline::Outline;
 
-/// In place of how many rows it answers with: a statement whose row holds refcursors that others read.
+/// In place of how many rows it answers with: a statement whose row holds refcursors that others
+/// read.
 const REFCURSORS: &str = ":refcursors";
 /// Before the name of such a statement: whose refcursor is read.
 const FROM: &str = "from";
@@ -33,7 +35,8 @@ pub enum Cardinality {
 /// Whose SQL it is: the dialects differ in what quotes, comments and brackets mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// PostgreSQL: nested comments, dollar quotes, `E''` strings, brackets are subscripts; placeholders `$1`.
+    /// PostgreSQL: nested comments, dollar quotes, `E''` strings, brackets are subscripts;
+    /// placeholders `$1`.
     Postgres,
     /// SQLite: comments do not nest, brackets and backticks quote identifiers; placeholders `?1`.
     Sqlite,
@@ -56,7 +59,8 @@ pub struct Sql {
     pub text: String,
     /// The names in the order of their positions, each once.
     pub names: Vec<String>,
-    /// For each piece copied from the original: where it begins in `text`, and where in the original, in bytes.
+    /// For each piece copied from the original: where it begins in `text`, and where in the
+    /// original, in bytes.
     pub pieces: Vec<(usize, usize)>,
     /// For each of `names`, where its `:` first stands in the original, in bytes.
     pub places: Vec<usize>,
@@ -94,8 +98,9 @@ impl Sql {
     /// ifnull(?1, -1)`, which is no limit, and as an offset 0.
     ///
     /// # Errors
-    /// A quote or comment that does not end, a second statement, no statement at all, a placeholder that has a number
-    /// instead of a name, or a NUL character (which would end the text early in the database).
+    /// A quote or comment that does not end, a second statement, no statement at all, a placeholder
+    /// that has a number instead of a name, or a NUL character (which would end the text early in
+    /// the database).
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, SqlError> {
         if let Some(offset) = text.find('\0') {
             return Err(SqlError::new(offset, "a NUL character in a statement", Some("remove it")));
@@ -188,7 +193,8 @@ impl<'a> Rewriter<'a> {
 pub struct Nesting {
     /// The name of the other statement.
     pub parent: String,
-    /// The columns that are the same in a row and in the row that it stands in: the statement's own, and the other's.
+    /// The columns that are the same in a row and in the row that it stands in: the statement's
+    /// own, and the other's.
     pub on: Vec<(String, String)>,
 }
 
@@ -199,7 +205,8 @@ pub enum Refcursors {
     None,
     /// `:refcursors`: the columns of its only row are refcursors, which other statements read.
     Opens,
-    /// `from OPENER`: its rows are those of a refcursor of that statement, and it has no text of its own.
+    /// `from OPENER`: its rows are those of a refcursor of that statement, and it has no text of
+    /// its own.
     From(String),
 }
 
@@ -233,8 +240,9 @@ impl Section {
     }
 }
 
-/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …|from …]` and `-- name: NAME :refcursors`. Text before the first
-/// of them is a section of its own if there is anything but blanks and comments in it, or if there are no such lines.
+/// Cuts a text at its lines `-- name: NAME :many|:one|:value [nested in …|from …]` and `-- name:
+/// NAME :refcursors`. Text before the first of them is a section of its own if there is anything
+/// but blanks and comments in it, or if there are no such lines.
 ///
 /// # Errors
 /// A line `-- name:` that cannot be read, or a quote or comment that does not end.

@@ -1,19 +1,22 @@
 //! The hot path: rows to chunks.
 //!
-//! A [`RowStream`] is pulled by whoever sends its chunks (the HTTP library, a file) and pulls rows from its session. No
-//! channel, no queue and no task of our own stands between, so a reader that does not read stops the database, and
-//! dropping the stream cancels what runs there. Invariants:
+//! A [`RowStream`] is pulled by whoever sends its chunks (the HTTP library, a file) and pulls rows
+//! from its session. No channel, no queue and no task of our own stands between, so a reader that
+//! does not read stops the database, and dropping the stream cancels what runs there. Invariants:
 //!
-//! 1. memory: one chunk (at most [`CHUNK`] and one row, or one of Arrow's batches, which is built before it is written) and the
-//!    session's buffer, whatever the size of the result; while the client does not take a chunk, none is begun;
-//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for [`FLUSH_AFTER`]; the first one
-//!    not before there is a row;
-//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing more, but before it what had
-//!    been encoded, unless that would have been the first chunk: then the error has a status. A result that
-//!    ends early cannot look whole: its closing bytes are written by the encoder only at the rows' own end;
+//! 1. memory: one chunk (at most [`CHUNK`] and one row, or one of Arrow's batches, which is built
+//!    before it is written) and the session's buffer, whatever the size of the result; while the
+//!    client does not take a chunk, none is begun;
+//! 2. a chunk is handed out when it is full, or when the source has had nothing ready for
+//!    [`FLUSH_AFTER`]; the first one not before there is a row;
+//! 3. after the last chunk of a whole result comes `None`; after a failure comes `Err`, and nothing
+//!    more, but before it what had been encoded, unless that would have been the first chunk: then
+//!    the error has a status. A result that ends early cannot look whole: its closing bytes are
+//!    written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
 //!
-//! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`], which has invariants of its own.
+//! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`],
+//! which has invariants of its own.
 
 mod clock;
 mod cursors;
@@ -61,24 +64,27 @@ use crate::upstream;
 
 /// The first chunk is full earlier: the client's first byte matters more than one write.
 const FIRST_CHUNK: usize = 4 * 1024;
-/// A full chunk until the client is known to keep up. There may be hundreds that do not, and each holds one or two chunks
-/// for most of its time.
+/// A full chunk until the client is known to keep up. There may be hundreds that do not, and each
+/// holds one or two chunks for most of its time.
 const SMALL_CHUNK: usize = 8 * 1024;
 /// A client keeps up once it took so much in a go: more than the sockets' buffers hold.
 const FLOWING_AFTER: usize = 512 * 1024;
-/// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few time slices.
+/// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few
+/// time slices.
 const SLOW_AFTER: Duration = Duration::from_millis(50);
 /// Room for most lookups, which have one row.
 const LOOKUP: usize = 512;
 /// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
 /// not pay for cursors that nothing holds.
 pub(crate) const SHORT_PAGE: u64 = 1000;
-/// How long rows may wait for company once the source has nothing ready. A flush at each empty read would send a chunk per 8 KiB.
+/// How long rows may wait for company once the source has nothing ready. A flush at each empty read
+/// would send a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
 /// The chunks of one response.
 pub struct RowStream {
-    /// Dropped at the last row, so that the connection is free while the last chunks are still on their way.
+    /// Dropped at the last row, so that the connection is free while the last chunks are still on
+    /// their way.
     session: Option<Producer>,
     /// The database that its connection is of.
     database: Option<Source>,
@@ -93,7 +99,8 @@ pub struct RowStream {
     flowing: usize,
     flush: Option<Pin<Box<Sleep>>>,
     armed: Armed,
-    /// How long the source may have nothing before the stream says that it is still there, and how it does.
+    /// How long the source may have nothing before the stream says that it is still there, and how
+    /// it does.
     heartbeat: Option<(Duration, &'static [u8])>,
     following: Following,
     /// Behind which row the stream can be resumed, once the statement with the key has ended.
@@ -103,7 +110,8 @@ pub struct RowStream {
     /// Whether it had rows, and may have others that its limit has kept back.
     may_have_more: bool,
     rows: u64,
-    /// Whether there is something to do behind a row: until the first of a list, and on streams with marks.
+    /// Whether there is something to do behind a row: until the first of a list, and on streams
+    /// with marks.
     watches_rows: bool,
     /// In the framed profile, until its last record is written.
     frames: Option<Frames>,
@@ -200,8 +208,8 @@ enum Armed {
 }
 
 impl RowStream {
-    /// Takes a connection, prepares the statements that `format` needs, and calls those that open refcursors; all others run when
-    /// chunks are polled.
+    /// Takes a connection, prepares the statements that `format` needs, and calls those that open
+    /// refcursors; all others run when chunks are polled.
     ///
     /// # Errors
     /// The pool's, the database's, or a statement that does not fit its place in the body.
@@ -227,8 +235,8 @@ impl RowStream {
         Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values).await
     }
 
-    /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also where
-    /// none came.
+    /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also
+    /// where none came.
     ///
     /// # Errors
     /// The same.
@@ -277,13 +285,15 @@ impl RowStream {
         })
     }
 
-    /// Stays open behind the last row for those that `follower` brings. From now on it says that it is there after each `pause`.
+    /// Stays open behind the last row for those that `follower` brings. From now on it says that it
+    /// is there after each `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
         self.following = Following::by(follower);
         self.heartbeat = heartbeat(format).map(|beat| (pause, beat));
     }
 
-    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands before that if `digest`.
+    /// From the first chunk on, has `frames` say how the rows end, with a digest of what stands
+    /// before that if `digest`.
     pub(crate) fn frame(&mut self, frames: Frames, digest: bool) {
         self.frames = Some(frames);
         self.digest = digest.then(Box::default);
@@ -347,7 +357,8 @@ impl RowStream {
                     ready!(self.poll_probe(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
                     self.send_head();
-                    // What there is goes first: a client that takes nothing must not wait for a connection.
+                    // What there is goes first: a client that takes nothing must not wait for a
+                    // connection.
                     if !self.chunk.is_empty() {
                         break;
                     }
@@ -518,7 +529,8 @@ impl RowStream {
         true
     }
 
-    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes first, and the record of the error.
+    /// The result cannot be completed. Once a chunk was taken, what has been encoded since comes
+    /// first, and the record of the error.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
         self.session = None;
         self.following = Following::not();
@@ -608,8 +620,9 @@ impl RowStream {
         }
     }
 
-    /// Ready when bytes or rows wait that need not be held, and the source has had nothing for [`FLUSH_AFTER`] since the first of
-    /// them did; or when none wait, and it is time to say that the stream is still there.
+    /// Ready when bytes or rows wait that need not be held, and the source has had nothing for
+    /// [`FLUSH_AFTER`] since the first of them did; or when none wait, and it is time to say that
+    /// the stream is still there.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let holds_rows = self.current.rows().is_some_and(|rows| rows.encoder.holds_rows());
         let (armed, after) = match (!self.chunk.is_empty() || holds_rows, self.heartbeat) {
@@ -669,13 +682,15 @@ impl RowStream {
         self.next.as_deref().filter(|_| self.page == Some(PageEnd::Full))
     }
 
-    /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was compressed.
+    /// Attributes `took`, which has passed since the last poll, to encoding: the chunk of then was
+    /// compressed.
     pub fn compressed(&mut self, took: Duration) {
         self.clock.times.encode += took;
         self.clock.last += took;
     }
 
-    /// Attributes the time since a chunk was given to waiting for the client, which is not over while that has more to take.
+    /// Attributes the time since a chunk was given to waiting for the client, which is not over
+    /// while that has more to take.
     pub(crate) fn wait_for_client(&mut self) {
         self.clock.enter(self.session.as_ref().is_some_and(Producer::holds_connection));
         self.clock.leave(Phase::Client);

@@ -1,4 +1,5 @@
-//! How many rows a second get a member each from an upstream that takes a millisecond, in which order, and in how much memory.
+//! How many rows a second get a member each from an upstream that takes a millisecond, in which
+//! order, and in how much memory.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,8 +20,8 @@ const MOST: u64 = 32_000_000;
 const FILES: [&str; 4] =
     ["rowstream.toml", "orders.sql", "endpoints/h1/orders.sql", "endpoints/h2/orders.sql"];
 
-/// Measures, and prints a table. It fails where a row is not what it must be, or a figure not what is promised. `program` is that of
-/// Rowstream; the one beside this program unless given.
+/// Measures, and prints a table. It fails where a row is not what it must be, or a figure not what
+/// is promised. `program` is that of Rowstream; the one beside this program unless given.
 pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;

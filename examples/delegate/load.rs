@@ -1,7 +1,9 @@
-//! Less load than a pool of 25 can take, and more; and 5,000 slow calls at once. What is computed is held against what happens.
+//! Less load than a pool of 25 can take, and more; and 5,000 slow calls at once. What is computed
+//! is held against what happens.
 //!
-//! A response is 50 calls of 100 ms, of which 25 run at a time: 200 ms, and five of them a second. 150 further calls may wait, which are
-//! those of six responses. So whoever is let in last finds six before it: 7 × 200 ms. The others are refused at once.
+//! A response is 50 calls of 100 ms, of which 25 run at a time: 200 ms, and five of them a second.
+//! 150 further calls may wait, which are those of six responses. So whoever is let in last finds
+//! six before it: 7 × 200 ms. The others are refused at once.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,8 +26,8 @@ const BEHIND_ALL: Duration = Duration::from_millis(1400);
 /// How long each rate is held.
 const HELD: Duration = Duration::from_secs(30);
 const SLOW_CALLS: usize = 5000;
-/// Over which protocol the upstream is asked, and what the server may take for them: 25 KB for each, which has the client's connection; and
-/// 15 KB more where it has one to the upstream, too.
+/// Over which protocol the upstream is asked, and what the server may take for them: 25 KB for
+/// each, which has the client's connection; and 15 KB more where it has one to the upstream, too.
 const SLOW: [(&str, &str, u64); 2] = [("/h1", "HTTP/1.1", 200_000_000), ("/h2", "HTTP/2", 125_000_000)];
 /// Connections that are being opened at a time: the kernel's queue for them is short.
 const OPENING: usize = 200;
@@ -39,8 +41,8 @@ struct Asked {
     took: Duration,
 }
 
-/// Measures, and prints. It fails where something is not near what is computed. `program` is that of Rowstream; the one beside this
-/// program unless given.
+/// Measures, and prints. It fails where something is not near what is computed. `program` is that
+/// of Rowstream; the one beside this program unless given.
 pub(crate) async fn load(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -103,7 +105,8 @@ async fn all(requests: JoinSet<std::result::Result<Asked, String>>) -> Result<Ve
     Ok(requests.join_all().await.into_iter().collect::<std::result::Result<_, _>>()?)
 }
 
-/// Prints how requests went; the times of those that were answered and of those that were refused, in order.
+/// Prints how requests went; the times of those that were answered and of those that were refused,
+/// in order.
 fn told(what: &str, asked: &[Asked]) -> (Vec<Duration>, Vec<Duration>) {
     let of = |wanted: StatusCode| {
         let mut times: Vec<_> =

@@ -1,4 +1,5 @@
-//! Holds the time that many calls take against the time that they must take: calls × duration ÷ parallelism.
+//! Holds the time that many calls take against the time that they must take: calls × duration ÷
+//! parallelism.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,8 +20,8 @@ const GRACE: Duration = Duration::from_millis(15);
 /// The pools, each with its configuration.
 const POOLS: [(u32, &str); 3] = [(5, "rowstream.toml"), (25, "pool25.toml"), (50, "pool50.toml")];
 
-/// Measures, and prints a table. It fails where a time is not near what is computed. `program` is that of Rowstream; the one beside
-/// this program unless given.
+/// Measures, and prints a table. It fails where a time is not near what is computed. `program` is
+/// that of Rowstream; the one beside this program unless given.
 pub(crate) async fn measure(program: Option<String>) -> Result<ExitCode> {
     let program = program.map_or_else(beside, |program| Ok(PathBuf::from(program)))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;

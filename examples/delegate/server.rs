@@ -1,4 +1,5 @@
-//! The server that is measured, as a process of its own, and a client that has a connection for each request.
+//! The server that is measured, as a process of its own, and a client that has a connection for
+//! each request.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};

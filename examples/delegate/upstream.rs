@@ -1,7 +1,8 @@
 //! A service that takes its time: `GET /demo?processDuration=PT10S` answers after ten seconds.
 //!
-//! `double=N` has it take twice as long N times over, and `halve=N` half as long; `id` is told again in the answer. It speaks HTTP/1.1 and
-//! HTTP/2 without TLS on one port, and takes as many requests at a time as come.
+//! `double=N` has it take twice as long N times over, and `halve=N` half as long; `id` is told
+//! again in the answer. It speaks HTTP/1.1 and HTTP/2 without TLS on one port, and takes as many
+//! requests at a time as come.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Rows as an Arrow stream, read back by Arrow's own library; a value that does not fit ends the stream without its end mark.
+//! Rows as an Arrow stream, read back by Arrow's own library; a value that does not fit ends the
+//! stream without its end mark.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use arrow_array::cast::AsArray;
@@ -93,7 +94,8 @@ fn column(u: &mut Unstructured<'_>) -> Result<Column> {
     Ok(Column { name: u.arbitrary()?, type_name: String::new(), kind })
 }
 
-/// A value that a source lends for a column of this kind; the ends of time and long decimals do not fit even so.
+/// A value that a source lends for a column of this kind; the ends of time and long decimals do not
+/// fit even so.
 fn fitting_value(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<Owned> {
     if u.ratio(1, 5)? {
         return Ok(Owned::Null);
@@ -155,7 +157,8 @@ fn assert_value(array: &dyn Array, row: usize, kind: ColumnKind, value: &Owned) 
             let float = array.as_primitive::<Float64Type>().value(row);
             integer(value).is_some_and(|int| float as i128 == i128::from(int))
         }
-        // Of several shortest texts ours is PostgreSQL's, which never lies half way to another float.
+        // Of several shortest texts ours is PostgreSQL's, which never lies half way to another
+        // float.
         (ColumnKind::Decimal { .. }, Owned::Float(float)) => decimal_text(array, row).parse() == Ok(*float),
         (ColumnKind::Decimal { .. }, value) => {
             number(value).is_some_and(|text| digits(&decimal_text(array, row)) == digits(&text))
@@ -206,7 +209,8 @@ fn decimal_text(array: &dyn Array, row: usize) -> String {
     }
 }
 
-/// A decimal as its sign, its digits without zeros at the ends, and the power of ten of the last; `None` for zero.
+/// A decimal as its sign, its digits without zeros at the ends, and the power of ten of the last;
+/// `None` for zero.
 fn digits(text: &str) -> Option<(bool, String, i64)> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

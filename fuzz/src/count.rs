@@ -81,8 +81,8 @@ fn elements(json: &RawValue) -> Option<u64> {
     }
 }
 
-/// The data of a chunked body that comes in pieces, whether it ended, and the bytes that are not its
-/// own; `None` if it is malformed.
+/// The data of a chunked body that comes in pieces, whether it ended, and the bytes that are not
+/// its own; `None` if it is malformed.
 fn unchunk(pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
     let (mut chunked, mut data, mut left) = (Chunked::default(), Vec::new(), Vec::new());
     for piece in pieces {

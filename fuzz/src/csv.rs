@@ -1,4 +1,5 @@
-//! Rows as CSV in every dialect, read back by the crate `csv`, and by a reader that also tells what stood in quotes.
+//! Rows as CSV in every dialect, read back by the crate `csv`, and by a reader that also tells what
+//! stood in quotes.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use base64::Engine as _;
@@ -66,8 +67,8 @@ struct Field {
     text: String,
 }
 
-/// The records of a text by RFC 4180, which leaves nothing to guess: a field is in quotes from its first character to its last, or has
-/// none.
+/// The records of a text by RFC 4180, which leaves nothing to guess: a field is in quotes from its
+/// first character to its last, or has none.
 fn records(mut text: &str, separator: &str) -> Vec<Vec<Field>> {
     let mut records = Vec::new();
     while !text.is_empty() {

@@ -1,4 +1,5 @@
-//! The reader of endpoint files: a text is an endpoint that holds together, or has errors with places in it.
+//! The reader of endpoint files: a text is an endpoint that holds together, or has errors with
+//! places in it.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Rows as JSON, as lines, as a sequence, by options, and with lists in them: what `serde_json` reads back are the values.
+//! Rows as JSON, as lines, as a sequence, by options, and with lists in them: what `serde_json`
+//! reads back are the values.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_encode::{
@@ -255,7 +256,8 @@ fn written(shape: Shape, options: ValueOptions, names: &[String; 3], authors: &[
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// Panics unless `object` has the values of `row`, and behind them the lists of these names; gives these.
+/// Panics unless `object` has the values of `row`, and behind them the lists of these names; gives
+/// these.
 fn assert_object<'a, const N: usize>(
     object: &Members<'a>,
     row: &[Owned; 2],

@@ -1,8 +1,9 @@
 //! What must hold for any input.
 //!
-//! Each property takes bytes, makes its input of them, and panics where something does not hold. libFuzzer looks for such bytes
-//! (`cargo xtask fuzz`, one program for each property in `fuzz_targets/`); the kept ones, in `corpus/`, are tried in each test run by
-//! the stable compiler. Oracles are other libraries, or plain readers that share no code with what is tested.
+//! Each property takes bytes, makes its input of them, and panics where something does not hold.
+//! libFuzzer looks for such bytes (`cargo xtask fuzz`, one program for each property in
+//! `fuzz_targets/`); the kept ones, in `corpus/`, are tried in each test run by the stable
+//! compiler. Oracles are other libraries, or plain readers that share no code with what is tested.
 
 mod arrow;
 mod count;
@@ -49,7 +50,8 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("template", template),
 ];
 
-/// The program of a property: libFuzzer's, or without it one that tries the files that are named to it, for a debugger.
+/// The program of a property: libFuzzer's, or without it one that tries the files that are named to
+/// it, for a debugger.
 #[macro_export]
 macro_rules! program {
     ($property:path) => {

@@ -1,4 +1,5 @@
-//! What clients send: the query, `Accept`, `Accept-Encoding` and the path, a line of the input each.
+//! What clients send: the query, `Accept`, `Accept-Encoding` and the path, a line of the input
+//! each.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowstream::cursor::Signer;

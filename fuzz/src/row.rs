@@ -1,4 +1,5 @@
-//! The decoder of PostgreSQL's rows: any bytes are an error or JSON, and values in the server's own forms are these values.
+//! The decoder of PostgreSQL's rows: any bytes are an error or JSON, and values in the server's own
+//! forms are these values.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream::fuzzing::Rows;
@@ -10,7 +11,8 @@ use serde_json::value::RawValue;
 use crate::json::Members;
 use crate::value::{Decimal, Owned, options};
 
-/// A composite that holds the others, and arrays of itself; PostgreSQL lets no type hold itself, and nothing here hangs on that.
+/// A composite that holds the others, and arrays of itself; PostgreSQL lets no type hold itself,
+/// and nothing here hangs on that.
 const PAIR: u32 = 70_001;
 const HSTORE: u32 = 70_002;
 const PAIRS: u32 = 70_003;
@@ -19,13 +21,15 @@ const DOMAIN: u32 = 70_004;
 /// A composite without attributes.
 const EMPTY: u32 = 70_005;
 
-/// OIDs of built-in types (PostgreSQL, `pg_type.dat`), and those above. JSON is not among them: it passes as the server has it.
+/// OIDs of built-in types (PostgreSQL, `pg_type.dat`), and those above. JSON is not among them: it
+/// passes as the server has it.
 const TYPES: [u32; 33] = [
     16, 17, 20, 21, 22, 23, 25, 30, 603, 700, 701, 1000, 1001, 1005, 1007, 1009, 1016, 1020, 1043, 1082,
     1083, 1114, 1184, 1185, 1186, 1187, 1231, 1700, 2950, PAIR, HSTORE, PAIRS, DOMAIN,
 ];
 
-/// What the catalog says of the types that are not built in: OID, name, base, element, delimiter, attributes, whether it is an hstore.
+/// What the catalog says of the types that are not built in: OID, name, base, element, delimiter,
+/// attributes, whether it is an hstore.
 fn catalog() -> Vec<Vec<u8>> {
     let attributes = format!(
         r#"[["n",1700],["t",25],["l",1009],["b",16],["y",17],["i",1186],["z",1184],["p",{PAIRS}],["e",{EMPTY}]]"#

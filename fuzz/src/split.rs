@@ -1,4 +1,5 @@
-//! Rows out of JSON while it comes: any cut of a document gives what the whole gives, and that is what serde_json finds.
+//! Rows out of JSON while it comes: any cut of a document gives what the whole gives, and that is
+//! what serde_json finds.
 
 use bytes::Bytes;
 use rowstream::pointer::Pointer;
@@ -39,8 +40,8 @@ pub fn split(data: &[u8]) {
     }
 }
 
-/// Splits a document, or lines, which comes in pieces; the pointers are where its rows are, and what
-/// is watched.
+/// Splits a document, or lines, which comes in pieces; the pointers are where its rows are, and
+/// what is watched.
 fn splits((rows, watched, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Split {
     let pointer = |text| Pointer::parse(text).unwrap_or_default();
     let mut splitter = Splitter::new(&pointer(rows), [&pointer(watched)], usize::MAX);

@@ -1,4 +1,5 @@
-//! Body templates: what is accepted is the body again once the placeholders are back in their places.
+//! Body templates: what is accepted is the body again once the placeholders are back in their
+//! places.
 
 use rowstream_encode::{Segment, Template};
 use serde_json::Value as Json;

@@ -1,7 +1,7 @@
 //! Values that own their texts, and what each of them must be when it is read back.
 //!
-//! The readers here are the formats' inverses, and share no code with what is tested: dates are counted back to days by another
-//! algorithm, floats are parsed by the standard library.
+//! The readers here are the formats' inverses, and share no code with what is tested: dates are
+//! counted back to days by another algorithm, floats are parsed by the standard library.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use base64::Engine as _;
@@ -217,7 +217,8 @@ fn read_time(text: &str) -> Option<i64> {
     (is_well && time <= DAY).then_some(time)
 }
 
-/// Microseconds since 1970-01-01 of a date, `T`, a time before midnight, the zone, and perhaps ` BC`.
+/// Microseconds since 1970-01-01 of a date, `T`, a time before midnight, the zone, and perhaps `
+/// BC`.
 fn read_timestamp(text: &str, zone: &str) -> Option<i64> {
     match text {
         "infinity" => return Some(i64::MAX),

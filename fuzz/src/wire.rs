@@ -1,5 +1,5 @@
-//! The framing of PostgreSQL's messages: what comes in any pieces is what a plain cut of the whole gives, and nothing beyond a limit is
-//! held.
+//! The framing of PostgreSQL's messages: what comes in any pieces is what a plain cut of the whole
+//! gives, and nothing beyond a limit is held.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream::fuzzing::{Message, messages};

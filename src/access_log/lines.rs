@@ -1,7 +1,8 @@
 //! The lines of the access log on their way to stderr.
 //!
-//! A thread of its own writes what has come within [`COLLECT`]: a system call for each line would take a tenth of a lookup.
-//! Lines stay whole and in their order. Who kills the process loses the last of them; its orderly end [`flush`]es.
+//! A thread of its own writes what has come within [`COLLECT`]: a system call for each line would
+//! take a tenth of a lookup. Lines stay whole and in their order. Who kills the process loses the
+//! last of them; its orderly end [`flush`]es.
 
 use std::io::Write as _;
 use std::mem;

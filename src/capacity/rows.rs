@@ -1,4 +1,5 @@
-//! Calls for the rows of a statement: how many rows a response can carry, and limits of theirs that contradict others.
+//! Calls for the rows of a statement: how many rows a response can carry, and limits of theirs that
+//! contradict others.
 
 use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
@@ -37,7 +38,8 @@ impl OfRows<'_> {
         self.calls.iter().map(at_a_time).sum::<usize>().min(self.source.pool.max)
     }
 
-    /// The rows a second of one list. Each takes all of its calls, and of each no more run than its own `concurrency`.
+    /// The rows a second of one list. Each takes all of its calls, and of each no more run than its
+    /// own `concurrency`.
     pub(super) fn describe(&self) -> Option<String> {
         let duration = self.source.expected_duration.filter(|_| self.is_list)?;
         let count = self.calls.len();

@@ -12,7 +12,8 @@ use super::output::Results;
 use super::{Failure, block_on};
 use crate::diagnostic::reader::{parse_duration, parse_size};
 
-/// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and memory.
+/// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and
+/// memory.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// An http:// URL; {1-1000} in it is a random integer in each request.

@@ -1,4 +1,5 @@
-//! `rowstream check`: reads everything, connects, prepares every statement, and shows what the server would serve.
+//! `rowstream check`: reads everything, connects, prepares every statement, and shows what the
+//! server would serve.
 //!
 //! What is wrong with some files does not keep the others from being checked. Asking is
 //! [`crate::check`]'s affair; this prints.

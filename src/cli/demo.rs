@@ -1,6 +1,7 @@
 //! `rowstream demo`: the worked examples in one folder, with one source and nothing to set up.
 //!
-//! This file writes the folder and says what to try; filling the database and serving are as for any configuration.
+//! This file writes the folder and says what to try; filling the database and serving are as for
+//! any configuration.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -58,8 +59,9 @@ const FILES: [(&str, &str); 12] = [
     ("articles.html", include_str!("../../examples/articles/page.html")),
 ];
 
-/// Writes the demo into `dir`, which is made if need be, and returns the path of its configuration. Files that exist
-/// are left as they are: what a user has changed stays, and the data are made once.
+/// Writes the demo into `dir`, which is made if need be, and returns the path of its configuration.
+/// Files that exist are left as they are: what a user has changed stays, and the data are made
+/// once.
 ///
 /// # Errors
 /// A file or folder cannot be written.
@@ -71,7 +73,8 @@ fn write(dir: &Path) -> Result<PathBuf, Error> {
     Ok(dir.join("rowstream.toml"))
 }
 
-/// Writes a file that is not there yet. It appears under its name when it is whole: a half one would be taken for the user's.
+/// Writes a file that is not there yet. It appears under its name when it is whole: a half one
+/// would be taken for the user's.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if path.exists() {
         return Ok(());

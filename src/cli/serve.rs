@@ -128,7 +128,8 @@ fn cannot_listen_for_admin(address: &str, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// The bounds of the server in one line: what it can hold at most is configured, and known at start.
+/// The bounds of the server in one line: what it can hold at most is configured, and known at
+/// start.
 pub(super) fn bounds(config: &Config) -> String {
     let pools: Vec<String> = config
         .sources

@@ -1,15 +1,17 @@
-//! Before a response is broken off, what was encoded reaches the client, as far as its connection takes it.
+//! Before a response is broken off, what was encoded reaches the client, as far as its connection
+//! takes it.
 //!
-//! hyper breaks off at once when a body fails, and drops what it still holds of it. So a body that fails waits first, until what
-//! it has handed over is on its way:
+//! hyper breaks off at once when a body fails, and drops what it still holds of it. So a body that
+//! fails waits first, until what it has handed over is on its way:
 //!
-//! - HTTP/1: until the socket is flushed, which hyper does when it holds nothing more. Whoever limits how long a client may
-//!   take to read limits this too;
-//! - HTTP/2: until an empty frame behind the data has been written, and not longer than [`PATIENCE`]: a client that reads
-//!   nothing would have its reset as late as its data.
+//! - HTTP/1: until the socket is flushed, which hyper does when it holds nothing more. Whoever
+//!   limits how long a client may take to read limits this too;
+//! - HTTP/2: until an empty frame behind the data has been written, and not longer than
+//!   [`PATIENCE`]: a client that reads nothing would have its reset as late as its data.
 //!
-//! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take, before its end is sent: otherwise its last
-//! piece would wait for the client where nobody knows of it.
+//! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take,
+//! before its end is sent: otherwise its last piece would wait for the client where nobody knows of
+//! it.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,7 +25,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-/// How long a stream of HTTP/2 waits for its data to leave: a client that reads has had it by then, on a busy machine too.
+/// How long a stream of HTTP/2 waits for its data to leave: a client that reads has had it by then,
+/// on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Its drop tells that what was waited for has happened, or never will.
@@ -39,7 +42,8 @@ pub(crate) enum Delivery {
     Http2,
 }
 
-/// Tells that a socket was flushed: until then all was written to it that had been handed over before.
+/// Tells that a socket was flushed: until then all was written to it that had been handed over
+/// before.
 #[derive(Default)]
 pub(crate) struct Flush {
     /// So that a flush that nobody waits for costs one look.

@@ -1,4 +1,5 @@
-//! Digests (RFC 9530): SHA-256, and only where a request or a body template asks for it, because it is a pass over all bytes.
+//! Digests (RFC 9530): SHA-256, and only where a request or a body template asks for it, because it
+//! is a pass over all bytes.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -28,8 +29,8 @@ impl Choice for Algorithm {
     }
 }
 
-/// Whether a request's headers ask for a digest that we have. What else they would like better (`sha-512=10`) does not matter:
-/// they are a wish, and may be met by less.
+/// Whether a request's headers ask for a digest that we have. What else they would like better
+/// (`sha-512=10`) does not matter: they are a wish, and may be met by less.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(WANT_CONTENT_DIGEST).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|item| {
@@ -62,7 +63,8 @@ impl Digest {
     }
 }
 
-/// The digest of a body whose chunks are taken away: of those, and of what stands in the chunk that is being filled.
+/// The digest of a body whose chunks are taken away: of those, and of what stands in the chunk that
+/// is being filled.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkDigest {
     digest: Digest,

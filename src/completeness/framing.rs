@@ -1,4 +1,5 @@
-//! The framed profile: records of the server's own among the rows of formats that have no end of their own.
+//! The framed profile: records of the server's own among the rows of formats that have no end of
+//! their own.
 //!
 //! ```text
 //! {"n":1}
@@ -9,7 +10,8 @@
 //! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        and then the response is broken off
 //! ```
 //!
-//! The tag is random for each response and stands in its header `Rowstream-Tag`: a row that looks like a record has another one.
+//! The tag is random for each response and stands in its header `Rowstream-Tag`: a row that looks
+//! like a record has another one.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,8 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// The framing of a format; `None`: the format has an end of its own, or holds rows and nothing else.
+    /// The framing of a format; `None`: the format has an end of its own, or holds rows and nothing
+    /// else.
     pub fn of(format: Format) -> Option<Self> {
         match format {
             Format::Ndjson => Some(Self::Lines),
@@ -132,7 +135,8 @@ impl Frames {
         self.framing.write(&self.text(record), false, out);
     }
 
-    /// Writes the last record of a result that fails, behind a row that may have been `begun` and not ended.
+    /// Writes the last record of a result that fails, behind a row that may have been `begun` and
+    /// not ended.
     pub(crate) fn write_error(&self, error: &Error, begun: bool, out: &mut Vec<u8>) {
         self.framing.write(&self.text(&Record::Error(error)), begun, out);
     }

@@ -1,11 +1,11 @@
 //! How streams go, and how they went: what `GET /_rowstream/streams/{id}` tells.
 //!
-//! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and lookups would pay for an id that
-//! nobody asks for. Invariants:
+//! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and
+//! lookups would pay for an id that nobody asks for. Invariants:
 //!
 //! 1. a stream that runs is known; there are no more of them than streams are admitted;
-//! 2. of those that have ended, at most [`KEPT`] are known, none for longer than [`KEPT_FOR`]; the first to end is the
-//!    first to be forgotten;
+//! 2. of those that have ended, at most [`KEPT`] are known, none for longer than [`KEPT_FOR`]; the
+//!    first to end is the first to be forgotten;
 //! 3. the lock is taken when a stream begins, ends, or is asked for, and for no chunk.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,6 +1,7 @@
 //! Trailers (RFC 9110, section 6.5): fields behind the body, for clients that say `TE: trailers`.
 //!
-//! They say what only the end knows. Many proxies and clients drop them, so nothing rests on them alone.
+//! They say what only the end knows. Many proxies and clients drop them, so nothing rests on them
+//! alone.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 

@@ -12,8 +12,9 @@ use crate::diagnostic::{Collector, Diagnostic, place};
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
 
-/// The files of a configuration as they are at a moment: their paths, when each was changed last, and its length. Looking again and
-/// again needs nothing of the system, and works on every file system, also where files are replaced by links to others.
+/// The files of a configuration as they are at a moment: their paths, when each was changed last,
+/// and its length. Looking again and again needs nothing of the system, and works on every file
+/// system, also where files are replaced by links to others.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
 

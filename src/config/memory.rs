@@ -1,13 +1,16 @@
-//! The memory of a server as a number: what a stream may take at most, its budget, and what the server takes beside its streams.
+//! The memory of a server as a number: what a stream may take at most, its budget, and what the
+//! server takes beside its streams.
 //!
-//! A budget is the sum of what the code on the stream's way holds, each part by the constants of the module that holds it, and of the
-//! longest row (`max_row_bytes`) wherever one may stand. Admission hands out permits while the sum of the budgets fits into `memory`.
+//! A budget is the sum of what the code on the stream's way holds, each part by the constants of
+//! the module that holds it, and of the longest row (`max_row_bytes`) wherever one may stand.
+//! Admission hands out permits while the sum of the budgets fits into `memory`.
 //!
 //! Where `memory` is bounded, the defaults of what a row may have and of how many clients may be
 //! connected are such that some streams fit ([`fit_defaults`]). What a file sets stays as it is.
 //!
-//! Not in it are what the kernel holds for sockets, the files that `mmap` maps, and what SQLite takes to sort and to group, which is
-//! about 1 MiB for each statement that does, and for the rest a temporary file.
+//! Not in it are what the kernel holds for sockets, the files that `mmap` maps, and what SQLite
+//! takes to sort and to group, which is about 1 MiB for each statement that does, and for the rest
+//! a temporary file.
 
 use rowstream_encode::{ArrowEncoder, Format};
 
@@ -34,7 +37,8 @@ const LEAST_ROW: usize = 64 << 10;
 const LEAST_CONNECTIONS: usize = 64;
 const CONNECTIONS_PART: usize = 8;
 
-/// How much longer a row may be in a format than as the database sends it, and how often it stands in the encoder.
+/// How much longer a row may be in a format than as the database sends it, and how often it stands
+/// in the encoder.
 fn growth(format: Format) -> usize {
     match format {
         // Each byte of a text may be a control character, which is `\u001f`.
@@ -86,7 +90,8 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Handler::Sql(_) | Handler::Proxy(_) => source.budget(),
         },
         endpoint.per_row().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
-        // Of each statement that is read by turns one row waits, encoded, and a portion in the session.
+        // Of each statement that is read by turns one row waits, encoded, and a portion in the
+        // session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
         spill,
@@ -100,7 +105,8 @@ pub fn proxy_budget(source: &SourceConfig) -> usize {
     source.budget().saturating_add(HTTP_STREAM)
 }
 
-/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked for, and waiting for its end.
+/// The most that a stream of `endpoint` may take, in any format and coding that it may be asked
+/// for, and waiting for its end.
 pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     if let Handler::Proxy(_) = &endpoint.handler {
         return proxy_budget(source);
@@ -110,7 +116,8 @@ pub fn largest_budget(endpoint: &Endpoint, source: &SourceConfig) -> usize {
     budgets.max().map_or(0, |budget| budget.saturating_add(IN_MEMORY))
 }
 
-/// What the server may take without any stream: itself, idle connections of clients, and those of the pools.
+/// What the server may take without any stream: itself, idle connections of clients, and those of
+/// the pools.
 pub fn without_streams(config: &Config) -> usize {
     // One connection more tells whether the source can be reached.
     let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
@@ -159,7 +166,8 @@ fn row_that_fits(source: &SourceConfig, endpoints: &[Endpoint], most: usize) -> 
     })
 }
 
-/// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about it.
+/// What is wrong with a `memory` that cannot hold one stream of each endpoint, and what to do about
+/// it.
 pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     let (memory, room) = (config.limits.memory?, for_streams(config)?);
     let sized =

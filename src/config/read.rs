@@ -20,8 +20,8 @@ use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
 
-/// How long a browser may remember a preflight when the file does not say: long enough to spare most of them, short
-/// enough that a change is seen.
+/// How long a browser may remember a preflight when the file does not say: long enough to spare
+/// most of them, short enough that a change is seen.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// See [`Config::load_with`].
@@ -125,7 +125,8 @@ fn read_sources(
         .collect()
 }
 
-/// The tokens by name; without a hash where there is an error in it, because the name counts all the same.
+/// The tokens by name; without a hash where there is an error in it, because the name counts all
+/// the same.
 fn read_tokens(value: Option<Value<'_>>) -> Vec<(String, Option<[u8; 32]>)> {
     let entries = value.and_then(|value| value.table("[token]")).map(Table::entries).unwrap_or_default();
     entries
@@ -162,7 +163,8 @@ fn read_hash(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is let in by silence.
+/// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is
+/// let in by silence.
 fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Authorization> {
     match value {
         // After an error in the value, endpoints that rely on it are not errors as well.

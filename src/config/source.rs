@@ -29,7 +29,8 @@ pub(super) enum Scheme {
     Http,
 }
 
-/// Reads a source; paths in it are relative to `folder`. `None`, with the reason recorded, when its URL cannot be used.
+/// Reads a source; paths in it are relative to `folder`. `None`, with the reason recorded, when its
+/// URL cannot be used.
 pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<SourceConfig> {
     let mut table = value.table(format!("[source.{name}]"))?;
     let given =
@@ -126,7 +127,8 @@ fn no_scheme() -> UrlFault {
     UrlFault { message: "this URL has no scheme".to_owned(), hint }
 }
 
-/// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a password.
+/// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a
+/// password.
 fn unknown_scheme(scheme: &str) -> UrlFault {
     let near = did_you_mean(scheme, SCHEMES.map(|(scheme, _)| scheme));
     let known = ["mysql", "mariadb", "odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
@@ -138,7 +140,8 @@ fn unknown_scheme(scheme: &str) -> UrlFault {
     UrlFault { message, hint: format!("the schemes are {}", schemes()) }
 }
 
-/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as `sqlite:` and the path of the file.
+/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as `sqlite:` and the path
+/// of the file.
 fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
     let error =
         |message: &str, hint: &str| Err(UrlFault { message: message.to_owned(), hint: hint.to_owned() });
@@ -173,8 +176,9 @@ fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
     }
 }
 
-/// The paths of the scripts, which must be there. They stand for SQLite alone and are passed over elsewhere, so that the
-/// environment can name either database (`url = "${SHOP_URL:-sqlite:shop.db}"`).
+/// The paths of the scripts, which must be there. They stand for SQLite alone and are passed over
+/// elsewhere, so that the environment can name either database (`url =
+/// "${SHOP_URL:-sqlite:shop.db}"`).
 fn read_scripts(value: &Value<'_>, folder: &Path) -> Vec<PathBuf> {
     let scripts = value.strings().unwrap_or_default().into_iter();
     scripts

@@ -448,9 +448,9 @@ macro_rules! databases {
             }
 
             /// Asks `statement`, which answers with one row at most, on a connection that is shared
-            /// with other lookups; its rows then hold no connection. `None`: it has to be asked on a
-            /// connection of its own, because it has not been prepared yet, or takes long, or types
-            /// may have been altered, or the database does not share.
+            /// with other lookups; its rows then hold no connection. `None`: it has to be asked on
+            /// a connection of its own, because it has not been prepared yet, or takes long, or
+            /// types may have been altered, or the database does not share.
             ///
             /// # Errors
             /// What the database says of the statement; 503 when too many lookups are on their way.

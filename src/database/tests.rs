@@ -1,5 +1,5 @@
-//! A database of sixty lines, which proves what one has to be: [`memory`] implements the traits, and
-//! a list of its own makes the enums of it.
+//! A database of sixty lines, which proves what one has to be: [`memory`] implements the traits,
+//! and a list of its own makes the enums of it.
 
 #![allow(
     dead_code,

@@ -1,7 +1,8 @@
-//! A reader of TOML that knows the place of everything: typed values by key, an error at the place of what has
-//! the wrong type, and an error for each key that nobody asked for.
+//! A reader of TOML that knows the place of everything: typed values by key, an error at the place
+//! of what has the wrong type, and an error for each key that nobody asked for.
 //!
-//! It stands in the place of a derived deserializer, which stops at the first error and forgets places.
+//! It stands in the place of a derived deserializer, which stops at the first error and forgets
+//! places.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -37,8 +38,8 @@ pub(crate) struct Value<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Parses the part `range` of a file. `None`, with all syntax errors recorded, when it is not TOML: what could be
-    /// read of it would only give errors that follow from those.
+    /// Parses the part `range` of a file. `None`, with all syntax errors recorded, when it is not
+    /// TOML: what could be read of it would only give errors that follow from those.
     pub(crate) fn parse(file: File<'a>, range: Range<usize>, hint: Option<&str>) -> Option<Self> {
         let base = range.start;
         let (table, errors) = DeTable::parse_recoverable(&file.text[range]);
@@ -85,7 +86,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All keys with their values, for a table whose keys are names: `[source.NAME]`. The offset is the key's.
+    /// All keys with their values, for a table whose keys are names: `[source.NAME]`. The offset is
+    /// the key's.
     pub(crate) fn entries(mut self) -> Vec<(usize, String, Value<'a>)> {
         let entries = std::mem::take(&mut self.entries);
         let place = |key: &Spanned<_>| self.base + key.span().start;
@@ -131,7 +133,8 @@ impl<'a> Value<'a> {
         self.file.error(offset, message, Some(hint));
     }
 
-    /// `text`, which came from this value, as messages show it; "the value" when it came from the environment.
+    /// `text`, which came from this value, as messages show it; "the value" when it came from the
+    /// environment.
     pub(crate) fn shown(&self, text: &str) -> String {
         if self.secret.get() { "the value".to_owned() } else { shown(text) }
     }
@@ -183,7 +186,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a string, number, boolean or date, as a request would give it; `None` for lists and tables.
+    /// The text of a string, number, boolean or date, as a request would give it; `None` for lists
+    /// and tables.
     pub(crate) fn scalar_text(&self) -> Option<String> {
         match &self.raw {
             DeValue::String(text) => Some(text.to_string()),
@@ -279,7 +283,8 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are errors.
+    /// The value as JSON: dates become strings. Infinities, NaN and integers beyond 64 bits are
+    /// errors.
     pub(crate) fn json(&self) -> Option<serde_json::Value> {
         match to_json(&self.raw) {
             Ok(json) => Some(json),
@@ -370,7 +375,8 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     duration.try_into().ok()
 }
 
-/// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` when it is not one, or beyond the address space.
+/// `64KiB`, `16 MB`, `4096`: a whole number of bytes. `None` when it is not one, or beyond the
+/// address space.
 pub(crate) fn parse_size(text: &str) -> Option<usize> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -395,8 +401,8 @@ struct Unexpandable {
     hint: String,
 }
 
-/// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in a shell. `$$` stays,
-/// and hides a brace behind it.
+/// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in
+/// a shell. `$$` stays, and hides a brace behind it.
 fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

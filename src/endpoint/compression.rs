@@ -1,11 +1,13 @@
-//! `compression`: whether answers are compressed, of an endpoint, and of the configuration for those that do not say.
+//! `compression`: whether answers are compressed, of an endpoint, and of the configuration for
+//! those that do not say.
 
 use crate::diagnostic::reader::Value;
 
 /// Whether answers are compressed for clients that ask for it (`Accept-Encoding`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// For clients on other machines. One on this machine has no network to spare, and would pay with the same processor.
+    /// For clients on other machines. One on this machine has no network to spare, and would pay
+    /// with the same processor.
     #[default]
     Auto,
     /// For all of them.

@@ -1,8 +1,11 @@
-//! `follow`: whether streams of an endpoint's rows can stay open for new ones, and how these are noticed.
+//! `follow`: whether streams of an endpoint's rows can stay open for new ones, and how these are
+//! noticed.
 //!
-//! Rows are followed by their key, so none may become visible behind a key that was given out already. Transactions of PostgreSQL commit in
-//! another order than they took their numbers in: a row with a lesser number may come later. There `transaction` names the column that holds
-//! the row's transaction, which then is the first of the key: rows are read once no transaction before theirs is still running.
+//! Rows are followed by their key, so none may become visible behind a key that was given out
+//! already. Transactions of PostgreSQL commit in another order than they took their numbers in: a
+//! row with a lesser number may come later. There `transaction` names the column that holds the
+//! row's transaction, which then is the first of the key: rows are read once no transaction before
+//! theirs is still running.
 
 use std::time::Duration;
 
@@ -19,7 +22,8 @@ const POLL_BESIDE_CHANNEL: Duration = Duration::from_secs(30);
 /// How the rows of an endpoint are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Follow {
-    /// The column that holds the transaction of each row; `None`: rows become visible in the order of their keys anyway.
+    /// The column that holds the transaction of each row; `None`: rows become visible in the order
+    /// of their keys anyway.
     pub transaction: Option<String>,
     /// The channel of PostgreSQL's `notify` that tells of new rows.
     pub channel: Option<String>,
@@ -27,7 +31,8 @@ pub struct Follow {
     pub poll: Duration,
 }
 
-/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has an error.
+/// `follow = true`, or its settings, and where that stands. `None` where it is off, or has an
+/// error.
 pub(super) fn read(value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
     if value.is_boolean() {
         let on = value.boolean()?;

@@ -1,7 +1,8 @@
-//! `key`: the columns that order and identify an endpoint's rows, and how its statement is read where cursors are given out or taken.
+//! `key`: the columns that order and identify an endpoint's rows, and how its statement is read
+//! where cursors are given out or taken.
 //!
-//! The statement itself is not parsed, but wrapped. What the database compares stands behind the columns of the result, so a cursor holds it
-//! as it is, however the formats write it:
+//! The statement itself is not parsed, but wrapped. What the database compares stands behind the
+//! columns of the result, so a cursor holds it as it is, however the formats write it:
 //!
 //! ```sql
 //! select *, "eventNo"::text as rowstream_key_1 from (
@@ -12,7 +13,8 @@
 //! limit $2
 //! ```
 //!
-//! Databases move the condition into the statement as long as that has no limit, so that an index on the key finds the row to go on with.
+//! Databases move the condition into the statement as long as that has no limit, so that an index
+//! on the key finds the row to go on with.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
 use crate::sql::{Dialect, Limit};
 
-/// The oldest transaction that is still running, or the next one: each before it has ended, and what it wrote is seen by the statement
-/// (PostgreSQL manual, "Transaction ID and Snapshot Information Functions").
+/// The oldest transaction that is still running, or the next one: each before it has ended, and
+/// what it wrote is seen by the statement (PostgreSQL manual, "Transaction ID and Snapshot
+/// Information Functions").
 const HORIZON: &str = "pg_snapshot_xmin(pg_current_snapshot())";
 
-/// The first transaction that has not begun: no row that is seen can be of it or of a later one, unless it was brought from another server.
+/// The first transaction that has not begun: no row that is seen can be of it or of a later one,
+/// unless it was brought from another server.
 const YET_TO_COME: &str = "pg_snapshot_xmax(pg_current_snapshot())";
 
 /// The key of an endpoint's rows.
@@ -47,13 +51,15 @@ pub struct Key {
     pub ordered: database::Statement,
     /// The same from behind a row, whose key is bound behind the statement's own arguments.
     pub rest: database::Statement,
-    /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no row, or whose transaction is yet to come.
+    /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no
+    /// row, or whose transaction is yet to come.
     pub nulls: database::Statement,
     /// Whether rows of transactions that may not be the next are left out until they are.
     pub committed_only: bool,
     /// The limit at the statement's end.
     limit: Option<Limit>,
-    /// The parameters that cursors are bound to: all but those that say nothing but how many rows come at a time.
+    /// The parameters that cursors are bound to: all but those that say nothing but how many rows
+    /// come at a time.
     bound: Vec<usize>,
     signer: Signer,
     /// Where the file says so, in bytes.
@@ -157,7 +163,8 @@ impl Key {
         self.signer.bind(self.bound.iter().map(|&index| &values[index]))
     }
 
-    /// How many rows of `statement`, the key's own, come at most, as far as that is known without asking the database.
+    /// How many rows of `statement`, the key's own, come at most, as far as that is known without
+    /// asking the database.
     pub fn page(&self, statement: &Statement, values: &[ParamValue]) -> Option<u64> {
         let limit = self.limit.as_ref()?;
         let given = limit.placeholder.map(|number| &values[statement.args[number - 1]]);
@@ -270,7 +277,8 @@ impl Wrapped<'_> {
         }
         if rest {
             conditions.push(self.behind(types.len() + 1));
-            // PostgreSQL takes the key's own types, also where it has to be told those of the parameters.
+            // PostgreSQL takes the key's own types, also where it has to be told those of the
+            // parameters.
             if self.dialect == Dialect::Sqlite {
                 types.extend(self.columns.iter().map(|_| BindType::One(ParamType::Text)));
             }

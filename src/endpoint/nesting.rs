@@ -6,9 +6,11 @@ use super::Endpoint;
 use crate::Error;
 use crate::diagnostic::{shown, suggest};
 
-/// What is nested in what. A statement stands behind the one that it is nested in, so there are no circles.
+/// What is nested in what. A statement stands behind the one that it is nested in, so there are no
+/// circles.
 impl Endpoint {
-    /// The statements that are nested in `statement`, in the order in which their lists stand in its rows.
+    /// The statements that are nested in `statement`, in the order in which their lists stand in
+    /// its rows.
     pub fn children(&self, statement: usize) -> impl Iterator<Item = usize> {
         let is_child = move |&child: &usize| self.parent(child) == Some(statement);
         (0..self.statements().len()).filter(is_child)
@@ -19,7 +21,8 @@ impl Endpoint {
         self.statements().get(statement)?.nested.as_ref().map(|nested| nested.parent)
     }
 
-    /// `root`, which is nested in none, and all statements that are nested in it, in one another: each behind its parent.
+    /// `root`, which is nested in none, and all statements that are nested in it, in one another:
+    /// each behind its parent.
     pub fn nest(&self, root: usize) -> Vec<usize> {
         let mut nest = vec![root];
         for statement in root + 1..self.statements().len() {
@@ -30,12 +33,13 @@ impl Endpoint {
         nest
     }
 
-    /// Checks that the nested `statement` can be merged with the rows that it stands in, by the columns of the two, and tells the
-    /// places of the columns that are to be the same: its own, and the other's.
+    /// Checks that the nested `statement` can be merged with the rows that it stands in, by the
+    /// columns of the two, and tells the places of the columns that are to be the same: its own,
+    /// and the other's.
     ///
     /// # Errors
-    /// A column that is not there; two that are never the same, because one of them alone holds numbers; a column of the
-    /// other's that is called as the list is.
+    /// A column that is not there; two that are never the same, because one of them alone holds
+    /// numbers; a column of the other's that is called as the list is.
     pub fn join(
         &self,
         statement: usize,
@@ -93,7 +97,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// That of a type by its name, in PostgreSQL or as SQLite's columns are declared; `None` where the name does not tell.
+    /// That of a type by its name, in PostgreSQL or as SQLite's columns are declared; `None` where
+    /// the name does not tell.
     fn of(type_name: &str) -> Option<Self> {
         let name = type_name.split('(').next().unwrap_or_default().trim();
         match name.to_ascii_lowercase().as_str() {

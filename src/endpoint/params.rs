@@ -16,8 +16,8 @@ pub(super) struct Declared {
     pub(super) offset: usize,
 }
 
-/// Reads `[params]`. A parameter of the path that is not declared is an error, and is added all the same, so that the
-/// statements that use it are not errors as well.
+/// Reads `[params]`. A parameter of the path that is not declared is an error, and is added all the
+/// same, so that the statements that use it are not errors as well.
 pub(super) fn read(file: File<'_>, table: &mut Table<'_>, path: &Template) -> Vec<Declared> {
     let entries = table.take("params").and_then(|value| value.table("[params]")).map(Table::entries);
     let mut declared = Vec::new();
@@ -108,7 +108,8 @@ fn read_type(value: &Value<'_>, param: &mut Param) -> bool {
     true
 }
 
-/// `in = "query"` or `"header"`, and `header = "X-Name"`, which is the parameter's own name unless given.
+/// `in = "query"` or `"header"`, and `header = "X-Name"`, which is the parameter's own name unless
+/// given.
 fn read_place(table: &mut Table<'_>, param: &mut Param) {
     let place = table.take("in");
     let header = table.take("header");

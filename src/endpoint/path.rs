@@ -19,7 +19,8 @@ pub(super) struct Template {
     pub(super) offset: usize,
 }
 
-/// The template from `path = "…"`, else from the file's path below the folder of endpoints. What is wrong is recorded.
+/// The template from `path = "…"`, else from the file's path below the folder of endpoints. What is
+/// wrong is recorded.
 pub(super) fn read(file: File<'_>, table: &mut Table<'_>, relative: &Path) -> Template {
     let (text, offset) = match table.take("path") {
         Some(value) => (value.string().unwrap_or_else(|| "/".to_owned()), value.offset()),

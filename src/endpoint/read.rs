@@ -1,7 +1,8 @@
-//! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"` or `[upstream]`.
+//! Reads one endpoint file: `.sql` with TOML in its first comment, or `.toml` with `sql = "…"` or
+//! `[upstream]`.
 //!
-//! Diagnostics are recorded and reading goes on; an endpoint that comes out of a file with errors is good for finding more
-//! of them, and for nothing else.
+//! Diagnostics are recorded and reading goes on; an endpoint that comes out of a file with errors
+//! is good for finding more of them, and for nothing else.
 
 mod refcursors;
 
@@ -29,7 +30,8 @@ use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 /// Names that stand for something else than a statement behind a `$`, or will.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
 
-/// How long a stream of events says nothing, unless a file says otherwise. Proxies take a connection for dead after 30 s or more.
+/// How long a stream of events says nothing, unless a file says otherwise. Proxies take a
+/// connection for dead after 30 s or more.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What an endpoint file may refer to, and what counts where it says nothing.
@@ -64,8 +66,8 @@ impl Defaults<'_> {
     }
 }
 
-/// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the reason recorded,
-/// when too little of it could be read to go on.
+/// Reads an endpoint file, whose path below the folder of endpoints is `relative`. `None`, with the
+/// reason recorded, when too little of it could be read to go on.
 pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> Option<Endpoint> {
     let (mut table, behind) = open(file)?;
     if let Behind::Upstream(value) = &behind {
@@ -318,8 +320,8 @@ fn toml_sql(value: &Value<'_>) -> Option<SqlText> {
     Some(SqlText { text, stands })
 }
 
-/// Where the TOML in the first comment is, and where the SQL begins; `None` when the comment has no end. A file whose
-/// first thing is no `/* … */` is SQL alone.
+/// Where the TOML in the first comment is, and where the SQL begins; `None` when the comment has no
+/// end. A file whose first thing is no `/* … */` is SQL alone.
 fn front_matter(text: &str) -> Option<(std::ops::Range<usize>, usize)> {
     let bare = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let start = text.len() - bare.len();
@@ -479,7 +481,8 @@ struct Statements<'a> {
 }
 
 impl Statements<'_> {
-    /// The statements; `None` when there is an error in any of them, because what remained would be errors that follow.
+    /// The statements; `None` when there is an error in any of them, because what remained would be
+    /// errors that follow.
     fn read(&self, result: Option<&(Option<Cardinality>, Value<'_>)>) -> Option<Vec<Statement>> {
         let sections =
             sql::sections(&self.text.text, self.dialect).map_err(|error| self.error(0, error)).ok()?;
@@ -569,7 +572,8 @@ impl Statements<'_> {
         sql_error(self.file, &self.text, start, error);
     }
 
-    /// Whether the statements can be told apart: each has a name of its own, or there is one without.
+    /// Whether the statements can be told apart: each has a name of its own, or there is one
+    /// without.
     fn check_names(&self, sections: &[Section]) -> bool {
         let mut well = true;
         for (i, section) in sections.iter().enumerate() {
@@ -658,7 +662,8 @@ fn cardinality(value: &Value<'_>) -> Option<Cardinality> {
     }
 }
 
-/// The body of an endpoint that gives none: the rows of the only statement that stands in no other's.
+/// The body of an endpoint that gives none: the rows of the only statement that stands in no
+/// other's.
 fn default_body(file: File<'_>, sets: &[RowSet<'_>]) -> Option<Vec<Piece>> {
     let roots: Vec<_> = (0..sets.len()).filter(|&i| sets[i].parent.is_none()).collect();
     if let [root] = roots[..] {
@@ -846,7 +851,8 @@ impl Counts<'_> {
         })
     }
 
-    /// The statement in whose rows, or in those within them, the rows of `statement` stand; else itself.
+    /// The statement in whose rows, or in those within them, the rows of `statement` stand; else
+    /// itself.
     fn root(&self, mut statement: usize) -> usize {
         while let Some(parent) = self.sets[statement].parent {
             statement = parent;
@@ -907,8 +913,8 @@ fn all_formats(endpoint: &Endpoint) -> Vec<Format> {
     Format::ALL.into_iter().filter(carried).collect()
 }
 
-/// Why a format cannot carry an endpoint: all but JSON hold the rows of one statement and nothing else, and tables have no lists in
-/// their rows.
+/// Why a format cannot carry an endpoint: all but JSON hold the rows of one statement and nothing
+/// else, and tables have no lists in their rows.
 fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static str> {
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,

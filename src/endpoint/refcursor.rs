@@ -12,12 +12,13 @@ impl Statement {
         self.opener.as_deref().unwrap_or(&self.name)
     }
 
-    /// Where in a row of the opener's `columns` the refcursor stands whose rows are the statement's; `refcursors` are the columns
-    /// that are such. `None`: the statement reads none, and the columns are those of its own rows.
+    /// Where in a row of the opener's `columns` the refcursor stands whose rows are the
+    /// statement's; `refcursors` are the columns that are such. `None`: the statement reads none,
+    /// and the columns are those of its own rows.
     ///
     /// # Errors
-    /// A refcursor beside other columns of a statement that is no opener; an opener's column that is no refcursor; no column of the
-    /// statement's name.
+    /// A refcursor beside other columns of a statement that is no opener; an opener's column that
+    /// is no refcursor; no column of the statement's name.
     pub fn refcursor(&self, columns: &[Column], refcursors: &[usize]) -> Result<Option<usize>, Error> {
         match (&self.opener, refcursors, columns) {
             (None, [], _) => Ok(None),
@@ -27,7 +28,8 @@ impl Statement {
         }
     }
 
-    /// Checks that its rows can be merged with those of others; `refcursors` are its columns that are such.
+    /// Checks that its rows can be merged with those of others; `refcursors` are its columns that
+    /// are such.
     ///
     /// # Errors
     /// They would be those of a refcursor.

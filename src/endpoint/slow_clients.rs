@@ -1,5 +1,5 @@
-//! `slow_clients`: what becomes of a client that takes less than there is, of an endpoint, and of the configuration for those that do
-//! not say.
+//! `slow_clients`: what becomes of a client that takes less than there is, of an endpoint, and of
+//! the configuration for those that do not say.
 
 use crate::diagnostic::reader::{Value, parse_size};
 

@@ -1,5 +1,5 @@
-//! The sources of an endpoint, bound to those of the configuration when it is read: no request has to
-//! look for one by its name.
+//! The sources of an endpoint, bound to those of the configuration when it is read: no request has
+//! to look for one by its name.
 
 use crate::source::SourceConfig;
 

@@ -1,11 +1,13 @@
-//! `timeout`: how long an answer may take, of an endpoint, and of the configuration for those that do not say.
+//! `timeout`: how long an answer may take, of an endpoint, and of the configuration for those that
+//! do not say.
 
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::diagnostic::reader::{Value, set};
 
-/// How long an answer may take. Both count from the request, waiting for the pool and for the client included.
+/// How long an answer may take. Both count from the request, waiting for the pool and for the
+/// client included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeout {
     /// To the first row, or the end of a result without any; `None`: as long as it takes.
@@ -19,7 +21,8 @@ type Late = fn(Duration) -> Error;
 
 impl Timeout {
     /// Runs what comes before the first row of the answer to a request that has `begun` then.
-    /// `answer` is pinned elsewhere, here as below: handed on by value, it would be stored once for each hand.
+    /// `answer` is pinned elsewhere, here as below: handed on by value, it would be stored once for
+    /// each hand.
     ///
     /// # Errors
     /// 504 when it takes too long.

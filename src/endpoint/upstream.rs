@@ -1,5 +1,5 @@
-//! `[upstream]` of an endpoint file: a request whose answer is passed through, several whose replies are rows, or one after another
-//! for the pages of a list, which is rows.
+//! `[upstream]` of an endpoint file: a request whose answer is passed through, several whose
+//! replies are rows, or one after another for the pages of a list, which is rows.
 
 mod pages;
 
@@ -112,7 +112,8 @@ pub(super) fn read(
     Some(Read { source: SourceRef::bind(defaults.sources, &source.name)?, handler })
 }
 
-/// Refuses the keys of an endpoint that are for statements, and those that are for rows where there are none.
+/// Refuses the keys of an endpoint that are for statements, and those that are for rows where there
+/// are none.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
     const OF_STATEMENTS: [&str; 4] = ["result", "key", "follow", "enrich"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
@@ -208,13 +209,15 @@ impl<'a> Names<'a> {
         Some(index)
     }
 
-    /// A parameter may not have the name of the number. It is taken for used: that error would follow from this one.
+    /// A parameter may not have the name of the number. It is taken for used: that error would
+    /// follow from this one.
     fn check(&mut self) -> Option<usize> {
         self.param(NUMBER)
     }
 }
 
-/// `request` and `headers`; the request also as it stands in the file. It may be a POST where the reply is not passed through.
+/// `request` and `headers`; the request also as it stands in the file. It may be a POST where the
+/// reply is not passed through.
 fn read_template(table: &mut Table<'_>, may_post: bool, names: &mut Names<'_>) -> Option<(Template, String)> {
     let request = table.require("request", "write `request = \"GET /path?name={parameter}\"`");
     let headers = table.take("headers");

@@ -1,4 +1,5 @@
-//! `[values]`: how values are written, of an endpoint, and of the configuration for those that do not say.
+//! `[values]`: how values are written, of an endpoint, and of the configuration for those that do
+//! not say.
 
 use rowstream_encode::{Choice, ValueOptions};
 

@@ -1,4 +1,5 @@
-//! The formats that metrics are told in: OpenMetrics where it is asked for, and Prometheus' own text for all others, people included.
+//! The formats that metrics are told in: OpenMetrics where it is asked for, and Prometheus' own
+//! text for all others, people included.
 
 use std::fmt::Write as _;
 
@@ -51,7 +52,8 @@ impl Exposition {
     }
 }
 
-/// The same in the text format. There a family is called as its samples are, and there are neither units, infos nor a mark at the end.
+/// The same in the text format. There a family is called as its samples are, and there are neither
+/// units, infos nor a mark at the end.
 fn without_open_metrics(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help = ("", "");

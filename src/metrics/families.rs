@@ -1,7 +1,8 @@
-//! The families of metrics: their names, types, labels and meanings. What is told, and the table of the documentation, are made of
-//! these alone.
+//! The families of metrics: their names, types, labels and meanings. What is told, and the table of
+//! the documentation, are made of these alone.
 //!
-//! Names follow Prometheus (base units, which are named; `_total` for what only grows) and its clients' names for processes.
+//! Names follow Prometheus (base units, which are named; `_total` for what only grows) and its
+//! clients' names for processes.
 
 use std::fmt::Write as _;
 

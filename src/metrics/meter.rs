@@ -10,7 +10,8 @@ use crate::access_log::Entry;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
-/// A stream is counted on about as often: one that lasts for hours would else be seen at its end alone.
+/// A stream is counted on about as often: one that lasts for hours would else be seen at its end
+/// alone.
 const COUNTED_EACH: Duration = Duration::from_secs(1);
 
 /// Whose counts a request adds to.

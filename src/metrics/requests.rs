@@ -1,7 +1,7 @@
 //! What is counted of the requests of one endpoint.
 //!
-//! Each worker has counts of its own, behind a lock that nobody else takes but a scrape: counting costs a few nanoseconds and no
-//! cache line goes from core to core.
+//! Each worker has counts of its own, behind a lock that nobody else takes but a scrape: counting
+//! costs a few nanoseconds and no cache line goes from core to core.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,8 @@ use crate::histogram::{ANSWERS, Histogram, WAITS};
 use crate::outcome::Ended;
 use crate::outcome::Times;
 
-/// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so: they begin with a slash.
+/// The label of what meets no endpoint, or has no format, or no protocol yet. No path is called so:
+/// they begin with a slash.
 pub(super) const NONE: &str = "none";
 /// The label of the admin endpoints.
 pub(super) const ADMIN: &str = "/_rowstream/";
@@ -122,7 +123,8 @@ impl Counts {
         self.first_rows.add(&other.first_rows);
     }
 
-    /// Streams that have begun and not ended. Those that end while the workers' counts are read may be missed.
+    /// Streams that have begun and not ended. Those that end while the workers' counts are read may
+    /// be missed.
     pub(super) fn running(&self) -> u64 {
         let ended = self.kinds.iter().flat_map(|(_, totals)| totals.streams).sum();
         self.begun.saturating_sub(ended)
@@ -171,7 +173,8 @@ thread_local! {
 impl Series {
     /// The counts of this thread.
     fn mine(&self) -> MutexGuard<'_, Counts> {
-        // Threads that are no workers share with them; a thread that is just ending takes the first.
+        // Threads that are no workers share with them; a thread that is just ending takes the
+        // first.
         lock(&self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()])
     }
 

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 use super::requests::Protocol;
 use crate::histogram::{DELAYS, Histogram};
 
-/// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for a scrape to have many.
+/// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for
+/// a scrape to have many.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How late the timers of a worker fire.
@@ -19,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct Delay(Arc<Mutex<Histogram>>);
 
 impl Delay {
-    /// Has a timer fire again and again, which tells how long what is ready has to wait for this worker.
+    /// Has a timer fire again and again, which tells how long what is ready has to wait for this
+    /// worker.
     pub(crate) async fn measure(self) {
         loop {
             let due = Instant::now() + LOOK;

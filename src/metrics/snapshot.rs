@@ -224,7 +224,8 @@ impl Collector for Snapshot {
     }
 }
 
-/// All `outcomes` of each kind that was asked for at all, so that the rate of failures is known from the first one on.
+/// All `outcomes` of each kind that was asked for at all, so that the rate of failures is known
+/// from the first one on.
 fn by_outcome<'a>(
     (path, counts): (&'a str, &'a Counts),
     outcomes: &'static [Ended],
@@ -283,7 +284,8 @@ impl ProcessSeen {
     }
 }
 
-/// Writes families: for each sample, the values of its labels, in the order of the family's, and its own.
+/// Writes families: for each sample, the values of its labels, in the order of the family's, and
+/// its own.
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {

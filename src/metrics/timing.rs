@@ -1,4 +1,5 @@
-//! `Server-Timing` (W3C): where the time went until the head, for whoever looks at a response, such as a browser's developer tools.
+//! `Server-Timing` (W3C): where the time went until the head, for whoever looks at a response, such
+//! as a browser's developer tools.
 
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-tim
 /// More than three times of twenty digits and their names.
 const LONGEST: usize = 128;
 
-/// What is known at the head, in milliseconds: waiting for a connection and for the database, and all until the first row. Written by
-/// hand on the stack, because lookups have it too, and formatting costs as much as the rest of their head.
+/// What is known at the head, in milliseconds: waiting for a connection and for the database, and
+/// all until the first row. Written by hand on the stack, because lookups have it too, and
+/// formatting costs as much as the rest of their head.
 pub(crate) fn server_timing(times: &Times, first_row: Duration) -> Option<HeaderValue> {
     let mut text = Text { bytes: [0; LONGEST], length: 0 };
     text.push(b"pool;dur=");

@@ -22,9 +22,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Chooses by the lines of the header. Of codings that the client likes equally, the first of [`Coding::ALL`] is best. One
-    /// that is liked as much as `identity` is better than that, because a client that sends the header wants to be spared bytes; a client
-    /// that does not send it wants none.
+    /// Chooses by the lines of the header. Of codings that the client likes equally, the first of
+    /// [`Coding::ALL`] is best. One that is liked as much as `identity` is better than that,
+    /// because a client that sends the header wants to be spared bytes; a client that does not send
+    /// it wants none.
     ///
     /// # Errors
     /// 406 when the client refuses `identity` and takes nothing else that there is.

@@ -74,8 +74,8 @@ impl Chosen {
     }
 }
 
-/// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}` segments, `query` what
-/// follows the `?`, undecoded.
+/// Reads every parameter from where it is declared to be. `path` holds the decoded `{name}`
+/// segments, `query` what follows the `?`, undecoded.
 ///
 /// # Errors
 /// 400 that names the parameters that are unknown, repeated, missing or wrong. Reading stops at the

@@ -2,15 +2,18 @@
 
 use std::cmp::Ordering;
 
-/// Exponents beyond this are refused: a few characters would become megabytes of digits in the database.
+/// Exponents beyond this are refused: a few characters would become megabytes of digits in the
+/// database.
 const GREATEST_EXPONENT: u32 = 9_999;
 
-/// Whether `text` is a decimal number: digits with at most one point, an optional sign and exponent.
+/// Whether `text` is a decimal number: digits with at most one point, an optional sign and
+/// exponent.
 pub(super) fn is_decimal(text: &str) -> bool {
     Decimal::read(text).is_some()
 }
 
-/// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is more than `99`). Texts that are none are equal.
+/// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is more than `99`). Texts that
+/// are none are equal.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     match (Decimal::read(a), Decimal::read(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -65,7 +68,8 @@ impl Decimal {
         }
     }
 
-    /// Digits that begin with none of 0 compare like fractions: from the left, the shorter one first.
+    /// Digits that begin with none of 0 compare like fractions: from the left, the shorter one
+    /// first.
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
         self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(&other.digits))
     }

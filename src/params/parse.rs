@@ -10,8 +10,9 @@ use super::{Param, ParamType, ParamValue, decimal};
 use crate::diagnostic::shown;
 
 impl Param {
-    /// The value of a text, checked against type, bounds and allowed values. For a list, the list of what one text
-    /// holds: several values between commas, but for `text` and `json`, in which a comma is data, exactly one.
+    /// The value of a text, checked against type, bounds and allowed values. For a list, the list
+    /// of what one text holds: several values between commas, but for `text` and `json`, in which a
+    /// comma is data, exactly one.
     ///
     /// # Errors
     /// What is wrong with the text, for the user; the text is shown cut and escaped.
@@ -108,7 +109,8 @@ fn boolean(text: &str) -> Result<ParamValue, String> {
     }
 }
 
-/// RFC 3339 `full-date`. The shape is checked first, because the parser takes more of ISO 8601 than that.
+/// RFC 3339 `full-date`. The shape is checked first, because the parser takes more of ISO 8601 than
+/// that.
 fn date(text: &str) -> Result<ParamValue, String> {
     let date = has_shape(text, "0000-00-00").then(|| text.parse::<Date>().ok()).flatten();
     date.map(ParamValue::Date).ok_or_else(|| format!("{} is not a date (YYYY-MM-DD)", shown(text)))
@@ -124,7 +126,8 @@ fn timestamp(text: &str) -> Result<ParamValue, String> {
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
-/// The offset (`Z`, `+02:00` or none) behind a date and a time; `None` when the text has another shape.
+/// The offset (`Z`, `+02:00` or none) behind a date and a time; `None` when the text has another
+/// shape.
 fn timestamp_offset(text: &str) -> Option<&str> {
     const SHAPE: &str = "0000-00-00T00:00:00";
     let (head, tail) = text.split_at_checked(SHAPE.len())?;

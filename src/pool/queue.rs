@@ -11,10 +11,11 @@
 //! Invariants:
 //!
 //! 1. places in use + free places = `max`, at every moment;
-//! 2. streams leave the places free that are [kept](Kept) for lookups, and lookups with a connection of their own leave those free that
-//!    are kept for shared connections;
-//! 3. whoever waits is served as soon as there is a place for its priority that suits. Before a stream go the lookups that waited when the stream
-//!    before it was served, and no others: so a lookup waits for one stream at most, and a stream for no endless row of lookups;
+//! 2. streams leave the places free that are [kept](Kept) for lookups, and lookups with a
+//!    connection of their own leave those free that are kept for shared connections;
+//! 3. whoever waits is served as soon as there is a place for its priority that suits. Before a
+//!    stream go the lookups that waited when the stream before it was served, and no others: so a
+//!    lookup waits for one stream at most, and a stream for no endless row of lookups;
 //! 4. among those of one priority, clients take turns.
 
 use super::sites::Choice;

@@ -5,8 +5,9 @@
 //!
 //! 1. while there is room, it has a [`Seat`] like any other;
 //! 2. without room, the longest idle connection of the address that has the most gives way to it;
-//! 3. where none is idle, or the address has all that it may have, it has a seat of the [reserve](RESERVED_CONNECTIONS), on which the server's
-//!    checks are answered and nothing else, unless there is room when it first asks for more. Of these the oldest gives way.
+//! 3. where none is idle, or the address has all that it may have, it has a seat of the
+//!    [reserve](RESERVED_CONNECTIONS), on which the server's checks are answered and nothing else,
+//!    unless there is room when it first asks for more. Of these the oldest gives way.
 //!
 //! A connection is idle while no request of it is being answered: between two requests, before the
 //! first, or with half of a head. HTTP/2 without a stream is idle whatever frames it sends.

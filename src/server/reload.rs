@@ -1,4 +1,5 @@
-//! Reloading: another configuration for the requests to come, while the streams that run keep theirs.
+//! Reloading: another configuration for the requests to come, while the streams that run keep
+//! theirs.
 //!
 //! It is read and checked as a whole first, its statements by their databases. With an error in it
 //! nothing changes, and the errors are reported as `rowstream check` reports them.
@@ -26,8 +27,8 @@ use crate::respond::App;
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The app of the requests to come. Each request takes it once, for which a lock that is hardly ever written costs no more than the
-/// count of its users.
+/// The app of the requests to come. Each request takes it once, for which a lock that is hardly
+/// ever written costs no more than the count of its users.
 pub(super) struct Current(RwLock<Arc<App>>);
 
 impl Current {

@@ -1,4 +1,5 @@
-//! The socket of a client: it sees a client that takes nothing, and it is reset where a close would look like an end.
+//! The socket of a client: it sees a client that takes nothing, and it is reset where a close would
+//! look like an end.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,9 +18,10 @@ use super::connections::{Activity, Busy};
 use crate::completeness::delivery::Flush;
 use crate::watchdog::Watchdog;
 
-/// How long a connection is still read that we have ended, once the client has taken all: closed with bytes that nobody read, or hit by
-/// more of them, it would be reset, and what lies unread at the client would be lost (RFC 9112, section 9.6). A client of HTTP/2
-/// says what it has taken to the last, and one of HTTP/1 may have sent its next request.
+/// How long a connection is still read that we have ended, once the client has taken all: closed
+/// with bytes that nobody read, or hit by more of them, it would be reset, and what lies unread at
+/// the client would be lost (RFC 9112, section 9.6). A client of HTTP/2 says what it has taken to
+/// the last, and one of HTTP/1 may have sent its next request.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a client of HTTP/1 that has ended its side is taken to be there still, while it is
 /// being answered and nothing of that can be sent. `nc -N` ends its side and reads on; a client
@@ -35,7 +37,8 @@ const DISCARDED: usize = 1024;
 pub(super) struct Ends {
     /// It is reset when it is dropped.
     pub(super) reset: AtomicBool,
-    /// It was served to its end, and is still read when it is dropped, unless the client has ended its side.
+    /// It was served to its end, and is still read when it is dropped, unless the client has ended
+    /// its side.
     pub(super) lingers: AtomicBool,
     /// Tells when all that was handed over has been written.
     pub(super) flush: Arc<Flush>,
@@ -62,8 +65,9 @@ impl Ends {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
-    /// Ends our side of a connection, and reads what still comes until the client has ended its own: while it takes what it was sent,
-    /// as long as somebody who takes nothing may, and then for [`LINGER`]. Nothing is lost that could still be saved if that fails.
+    /// Ends our side of a connection, and reads what still comes until the client has ended its
+    /// own: while it takes what it was sent, as long as somebody who takes nothing may, and then
+    /// for [`LINGER`]. Nothing is lost that could still be saved if that fails.
     pub(super) async fn linger(&self, write_timeout: Duration) {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Ok(mut stream)) = socket.map(|socket| TcpStream::from_std(socket.into())) else { return };
@@ -90,14 +94,16 @@ async fn discard(stream: &mut TcpStream) {
 
 /// A client's socket.
 ///
-/// - While bytes wait that the kernel does not take, a timer runs. When the client has acknowledged nothing for `write_timeout`,
-///   which is seen at the latest after twice that, writing fails, and with it the connection. A client that takes a little now and
-///   then goes on: room for more shows only once a third of the kernel's buffer is free, so it is the client's acknowledgements that count.
-/// - So they do where an endpoint has a least rate (`slow_clients = { shed = … }`): the watchdog is told how long bytes waited, and
-///   how many were acknowledged.
-/// - It is reset when it is dropped before a body has ended whose end is the close of its connection (HTTP/1.0, which has no
-///   chunks), and when the process dies before that: closed in order, what was cut would look whole. nginx asks its upstreams
-///   so unless it is told otherwise.
+/// - While bytes wait that the kernel does not take, a timer runs. When the client has acknowledged
+///   nothing for `write_timeout`, which is seen at the latest after twice that, writing fails, and
+///   with it the connection. A client that takes a little now and then goes on: room for more shows
+///   only once a third of the kernel's buffer is free, so it is the client's acknowledgements that
+///   count.
+/// - So they do where an endpoint has a least rate (`slow_clients = { shed = … }`): the watchdog is
+///   told how long bytes waited, and how many were acknowledged.
+/// - It is reset when it is dropped before a body has ended whose end is the close of its
+///   connection (HTTP/1.0, which has no chunks), and when the process dies before that: closed in
+///   order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
 pub(super) struct ClientSocket {
     stream: TcpStream,
     ends: Arc<Ends>,
@@ -190,7 +196,8 @@ impl ClientSocket {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the least rate. The watchdog knows then.
+    /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the
+    /// least rate. The watchdog knows then.
     fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
         loop {
@@ -257,8 +264,8 @@ impl ClientSocket {
         Poll::Ready(())
     }
 
-    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it was told last. What the client took of an
-    /// answer before counts in its favour.
+    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it was
+    /// told last. What the client took of an answer before counts in its favour.
     fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
         let acknowledged = self.written.saturating_sub(unacknowledged as u64);
         let taken = acknowledged.saturating_sub(self.told);
@@ -267,12 +274,14 @@ impl ClientSocket {
     }
 }
 
-/// Bytes that the kernel holds because the client has not acknowledged them (tcp(7), `SIOCOUTQ`); 0 where it does not tell, so that a
-/// client which lets no room come for `write_timeout` is one that takes nothing.
+/// Bytes that the kernel holds because the client has not acknowledged them (tcp(7), `SIOCOUTQ`); 0
+/// where it does not tell, so that a client which lets no room come for `write_timeout` is one that
+/// takes nothing.
 fn unacknowledged(stream: &TcpStream) -> usize {
     let mut bytes: libc::c_int = 0;
     #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
-    // SAFETY: the descriptor is open for as long as `stream` is borrowed, and the call writes an int to `bytes`.
+    // SAFETY: the descriptor is open for as long as `stream` is borrowed, and the call writes an
+    // int to `bytes`.
     let status = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if status == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }

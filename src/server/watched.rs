@@ -1,4 +1,5 @@
-//! HTTP's side of the watchdog: bodies that tell it what their client takes, and tasks that end when it says so.
+//! HTTP's side of the watchdog: bodies that tell it what their client takes, and tasks that end
+//! when it says so.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +15,8 @@ use super::socket::Ends;
 use crate::respond::{Aborted, ResponseBody};
 use crate::watchdog::Watchdog;
 
-/// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it lets a whole piece go, and a chunk
-/// may hold a row of megabytes.
+/// What an HTTP/2 stream is given at a time: a frame. A client is seen to take something once it
+/// lets a whole piece go, and a chunk may hold a row of megabytes.
 pub(super) const PIECE: usize = 16 * 1024;
 
 /// A body that tells its watchdog when the client is given something, and when it wants more.
@@ -60,8 +61,9 @@ impl Body for WatchedBody {
         if !self.body.is_delivering() {
             self.watchdog.taken();
         }
-        // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's http2); one whose body fails is
-        // reset with INTERNAL_ERROR. Where nobody polls, because the client takes nothing, it has to be dropped.
+        // A stream that is dropped is reset with CANCEL, which some clients take for an end (Node's
+        // http2); one whose body fails is reset with INTERNAL_ERROR. Where nobody polls, because
+        // the client takes nothing, it has to be dropped.
         if self.watchdog.is_late() {
             return Poll::Ready(Some(Err(Aborted)));
         }
@@ -82,8 +84,9 @@ impl Body for WatchedBody {
     }
 }
 
-/// Runs the streams of one HTTP/2 connection, each as a task with a watchdog of its own. A stream that is over is dropped: its
-/// statement is cancelled at once, and RST_STREAM follows what the client has still to take.
+/// Runs the streams of one HTTP/2 connection, each as a task with a watchdog of its own. A stream
+/// that is over is dropped: its statement is cancelled at once, and RST_STREAM follows what the
+/// client has still to take.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) connection: Arc<Watchdog>,

@@ -1,4 +1,5 @@
-//! The settings of one source, as its drivers take them; how they are read from files is `config`'s affair.
+//! The settings of one source, as its drivers take them; how they are read from files is `config`'s
+//! affair.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

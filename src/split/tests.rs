@@ -10,7 +10,8 @@ fn pointer(text: &str) -> Pointer {
     Pointer::parse(text).expect("a pointer")
 }
 
-/// What came of a document: its elements, what stood at the pointers that were watched, and how it ended.
+/// What came of a document: its elements, what stood at the pointers that were watched, and how it
+/// ended.
 #[derive(Debug, PartialEq)]
 struct Split {
     elements: Vec<String>,
@@ -291,7 +292,8 @@ fn document() -> impl Strategy<Value = String> {
 const POINTERS: [&str; 7] = ["", "/a", "/b", "/a/a", "/a/0", "/0", "/a/0/b"];
 
 proptest! {
-    /// However a document is cut, its elements are those that serde_json finds, and so are the scalars.
+    /// However a document is cut, its elements are those that serde_json finds, and so are the
+    /// scalars.
     #[test]
     fn any_cut_gives_what_serde_json_finds(
         text in document(),

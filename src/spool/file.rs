@@ -1,7 +1,9 @@
-//! A temporary file in which the rest of a result waits: bytes go in at its end, and come out once, in order.
+//! A temporary file in which the rest of a result waits: bytes go in at its end, and come out once,
+//! in order.
 //!
-//! It has no name, so that it is gone with its last descriptor however the server ends. Files block, so they are written, read and
-//! closed on threads for that, at most one write and one read at a time. All files of a server share one quota.
+//! It has no name, so that it is gone with its last descriptor however the server ends. Files
+//! block, so they are written, read and closed on threads for that, at most one write and one read
+//! at a time. All files of a server share one quota.
 
 use std::fs::File;
 use std::future::Future;
@@ -100,7 +102,8 @@ impl SpoolFile {
         self.part.take(bytes as u64, &self.settings)
     }
 
-    /// Begins to append what there was room for, once what was appended before is [`written`](Self::poll_written).
+    /// Begins to append what there was room for, once what was appended before is
+    /// [`written`](Self::poll_written).
     pub(crate) fn begin_write(&mut self, bytes: Bytes) {
         let (length, at) = (bytes.len() as u64, self.written);
         let (open, part) = (self.open.clone(), Arc::clone(&self.part));
@@ -142,7 +145,8 @@ impl SpoolFile {
         let reading = self.reading.get_or_insert_with(|| {
             let length = usize::try_from(unread).unwrap_or(PIECE).min(PIECE);
             let (open, at) = (Arc::clone(open), self.read);
-            // Made here: what a thread for files allocates stays with that thread's part of the allocator.
+            // Made here: what a thread for files allocates stays with that thread's part of the
+            // allocator.
             let piece = vec![0; length];
             tokio::task::spawn_blocking(move || read(&open, piece, at))
         });

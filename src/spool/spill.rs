@@ -18,13 +18,17 @@
 //!
 //! Invariants:
 //!
-//! 1. memory: one block that fills or is written, at most [`BLOCK`] and a chunk long, and a piece that is read;
-//! 2. no chunk goes in while there is no room for a block in the file: the rows wait as they do without a file, and it is tried again;
-//! 3. what was put in leaves by [`Spill::poll_take`] alone: a write that fails leaves its block where it was, in memory;
+//! 1. memory: one block that fills or is written, at most [`BLOCK`] and a chunk long, and a piece
+//!    that is read;
+//! 2. no chunk goes in while there is no room for a block in the file: the rows wait as they do
+//!    without a file, and it is tried again;
+//! 3. what was put in leaves by [`Spill::poll_take`] alone: a write that fails leaves its block
+//!    where it was, in memory;
 //! 4. while all is taken as it comes, there is no file.
 //!
-//! It knows nothing of rows but their number. Who polls it: the body when its client wants more, and beside it the watchdog
-//! ([`crate::watchdog`]), because the body is not polled while its client takes nothing.
+//! It knows nothing of rows but their number. Who polls it: the body when its client wants more,
+//! and beside it the watchdog ([`crate::watchdog`]), because the body is not polled while its
+//! client takes nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,7 +46,8 @@ use super::file::{PIECE, SpoolFile, Used};
 use crate::Error;
 use crate::budget::CHUNK;
 
-/// How much longer a client may keep the rows waiting than they keep it. One that takes turns with the database is not slow.
+/// How much longer a client may keep the rows waiting than they keep it. One that takes turns with
+/// the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a client may let a chunk wait while others wait for the connection behind it. A client
 /// that takes some 20 KB in a second takes a chunk more often than that.
@@ -53,7 +58,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BLOCK: usize = 32 * 1024;
 /// Room for a block and the chunk that fills it, unless that has a long row.
 const ROOM: usize = BLOCK + CHUNK + CHUNK / 8;
-/// What is held of a stream, besides a chunk with the longest row: while that makes the block longer, the shorter one is still there.
+/// What is held of a stream, besides a chunk with the longest row: while that makes the block
+/// longer, the shorter one is still there.
 pub(crate) const WINDOW: usize = BLOCK + ROOM + PIECE;
 
 /// When the rows of a client that is behind are spilled.
@@ -220,7 +226,8 @@ impl Spill {
         matches!(&self.state, State::Queued(queue) if queue.takes != Takes::Chunks)
     }
 
-    /// Rows that were handed over, of `all` that came: while some wait, those of which that is known.
+    /// Rows that were handed over, of `all` that came: while some wait, those of which that is
+    /// known.
     pub(crate) fn rows(&self, all: u64) -> u64 {
         if self.is_empty() { all } else { self.rows }
     }
@@ -333,7 +340,8 @@ impl Queue {
 
     /// Writes what fills a block, and counts it in `spilled`; ready when there is room for a chunk.
     fn poll_room(&mut self, spilled: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
-        // What was to be asked again is asked now: a time that is over would be waited for without end.
+        // What was to be asked again is asked now: a time that is over would be waited for without
+        // end.
         self.again = None;
         loop {
             ready!(self.poll_written(spilled, cx));
@@ -369,7 +377,8 @@ impl Queue {
         Poll::Ready(())
     }
 
-    /// Has the memory of the block that was written filled again, but for what a long row made it longer.
+    /// Has the memory of the block that was written filled again, but for what a long row made it
+    /// longer.
     fn reuse_block(&mut self) {
         self.memory = Vec::from(mem::take(&mut self.block));
         self.memory.clear();
@@ -561,7 +570,8 @@ mod tests {
         assert_eq!((spill.spilled(), spill.rows(7)), (0, 7));
     }
 
-    /// A client that takes half as long as the rows is never slow; one that takes twice as long is, though it never stops.
+    /// A client that takes half as long as the rows is never slow; one that takes twice as long is,
+    /// though it never stops.
     #[test]
     fn what_counts_is_who_waits_longer() {
         for (of_rows, of_client, end) in [(20, 10, None), (10, 20, Some(99)), (0, 500, Some(2))] {
@@ -630,7 +640,8 @@ mod tests {
         }
     }
 
-    /// The time at which room was to be asked for was left standing, and was waited for again and again once it was over.
+    /// The time at which room was to be asked for was left standing, and was waited for again and
+    /// again once it was over.
     #[tokio::test]
     async fn room_that_is_not_wanted_is_not_asked_for() {
         let settings = Spooling { limit: 200_000, ..Spooling::default() };

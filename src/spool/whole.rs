@@ -1,7 +1,8 @@
 //! A result that waits for its end before its head is sent: it then has its exact status and length
 //! (`_wait=end`, HTTP/1.0), and its head can say what only the end knows (pages).
 //!
-//! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the database is free.
+//! Up to [`IN_MEMORY`] it waits in memory, then in a [file](SpoolFile). Once all is there the
+//! database is free.
 
 use std::future::poll_fn;
 use std::io;

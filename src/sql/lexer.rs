@@ -166,8 +166,8 @@ impl<'a> Lexer<'a> {
         Ok(self.single(Kind::Quoted))
     }
 
-    /// PostgreSQL's `E'…'`, from its quote, with what it is continued by on further lines: the continuation has
-    /// backslashes, too.
+    /// PostgreSQL's `E'…'`, from its quote, with what it is continued by on further lines: the
+    /// continuation has backslashes, too.
     fn escaped(&mut self) -> Result<Kind, SqlError> {
         loop {
             self.escaped_part()?;
@@ -233,7 +233,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the character before can end a value: then a colon in brackets is a slice's (`a[1:n]`).
+    /// Whether the character before can end a value: then a colon in brackets is a slice's
+    /// (`a[1:n]`).
     fn follows_value(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| self.text.as_bytes()[at]);
         before.is_some_and(|byte| continues_word(byte) || matches!(byte, b')' | b']' | b'\'' | b'"'))
@@ -285,8 +286,8 @@ fn dollar_tag(text: &str) -> Option<&str> {
     (begins && inner[end..].starts_with('$')).then(|| &text[..end + 2])
 }
 
-/// How far it is to the quote that continues a string: SQL joins strings between which there is a line end and nothing
-/// but blanks and line comments.
+/// How far it is to the quote that continues a string: SQL joins strings between which there is a
+/// line end and nothing but blanks and line comments.
 fn continuation(text: &str) -> Option<usize> {
     let mut line_end = false;
     let mut at = 0;

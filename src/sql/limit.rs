@@ -1,4 +1,5 @@
-//! The limit at the end of a statement, which is taken off where the statement is continued from behind a row.
+//! The limit at the end of a statement, which is taken off where the statement is continued from
+//! behind a row.
 
 use super::Dialect;
 use super::lexer::{Kind, Lexer, Token};
@@ -10,15 +11,16 @@ pub struct Limit {
     pub start: usize,
     /// The placeholders that stand nowhere but in it, by their numbers.
     pub only: Vec<usize>,
-    /// The placeholder that says how many rows; none where it is fixed, or an expression that is not understood.
+    /// The placeholder that says how many rows; none where it is fixed, or an expression that is
+    /// not understood.
     pub placeholder: Option<usize>,
     /// How many rows where the placeholder is not given or NULL; `None` is not known.
     pub rows: Option<u64>,
 }
 
 impl Limit {
-    /// The limit of a statement with positional placeholders; `None` if it has none, or one that cannot be taken off, because there is
-    /// an offset, or because it is written in another way.
+    /// The limit of a statement with positional placeholders; `None` if it has none, or one that
+    /// cannot be taken off, because there is an offset, or because it is written in another way.
     pub fn find(text: &str, dialect: Dialect) -> Option<Self> {
         let tokens = significant(text, dialect)?;
         let mut depth = 0_usize;
@@ -82,7 +84,8 @@ fn is_in_limit(text: &str, before: &[Token]) -> bool {
     false
 }
 
-/// Whether a word behind these tokens is the name of something, in PostgreSQL: `t.limit`, `1 as limit`.
+/// Whether a word behind these tokens is the name of something, in PostgreSQL: `t.limit`, `1 as
+/// limit`.
 fn is_name(text: &str, before: &[Token]) -> bool {
     let last = before.last().map(|token| &text[token.start..token.end]);
     last.is_some_and(|last| last == "." || last.eq_ignore_ascii_case("as"))

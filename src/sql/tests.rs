@@ -312,7 +312,8 @@ fn quoted_piece() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn quoted_text_has_no_parameters(pieces in prop::collection::vec(quoted_piece(), 1..8)) {
-        // Commas, because a string behind an `E''` and a line end is a part of it, backslashes and all.
+        // Commas, because a string behind an `E''` and a line end is a part of it, backslashes and
+        // all.
         let text = format!("select {}", pieces.join(" , "));
         let sql = Sql::parse(&text, Postgres).unwrap();
         prop_assert_eq!(&sql.names, &Vec::<String>::new());

@@ -17,8 +17,8 @@ const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take 
 const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
      server's, `update … set tx = pg_current_xact_id()`";
 
-/// Gathers the key of each row, from which a stream can be resumed behind it. The key's values stand behind the columns of the result,
-/// and are not written.
+/// Gathers the key of each row, from which a stream can be resumed behind it. The key's values
+/// stand behind the columns of the result, and are not written.
 pub(super) struct Cursors {
     signer: Signer,
     /// The names of the key's columns.
@@ -79,7 +79,8 @@ impl Cursors {
         Ok(())
     }
 
-    /// There is a row that would be left out; of the rows of a statement that `committed_only`, one may also be from another server.
+    /// There is a row that would be left out; of the rows of a statement that `committed_only`, one
+    /// may also be from another server.
     #[cold]
     pub(super) fn left_out(statement: &str, committed_only: bool) -> Error {
         let (which, hint) = match committed_only {

@@ -7,7 +7,8 @@ use rowstream_encode::{
 use super::producer::Row;
 use crate::Error;
 
-/// What encodes the rows of one statement: chosen once, so that the loop over a row's values is compiled for its format.
+/// What encodes the rows of one statement: chosen once, so that the loop over a row's values is
+/// compiled for its format.
 pub(crate) enum Encoder {
     /// JSON, NDJSON and JSON sequences.
     Json(RowEncoder),
@@ -33,8 +34,8 @@ impl Encoder {
     /// Writes a row.
     ///
     /// # Errors
-    /// A value that cannot be decoded, or that the format cannot hold; `out` then ends in half a row, which the caller removes, and
-    /// nothing more may be written.
+    /// A value that cannot be decoded, or that the format cannot hold; `out` then ends in half a
+    /// row, which the caller removes, and nothing more may be written.
     #[inline]
     pub(crate) fn encode(&mut self, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
@@ -48,7 +49,8 @@ impl Encoder {
         }
     }
 
-    /// Checks that the format could hold the row that was written last; [`Encoder::encode`] does so itself.
+    /// Checks that the format could hold the row that was written last; [`Encoder::encode`] does so
+    /// itself.
     ///
     /// # Errors
     /// A value that it could not.
@@ -59,7 +61,8 @@ impl Encoder {
         }
     }
 
-    /// Whether there are rows that have been taken and not written: those of a batch that is not full yet.
+    /// Whether there are rows that have been taken and not written: those of a batch that is not
+    /// full yet.
     pub(crate) fn holds_rows(&self) -> bool {
         match self {
             Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => false,
@@ -96,7 +99,8 @@ impl Encoder {
     }
 }
 
-/// Value by value, for whom [`Encoder::encode`] does not suit because a row has more than is written. It is slower.
+/// Value by value, for whom [`Encoder::encode`] does not suit because a row has more than is
+/// written. It is slower.
 impl RowWriter for Encoder {
     fn begin_row(&mut self, out: &mut Vec<u8>) {
         match self {

@@ -1,5 +1,5 @@
-//! A stream that stays open for new rows: when its rows have ended, it waits without a connection until there may be others, and reads on
-//! from behind the last one.
+//! A stream that stays open for new rows: when its rows have ended, it waits without a connection
+//! until there may be others, and reads on from behind the last one.
 
 use std::future::Future;
 use std::mem;
@@ -37,7 +37,8 @@ impl Follower {
         Self { subscription, reopen }
     }
 
-    /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`: the server is about to end.
+    /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`:
+    /// the server is about to end.
     async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
         if !at_once && self.subscription.woken().await? == Woken::Closing {
             return Ok(None);
@@ -113,8 +114,8 @@ impl Following {
         }
     }
 
-    /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says behind which cursor they begin, and
-    /// whether there may be some already.
+    /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says
+    /// behind which cursor they begin, and whether there may be some already.
     pub(super) fn poll_next(
         &mut self,
         behind: impl FnOnce() -> (Option<String>, bool),
@@ -137,7 +138,8 @@ impl Following {
     }
 }
 
-/// What says, in a format, that a stream is still there; no reader takes it for a row. `None`: the format cannot say it.
+/// What says, in a format, that a stream is still there; no reader takes it for a row. `None`: the
+/// format cannot say it.
 pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
     match format {
         // A comment.

@@ -1,4 +1,5 @@
-//! The keys by which the rows of nested statements are told apart: their JSON values, since these are what users see.
+//! The keys by which the rows of nested statements are told apart: their JSON values, since these
+//! are what users see.
 
 use rowstream_encode::{OptionsEncoder, RowWriter as _, Value, ValueOptions, write_value};
 
@@ -31,7 +32,8 @@ impl Key {
         self.value(index).is_empty()
     }
 
-    /// Whether the values of each pair, one of this key and one of `other`, are the same. NULL is the same as nothing.
+    /// Whether the values of each pair, one of this key and one of `other`, are the same. NULL is
+    /// the same as nothing.
     #[inline]
     pub(super) fn is_same(&self, other: &Self, mut pairs: impl Iterator<Item = (usize, usize)>) -> bool {
         pairs.all(|(own, others)| !self.is_null(own) && self.value(own) == other.value(others))

@@ -1,8 +1,9 @@
 //! Statements that are nested in one another's rows, merged as they stream.
 //!
-//! All of them are read by turns, each in the order of the rows that its own stand in. So the merge holds one row of each at most, and
-//! compares nothing but keys: a row whose key is that of the row that is open stands in it; another one waits, and ends the list. In
-//! which order keys follow each other is the database's affair, with its collations.
+//! All of them are read by turns, each in the order of the rows that its own stand in. So the merge
+//! holds one row of each at most, and compares nothing but keys: a row whose key is that of the row
+//! that is open stands in it; another one waits, and ends the list. In which order keys follow each
+//! other is the database's affair, with its collations.
 //!
 //! ```text
 //!            row                       row, of a child                 another key
@@ -12,11 +13,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. no row is written before each statement has told its first row or that it has none: what fails until then has a real status;
+//! 1. no row is written before each statement has told its first row or that it has none: what
+//!    fails until then has a real status;
 //! 2. one chain of lists is open at a time: `list`, and those in whose rows it stands;
 //! 3. of each statement the merge holds one encoded row, and the key of the row that is open;
-//! 4. each row of each statement is written once, or the result is an error: at the end, no row may wait for the one that it
-//!    stands in;
+//! 4. each row of each statement is written once, or the result is an error: at the end, no row may
+//!    wait for the one that it stands in;
 //! 5. a row is written as a whole, so one that fails leaves no byte;
 //! 6. the end is written once nothing can fail any more.
 
@@ -90,7 +92,8 @@ enum Next {
 }
 
 impl Nest {
-    /// Prepares the statement `root` of an endpoint, and all that are nested in it, in a session in which `prepared` others are.
+    /// Prepares the statement `root` of an endpoint, and all that are nested in it, in a session in
+    /// which `prepared` others are.
     ///
     /// # Errors
     /// What the database says of a statement; columns that do not suit.
@@ -274,8 +277,8 @@ impl Nest {
         self.list = Some(which);
     }
 
-    /// Ends a list, and goes on to the next one in the same row, or with the rows around it. The end of the first level's is that of
-    /// the result.
+    /// Ends a list, and goes on to the next one in the same row, or with the rows around it. The
+    /// end of the first level's is that of the result.
     fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
         self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
         let Some(parent) = self.list else { return };
@@ -288,7 +291,8 @@ impl Nest {
         }
     }
 
-    /// Ends the result, which nothing can fail any more: what ended earlier could look whole, and be broken off.
+    /// Ends the result, which nothing can fail any more: what ended earlier could look whole, and
+    /// be broken off.
     fn end_root(&self, out: &mut Vec<u8>) {
         let root = &self.levels[0];
         if root.cardinality == Cardinality::One && root.list.rows() > 0 {
@@ -362,7 +366,8 @@ impl Level {
     }
 }
 
-/// For each level but the first, in whose rows its own stand, and the columns that must be the same: its own, and the other's.
+/// For each level but the first, in whose rows its own stand, and the columns that must be the
+/// same: its own, and the other's.
 type Join = (usize, Vec<(usize, usize)>);
 
 fn joins(endpoint: &Endpoint, statements: &[usize], columns: &[Arc<[Column]>]) -> Result<Vec<Join>, Error> {

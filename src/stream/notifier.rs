@@ -1,8 +1,9 @@
 //! Feeds: what wakes those who follow the rows of an endpoint.
 //!
-//! A feed is one poller for all followers of an endpoint, with one connection beside the pool; it begins with the first of them and ends with
-//! the last. It tells that there may be new rows, and each follower reads its own from behind its cursor: so none of them holds a
-//! connection while it waits, and what it gets hangs on nobody else.
+//! A feed is one poller for all followers of an endpoint, with one connection beside the pool; it
+//! begins with the first of them and ends with the last. It tells that there may be new rows, and
+//! each follower reads its own from behind its cursor: so none of them holds a connection while it
+//! waits, and what it gets hangs on nobody else.
 //!
 //! ```text
 //!                          ┌─ follower: wait ── take a turn ── read what is behind the cursor ──┐
@@ -12,10 +13,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. what is committed after a follower has read wakes it: its reading begins after it has noted which change it knows;
-//! 2. a poller that loses its connection opens another one, and what was committed meanwhile wakes all followers then. One that cannot,
-//!    within its [`Patience`], ends all of them with an error, those that read as well as those that wait. None waits for what nobody
-//!    looks for.
+//! 1. what is committed after a follower has read wakes it: its reading begins after it has noted
+//!    which change it knows;
+//! 2. a poller that loses its connection opens another one, and what was committed meanwhile wakes
+//!    all followers then. One that cannot, within its [`Patience`], ends all of them with an error,
+//!    those that read as well as those that wait. None waits for what nobody looks for.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -115,7 +117,8 @@ impl Feeds {
         Ok(Subscription { feed, news, closing })
     }
 
-    /// The feed of the endpoint. One follower at a time has it begun; the others wait for what comes of that.
+    /// The feed of the endpoint. One follower at a time has it begun; the others wait for what
+    /// comes of that.
     async fn feed(&self, endpoint: usize, follow: &Follow, source: &AnyDatabase) -> Result<Arc<Feed>, Error> {
         let mut feed = self.0[endpoint].lock().await;
         let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
@@ -229,8 +232,9 @@ impl Subscription {
         }
     }
 
-    /// Waits for the turn to ask the pool for a connection. A thousand followers that are woken at once would fill its queue, to the harm
-    /// of all others; so they do if they come at once, as after a restart.
+    /// Waits for the turn to ask the pool for a connection. A thousand followers that are woken at
+    /// once would fill its queue, to the harm of all others; so they do if they come at once, as
+    /// after a restart.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.feed.source.turn().await
     }

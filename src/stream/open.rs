@@ -33,7 +33,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open refcursors.
+    /// Takes a connection, prepares the statements that `reading` needs, and calls those that open
+    /// refcursors.
     ///
     /// # Errors
     /// Those of [`RowStream::open_with`].
@@ -181,7 +182,8 @@ pub(super) struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor, or holds settled rows only.
+    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor,
+    /// or holds settled rows only.
     fn refuses_nulls(&self) -> bool {
         !self.behind.is_empty() || self.key.committed_only
     }
@@ -191,7 +193,8 @@ impl<'a> Tail<'a> {
         *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
     }
 
-    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are put behind the others.
+    /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are
+    /// put behind the others.
     fn read(
         endpoint: &'a Endpoint,
         reading: &Reading,
@@ -253,7 +256,8 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     })
 }
 
-/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a connection.
+/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a
+/// connection.
 async fn begin(
     waiter: &Waiter,
     (endpoint, source): (&Endpoint, &Source),

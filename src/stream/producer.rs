@@ -65,9 +65,9 @@ impl Producer {
         Ok(Self::Enriched(Box::new(per_row::Session::new(inner, plan, upstreams, values))))
     }
 
-    /// Has calls made for each row of the prepared statement `index`, and returns the columns of its
-    /// rows then. The last `keys` columns of the statement itself are those of a key, and stay the
-    /// last.
+    /// Has calls made for each row of the prepared statement `index`, and returns the columns of
+    /// its rows then. The last `keys` columns of the statement itself are those of a key, and stay
+    /// the last.
     ///
     /// # Errors
     /// The calls do not fit the columns.

@@ -1,8 +1,8 @@
 //! Refcursors: what a function or procedure opens is read in the place of its own row.
 //!
-//! The columns of a cursor are known only once it is open, and with them what encodes its rows. So all of them are opened before the
-//! first chunk, once every statement is prepared: a statement that cannot be prepared would end their transaction. What fails here has
-//! a real status.
+//! The columns of a cursor are known only once it is open, and with them what encodes its rows. So
+//! all of them are opened before the first chunk, once every statement is prepared: a statement
+//! that cannot be prepared would end their transaction. What fails here has a real status.
 
 use rowstream_encode::{Format, ValueOptions};
 
@@ -16,10 +16,12 @@ use crate::params::ParamValue;
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;
 
-/// Opens the cursors that `steps` read: each statement that opens some is called once, however many are read of it.
+/// Opens the cursors that `steps` read: each statement that opens some is called once, however many
+/// are read of it.
 ///
 /// # Errors
-/// What the database says of a statement; one that names no cursor, or whose cursor does not fit its place in the body.
+/// What the database says of a statement; one that names no cursor, or whose cursor does not fit
+/// its place in the body.
 pub(super) async fn open(
     endpoint: &Endpoint,
     written: (Format, ValueOptions),

@@ -1,5 +1,6 @@
-//! The addresses that an upstream may have. They are looked at once its name is resolved, and the connection goes to the very
-//! address that was looked at: what a name says later, or to others, changes nothing.
+//! The addresses that an upstream may have. They are looked at once its name is resolved, and the
+//! connection goes to the very address that was looked at: what a name says later, or to others,
+//! changes nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,8 +34,8 @@ impl Allowed {
     }
 }
 
-/// Whether an address is one of the public internet: no machine's own, no network's own, none with another address in it, none
-/// that is kept for something else (IANA's special-purpose registries).
+/// Whether an address is one of the public internet: no machine's own, no network's own, none with
+/// another address in it, none that is kept for something else (IANA's special-purpose registries).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -58,7 +59,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special && !own && !address.is_documentation()
 }
 
-/// Only 2000::/3 is given out. In it, 2001::/23 is the protocols' own (Teredo too), and 2002::/16 has IPv4 addresses in it.
+/// Only 2000::/3 is given out. In it, 2001::/23 is the protocols' own (Teredo too), and 2002::/16
+/// has IPv4 addresses in it.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let documentation = (a == 0x2001 && b == 0xdb8) || (a == 0x3fff && b < 0x1000);

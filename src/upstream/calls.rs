@@ -6,9 +6,10 @@
 //!    └── row ◄────┴── by completion: at once;  by input: once all before it have gone
 //! ```
 //!
-//! Invariants: running requests and replies that wait for others are `concurrency` together at most; nothing is asked or read that
-//! is not polled; dropping the session drops the requests. The pool lets them in together, before the first: a response that has begun is
-//! not refused a place later.
+//! Invariants: running requests and replies that wait for others are `concurrency` together at
+//! most; nothing is asked or read that is not polled; dropping the session drops the requests. The
+//! pool lets them in together, before the first: a response that has begun is not refused a place
+//! later.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -40,7 +41,8 @@ pub struct Calls {
     pub repeat: Repeat,
     /// How many run at a time.
     pub concurrency: usize,
-    /// How many the file has asked for, which may be more than there are places; `None`: as many as there are.
+    /// How many the file has asked for, which may be more than there are places; `None`: as many as
+    /// there are.
     pub wanted: Option<usize>,
     /// In which order their replies come.
     pub order: Order,
@@ -69,7 +71,8 @@ pub enum Order {
     Input,
 }
 
-/// What becomes of a call that fails: without a reply, with a status that is none of success, or with a reply that is not what it says.
+/// What becomes of a call that fails: without a reply, with a status that is none of success, or
+/// with a reply that is not what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// The response fails.
@@ -99,7 +102,8 @@ impl Calls {
     }
 }
 
-/// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its buffer grows.
+/// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its
+/// buffer grows.
 pub(super) fn reply_budget(max_reply: usize) -> usize {
     max_reply.saturating_mul(2).saturating_add(super::budget())
 }
@@ -169,7 +173,8 @@ impl Outcome {
     }
 }
 
-/// What is told of a reply: columns by their names, types and kinds. The last one is there where failures are told in their rows.
+/// What is told of a reply: columns by their names, types and kinds. The last one is there where
+/// failures are told in their rows.
 const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("status", "integer", ColumnKind::Int32),
     ("duration_ms", "number", ColumnKind::Float64),
@@ -213,7 +218,8 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's parameters.
+    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's
+    /// parameters.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.count() {
@@ -366,7 +372,8 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
     }
 }
 
-/// JSON without its line ends, which are blanks between its tokens: texts have them escaped. Rows of lines have none within.
+/// JSON without its line ends, which are blanks between its tokens: texts have them escaped. Rows
+/// of lines have none within.
 fn one_line(mut json: String) -> String {
     json.truncate(json.trim_end().len());
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ") } else { json }

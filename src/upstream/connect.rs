@@ -1,4 +1,5 @@
-//! Opening a connection to an upstream: its name, the check of its addresses, TCP, TLS, and which HTTP is spoken.
+//! Opening a connection to an upstream: its name, the check of its addresses, TCP, TLS, and which
+//! HTTP is spoken.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +83,8 @@ impl Connector {
     pub(super) async fn open(&self) -> Result<Opened, Error> {
         let mut addresses = self.addresses().await?;
         turn(&mut addresses, self.begun.fetch_add(1, Ordering::Relaxed));
-        // Each of several gets its share of the time, so that one that says nothing leaves some for the others.
+        // Each of several gets its share of the time, so that one that says nothing leaves some for
+        // the others.
         let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         let stream = tcp::connect(addresses, share).await;
         let stream = stream.map_err(|refused| self.unreachable(&refused.into_named_cause()))?;
@@ -106,7 +108,8 @@ impl Connector {
         }
     }
 
-    /// Whether the file lists an address, or, where it lists none, the URL names it or has a name for it, and it is public.
+    /// Whether the file lists an address, or, where it lists none, the URL names it or has a name
+    /// for it, and it is public.
     fn allows(&self, address: IpAddr) -> bool {
         match (&self.settings.allow, &self.base.host) {
             (Some(allow), _) => allow.iter().any(|allowed| allowed.has(address)),
@@ -145,9 +148,10 @@ impl Connector {
     }
 }
 
-/// Has the connections to a name begin with each of its addresses by turns, so that they are spread over what answers under one name
-/// (such as the pods behind a headless service of Kubernetes). The resolver has put first the kind of addresses that this machine
-/// can reach best: only those that are of the first one's kind take turns.
+/// Has the connections to a name begin with each of its addresses by turns, so that they are spread
+/// over what answers under one name (such as the pods behind a headless service of Kubernetes). The
+/// resolver has put first the kind of addresses that this machine can reach best: only those that
+/// are of the first one's kind take turns.
 fn turn(addresses: &mut [SocketAddr], begun: usize) {
     let is_like_first = |address: &SocketAddr| address.is_ipv4() == addresses[0].is_ipv4();
     let alike = addresses.iter().take_while(|address| is_like_first(address)).count();

@@ -19,7 +19,8 @@ pub(super) fn unreachable(source: &str, cause: impl Into<Box<dyn std::error::Err
     Error::source_unavailable(format!("source `{source}` cannot be reached")).cause(cause)
 }
 
-/// All its hosts are set aside, the first of them for so long. Whole seconds are what users are told.
+/// All its hosts are set aside, the first of them for so long. Whole seconds are what users are
+/// told.
 pub(super) fn all_aside(source: &str, rest: Duration) -> Error {
     let message = format!("source `{source}` has failed too often of late, and is not asked for a moment");
     let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);

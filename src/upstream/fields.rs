@@ -1,11 +1,13 @@
-//! Header fields between a client, this server and an upstream: which are handed on, which are not, and which are added.
+//! Header fields between a client, this server and an upstream: which are handed on, which are not,
+//! and which are added.
 
 use std::net::IpAddr;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-/// Fields of one connection, which end at each hop (RFC 9110, section 7.6.1; RFC 2616, section 13.5.1).
+/// Fields of one connection, which end at each hop (RFC 9110, section 7.6.1; RFC 2616, section
+/// 13.5.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -17,7 +19,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
 ];
-/// What speaks of a body that a request with GET does not have, and of its host, which is another one from here on.
+/// What speaks of a body that a request with GET does not have, and of its host, which is another
+/// one from here on.
 const NOT_OURS: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::CONTENT_ENCODING, header::EXPECT];
 /// What says by whom a request was made, before us.
@@ -71,8 +74,8 @@ pub(super) fn own(forwarded: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The fields of a client's request that are handed on, and those that are `forwarded`. Where this server itself asks who the
-/// client is, its answer is for nobody else: then `is_public` is false.
+/// The fields of a client's request that are handed on, and those that are `forwarded`. Where this
+/// server itself asks who the client is, its answer is for nobody else: then `is_public` is false.
 pub fn request(client: &HeaderMap, forwarded: &HeaderMap, is_public: bool) -> HeaderMap {
     let mut headers = client.clone();
     strip(&mut headers);

@@ -1,5 +1,5 @@
-//! Whether a host is asked: passive health checks, which cost no request of their own. What is counted is whether requests get the
-//! head of an answer.
+//! Whether a host is asked: passive health checks, which cost no request of their own. What is
+//! counted is whether requests get the head of an answer.
 //!
 //! ```text
 //!        `failures` in a row                     the rest is over, and a request comes
@@ -10,9 +10,11 @@
 //!   └──────────────────────────────────────────────── answered ───────────────────────────────┘
 //! ```
 //!
-//! 1. While a host is tried, no other request goes there, unless that takes longer than a request may.
-//! 2. Each change begins an epoch, and what is told of a request of an earlier one changes nothing: those that were on their way when
-//!    their host was set aside neither readmit it nor lengthen its rest.
+//! 1. While a host is tried, no other request goes there, unless that takes longer than a request
+//!    may.
+//! 2. Each change begins an epoch, and what is told of a request of an earlier one changes nothing:
+//!    those that were on their way when their host was set aside neither readmit it nor lengthen
+//!    its rest.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +45,8 @@ const DOUBLED: u32 = 4;
 pub(super) struct Breaker {
     /// `None`: it is always asked.
     health: Option<Health>,
-    /// How long a request may take that tries the host. Then another may: who reads its answer may have stopped to.
+    /// How long a request may take that tries the host. Then another may: who reads its answer may
+    /// have stopped to.
     trial: Duration,
     state: State,
     epoch: Epoch,
@@ -250,7 +253,8 @@ mod tests {
         assert!(breaker.answered(trial));
     }
 
-    /// Who tries it may be a response whose client has stopped to read, of which nothing is polled any more.
+    /// Who tries it may be a response whose client has stopped to read, of which nothing is polled
+    /// any more.
     #[test]
     fn a_trial_that_does_not_end_is_followed_by_another() {
         let now = Instant::now();

@@ -60,7 +60,8 @@ pub(super) enum Failure {
         /// Whether another request was waited for that opens one, and tells of it.
         is_known: bool,
     },
-    /// The connection had ended while it was idle, or goes away: the host has not begun with the request.
+    /// The connection had ended while it was idle, or goes away: the host has not begun with the
+    /// request.
     NotBegun,
     /// The connection ended before anything of the answer came.
     Lost {
@@ -131,7 +132,8 @@ impl Host {
         connected.map(drop).map_err(|failed| failed.error)
     }
 
-    /// Sends a request on a connection that is there, or on a new one, and waits for the head of its answer.
+    /// Sends a request on a connection that is there, or on a new one, and waits for the head of
+    /// its answer.
     pub(super) async fn ask(
         &self,
         place: &Lease<Box<Http1>, HostSet>,
@@ -156,7 +158,8 @@ impl Host {
                 }
             };
             match self.ask_on(carrier, call, begun).await {
-                // It ended while it was idle, which is no failure of this request. Others were on one that is shared: then it may be.
+                // It ended while it was idle, which is no failure of this request. Others were on
+                // one that is shared: then it may be.
                 Err(Failed { failure: Failure::Lost { .. }, .. }) if was_idle => is_idle_lost = true,
                 Err(Failed { failure: Failure::NotBegun, .. }) if new < GOING => {}
                 answered => return answered,
@@ -169,8 +172,9 @@ impl Host {
         self.http2.take().map(Carrier::Http2)
     }
 
-    /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle, and then nobody knows whether a request
-    /// has come: one that may not be sent again has a new connection.
+    /// A connection that is there already. One of HTTP/1.1 may end at any time while it is idle,
+    /// and then nobody knows whether a request has come: one that may not be sent again has a new
+    /// connection.
     fn idle(&self, place: &Lease<Box<Http1>, HostSet>, call: &Call) -> Option<Carrier> {
         if let Some(carrier) = self.shared() {
             return Some(carrier);
@@ -196,7 +200,8 @@ impl Host {
         self.settings.max_age.is_none_or(|most| connection.age() < most)
     }
 
-    /// A new connection; or, where it may be one that requests share, one that another request opens meanwhile, which it then `waits` for.
+    /// A new connection; or, where it may be one that requests share, one that another request
+    /// opens meanwhile, which it then `waits` for.
     async fn connect_or_share(
         &self,
         place: &Lease<Box<Http1>, HostSet>,
@@ -223,8 +228,8 @@ impl Host {
         Ok(carrier)
     }
 
-    /// Waits for a connection, within `timeout.connect`, also where another request opens it; and no longer than the head of the answer
-    /// may take, which is `late` then.
+    /// Waits for a connection, within `timeout.connect`, also where another request opens it; and
+    /// no longer than the head of the answer may take, which is `late` then.
     async fn in_time(
         &self,
         late: Instant,

@@ -482,7 +482,8 @@ mod tests {
         assert!(matches!(error, Some(Err(_))), "at once");
     }
 
-    /// Who waits for room learns when a host rests that was up before, and goes there once it may be tried.
+    /// Who waits for room learns when a host rests that was up before, and goes there once it may
+    /// be tried.
     #[tokio::test]
     async fn a_rest_that_begins_later_is_waited_for() {
         let rest = Duration::from_millis(30);

@@ -1,7 +1,8 @@
 //! HTTP/1.1: a connection that one request has at a time.
 //!
-//! hyper speaks the protocol. Its driver, which reads and writes the socket, is no task of its own but is polled by whoever waits
-//! for the answer: nothing is read that nobody takes, and dropping the connection closes it.
+//! hyper speaks the protocol. Its driver, which reads and writes the socket, is no task of its own
+//! but is polled by whoever waits for the answer: nothing is read that nobody takes, and dropping
+//! the connection closes it.
 
 use std::error::Error as _;
 use std::pin::{Pin, pin};
@@ -168,8 +169,9 @@ mod tests {
 
     use super::*;
 
-    /// An upstream closed a connection that was idle, after that was found ready and before the request was written. hyper's driver
-    /// ends then without having looked at the request, which waited for its time-out.
+    /// An upstream closed a connection that was idle, after that was found ready and before the
+    /// request was written. hyper's driver ends then without having looked at the request, which
+    /// waited for its time-out.
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
         let (near, mut far) = tokio::io::duplex(1024);

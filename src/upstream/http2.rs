@@ -1,11 +1,13 @@
 //! HTTP/2: connections that requests share, each as a stream.
 //!
-//! By the h2 library itself, which hyper hides: it tells how many streams the upstream takes at a time, so that none waits in a
-//! queue that nobody sees, and it takes no reset for an end. A task of each connection reads and writes its frames; it ends once
-//! nothing refers to the connection any more.
+//! By the h2 library itself, which hyper hides: it tells how many streams the upstream takes at a
+//! time, so that none waits in a queue that nobody sees, and it takes no reset for an end. A task
+//! of each connection reads and writes its frames; it ends once nothing refers to the connection
+//! any more.
 //!
-//! Places of the pool count requests. One that has a place takes a stream of the first connection that has one free, and opens
-//! another connection where none has: never more than there are places.
+//! Places of the pool count requests. One that has a place takes a stream of the first connection
+//! that has one free, and opens another connection where none has: never more than there are
+//! places.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +33,8 @@ pub(super) struct Connections {
     /// Held by whoever opens one: those that come meanwhile share it.
     pub(super) opening: tokio::sync::Mutex<()>,
     max_age: Option<Duration>,
-    /// What the upstream may send of all answers of a connection that are not read: no stream's share is taken by another.
+    /// What the upstream may send of all answers of a connection that are not read: no stream's
+    /// share is taken by another.
     window: u32,
 }
 
@@ -50,7 +53,8 @@ struct Shared {
     opened: Instant,
     /// Since when there are none.
     idle: Instant,
-    /// Whether it takes no more requests: one on it was not answered in time, and the connection may be why.
+    /// Whether it takes no more requests: one on it was not answered in time, and the connection
+    /// may be why.
     is_retired: bool,
     /// Set when its task has ended.
     is_over: Arc<AtomicBool>,
@@ -110,7 +114,8 @@ impl Connections {
             let _ = connection.await;
             over.store(true, Ordering::Relaxed);
         });
-        // The answer comes behind the upstream's settings: from then on it is known how many streams it takes.
+        // The answer comes behind the upstream's settings: from then on it is known how many
+        // streams it takes.
         if let Some(mut ping_pong) = ping_pong {
             ping_pong.ping(Ping::opaque()).await?;
         }
@@ -160,7 +165,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Sends a request with its body, if it has one, and waits for the head of its answer. Dropping it, or the answer's body, resets the stream.
+    /// Sends a request with its body, if it has one, and waits for the head of its answer. Dropping
+    /// it, or the answer's body, resets the stream.
     ///
     /// # Errors
     /// How far the request came, and why no further.
@@ -172,7 +178,8 @@ impl Slot {
         let sent = self.sender.send_request(request, body.is_none());
         let (answer, mut stream) = sent.map_err(|error| (self.failure(&error), error))?;
         if let Some(body) = body {
-            // h2 keeps what the upstream does not take yet: the body is as long as an endpoint file and its parameters make it.
+            // h2 keeps what the upstream does not take yet: the body is as long as an endpoint file
+            // and its parameters make it.
             let sent = stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true);
             sent.map_err(|error| (self.failure(&error), error))?;
         }
@@ -180,8 +187,8 @@ impl Slot {
     }
 
     fn failure(&self, error: &h2::Error) -> Failure {
-        // One that goes away does so for all, and may live on for the answers that still come. What it sends back, it has not begun
-        // with (RFC 9113, section 6.8).
+        // One that goes away does so for all, and may live on for the answers that still come. What
+        // it sends back, it has not begun with (RFC 9113, section 6.8).
         if error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR) {
             self.retire();
             return Failure::NotBegun;
@@ -217,7 +224,8 @@ pub(super) fn poll_data(
 ) -> Poll<Option<Result<Bytes, h2::Error>>> {
     loop {
         match ready!(body.poll_data(cx)) {
-            // It ends here by END_STREAM alone: every reset is an error, also one without an error code.
+            // It ends here by END_STREAM alone: every reset is an error, also one without an error
+            // code.
             None => return Poll::Ready(None),
             Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             Some(Ok(data)) => {

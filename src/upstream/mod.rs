@@ -19,9 +19,10 @@
 //! | [`pages`] | one request after another, in whose replies rows are |
 //! | [`payload`] | bodies of requests, made of parameters |
 //!
-//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a connection too; over
-//! HTTP/2 requests share connections. Whoever has a place asks at once: no library's queue or limit stands behind the pool, which
-//! is why it is our own and not that of hyper-util's client. A connection serves requests to its own host alone.
+//! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a
+//! connection too; over HTTP/2 requests share connections. Whoever has a place asks at once: no
+//! library's queue or limit stands behind the pool, which is why it is our own and not that of
+//! hyper-util's client. A connection serves requests to its own host alone.
 
 pub mod address;
 pub mod calls;
@@ -160,7 +161,8 @@ impl Source {
         Ok(Self { shared: Arc::new(shared), forwarded: Arc::default(), client: Client::default() })
     }
 
-    /// The same source, asked on behalf of a client's request whose headers are [`forwarded`](fields::forwarded).
+    /// The same source, asked on behalf of a client's request whose headers are
+    /// [`forwarded`](fields::forwarded).
     #[must_use]
     pub fn on_behalf_of(&self, client: Client, forwarded: HeaderMap) -> Self {
         Self { client, forwarded: Arc::new(forwarded), ..self.clone() }
@@ -242,8 +244,9 @@ impl Source {
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are set aside, 502 where none may be opened; 504 when
-    /// no head comes in time; 502 when what comes is no answer, or one that leads elsewhere.
+    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are set aside, 502
+    /// where none may be opened; 504 when no head comes in time; 502 when what comes is no answer,
+    /// or one that leads elsewhere.
     pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let wait = patience.wait();
@@ -252,7 +255,8 @@ impl Source {
         self.send_from(place, None, call, entered).await
     }
 
-    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see [`pool::Group`].
+    /// Lets in the requests of one response, of which up to `width` are in flight at a time; see
+    /// [`pool::Group`].
     ///
     /// # Errors
     /// 503 at once when as many wait as may.
@@ -335,7 +339,8 @@ impl Source {
         }
     }
 
-    /// Goes to a host that was not tried. Where those have no room, it waits among the others, until it is late.
+    /// Goes to a host that was not tried. Where those have no room, it waits among the others,
+    /// until it is late.
     async fn elsewhere(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
         match place.go_elsewhere(tried) {
             Elsewhere::There => Moved::There(place),

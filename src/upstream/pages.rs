@@ -1,4 +1,5 @@
-//! Lists of an upstream as rows: the elements of an array in its reply, as they come, and those of the pages that follow.
+//! Lists of an upstream as rows: the elements of an array in its reply, as they come, and those of
+//! the pages that follow.
 //!
 //! ```text
 //!            ┌────────────────── turn: another page ◄──────────────────┐
@@ -8,10 +9,13 @@
 //!
 //! Invariants:
 //!
-//! 1. a page is asked for once all rows of the one before have been polled, and nothing is read that is not polled;
-//! 2. a request has its place of the pool up to the last byte of its reply, and none between two pages;
-//! 3. the rows end well where the reply of the last page did, and where it says that there is no other: a page that cannot be asked for, or that says
-//!    of itself that it failed, ends them with an error;
+//! 1. a page is asked for once all rows of the one before have been polled, and nothing is read
+//!    that is not polled;
+//! 2. a request has its place of the pool up to the last byte of its reply, and none between two
+//!    pages;
+//! 3. the rows end well where the reply of the last page did, and where it says that there is no
+//!    other: a page that cannot be asked for, or that says of itself that it failed, ends them with
+//!    an error;
 //! 4. memory: a chunk of the reply, one row, and what says how it goes on; see [`crate::split`].
 
 pub mod columns;
@@ -79,11 +83,14 @@ pub enum Next {
     Link,
     /// By the same request, in which this parameter of the query is the number of rows so far.
     Offset(String),
-    /// By the same request, in which this parameter of the query is the number of the page, from this on.
+    /// By the same request, in which this parameter of the query is the number of the page, from
+    /// this on.
     Page(String, u64),
-    /// By the same request, in which this parameter of the query is what stands at this place of the reply.
+    /// By the same request, in which this parameter of the query is what stands at this place of
+    /// the reply.
     Cursor(String, Pointer),
-    /// By the same request with this body, in which the last of the names stands for what is at this place of the reply.
+    /// By the same request with this body, in which the last of the names stands for what is at
+    /// this place of the reply.
     Body(Payload, Pointer),
 }
 
@@ -108,9 +115,11 @@ impl Pages {
 
     /// What one response may take, in bytes.
     pub(crate) fn budget(&self) -> usize {
-        // A row stands twice while its buffer grows, and a text of it again where something in it was escaped.
+        // A row stands twice while its buffer grows, and a text of it again where something in it
+        // was escaped.
         let row = self.max_row.saturating_mul(3);
-        // A scalar stands twice while its buffer grows, and again in the request that is made of it.
+        // A scalar stands twice while its buffer grows, and again in the request that is made of
+        // it.
         let watched = 2 * 3 * WATCHED;
         row.saturating_add(watched).saturating_add(super::budget())
     }
@@ -182,7 +191,8 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's parameters.
+    /// See [`crate::database::Session::execute`]; with the values of all of the endpoint's
+    /// parameters.
     pub(crate) fn execute(&mut self, args: &[&ParamValue]) {
         self.values = args.iter().map(|&value| value.clone()).collect();
         match self.first_call() {
@@ -215,7 +225,8 @@ impl Session {
         Ok(call)
     }
 
-    /// Asks for a page. The pool has let in the first: the others, of a response that has begun, are refused no place.
+    /// Asks for a page. The pool has let in the first: the others, of a response that has begun,
+    /// are refused no place.
     fn ask(&mut self, call: Arc<Call>) {
         let group = match &self.group {
             Some(group) => Ok(Arc::clone(group)),
@@ -235,7 +246,8 @@ impl Session {
     /// See [`crate::database::Session::poll_row`].
     ///
     /// # Errors
-    /// A page did not come or is not what it should be; or 400 where the parameters make no request.
+    /// A page did not come or is not what it should be; or 400 where the parameters make no
+    /// request.
     pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         if !ready!(self.poll_element(cx))? {
             return Poll::Ready(Ok(None));

@@ -38,7 +38,8 @@ pub enum Part {
 type Fault = (String, String);
 
 impl Payload {
-    /// Reads a body; `find` tells what a name stands for. What begins like an object or an array is JSON.
+    /// Reads a body; `find` tells what a name stands for. What begins like an object or an array is
+    /// JSON.
     ///
     /// # Errors
     /// What is wrong, and what to do.

@@ -1,7 +1,8 @@
 //! An answer of an upstream: its head, and a body that is polled. What is not polled is not read.
 //!
-//! The body holds its place of the pool, and over HTTP/1.1 its connection. Both are given back at its last byte; a body that is
-//! dropped before closes the connection, or resets the stream, and frees the place.
+//! The body holds its place of the pool, and over HTTP/1.1 its connection. Both are given back at
+//! its last byte; a body that is dropped before closes the connection, or resets the stream, and
+//! frees the place.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -147,7 +148,8 @@ impl Reply {
         self.body.carrier.is_none() && self.first.is_none()
     }
 
-    /// Its body has come: another request may have the connection, if that is good for one, and the place.
+    /// Its body has come: another request may have the connection, if that is good for one, and the
+    /// place.
     ///
     /// # Errors
     /// 502 when something follows that nobody has asked for, and it may have been the answer to an
@@ -197,8 +199,8 @@ impl Incoming {
     }
 }
 
-/// Whether the framing of an HTTP/1 answer says where it ends: with a transfer coding other than chunks, of which none is undone here, it
-/// ends with its connection (RFC 9112, section 6.3).
+/// Whether the framing of an HTTP/1 answer says where it ends: with a transfer coding other than
+/// chunks, of which none is undone here, it ends with its connection (RFC 9112, section 6.3).
 fn tells_end(head: &http::response::Parts) -> bool {
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {

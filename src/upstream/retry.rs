@@ -1,7 +1,9 @@
-//! Requests that are sent again: only where nothing of an answer has come, and only as many as a budget lets through, so that an
-//! upstream that is down is not asked many times as often as one that is up.
+//! Requests that are sent again: only where nothing of an answer has come, and only as many as a
+//! budget lets through, so that an upstream that is down is not asked many times as often as one
+//! that is up.
 //!
-//! A GET may be sent again by what HTTP says of it (RFC 9110, section 9.2.2). A POST may not, and has no retries.
+//! A GET may be sent again by what HTTP says of it (RFC 9110, section 9.2.2). A POST may not, and
+//! has no retries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,7 +49,8 @@ impl Budget {
         let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// How long to wait before a request is sent again that has been so `before`; `None` where it is not to be.
+    /// How long to wait before a request is sent again that has been so `before`; `None` where it
+    /// is not to be.
     pub(super) fn spend(&self, before: u32) -> Option<Duration> {
         if before >= self.retries.max {
             return None;

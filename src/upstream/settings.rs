@@ -27,7 +27,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// A PEM file of the certificates that sign its own; `None`: those of the system.
     pub roots: Option<PathBuf>,
-    /// The addresses that its hosts may have; never empty. `None`: that of the URL, or for a name every public one.
+    /// The addresses that its hosts may have; never empty. `None`: that of the URL, or for a name
+    /// every public one.
     pub allow: Option<Vec<Allowed>>,
     /// Sent with every request; they may hold secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,

@@ -1,7 +1,8 @@
 //! Requests made of parameters: `GET /users/{id}?fields={fields}`, and header fields.
 //!
-//! A template is parsed once. Each value is escaped for the place in which it stands, so that none can end its place and begin
-//! another: a path stays as many segments as it was written with, a query as many pairs, a head as many fields.
+//! A template is parsed once. Each value is escaped for the place in which it stands, so that none
+//! can end its place and begin another: a path stays as many segments as it was written with, a
+//! query as many pairs, a head as many fields.
 //!
 //! | place | a value in it | NULL | a list |
 //! |---|---|---|---|
@@ -139,7 +140,8 @@ impl Template {
             let begin = target.len();
             values.write(segment, &mut target, "a path")?;
             let written = &target[begin..];
-            // Columns of a row stand behind the parameters: where there is one, it is what differs from request to request.
+            // Columns of a row stand behind the parameters: where there is one, it is what differs
+            // from request to request.
             if let Some(name) = params(segment).max().filter(|_| written.is_empty() || is_dots(written)) {
                 return Err(values.wrong(name, "it would change the path of the request"));
             }
@@ -432,7 +434,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the values are, the request has the segments, pairs and fields of its template, each with its value.
+        /// Whatever the values are, the request has the segments, pairs and fields of its template,
+        /// each with its value.
         #[test]
         fn no_value_leaves_its_place(a in any::<String>(), b in "[a-z\r\n:;=&?/#% .\0\u{80}-\u{ff}]{0,12}") {
             let template = template("GET /p/{a}/q?x={b}&y={a}", &[("x-a", "{a}"), ("x-b", "b={b}")]).unwrap();

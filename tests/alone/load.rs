@@ -1,5 +1,6 @@
-//! The example `delegate` under more load than its pool can take: what is computed of it holds, whoever is let in gets all of its answer,
-//! the others are told at once, and Prometheus tells the story.
+//! The example `delegate` under more load than its pool can take: what is computed of it holds,
+//! whoever is let in gets all of its answer, the others are told at once, and Prometheus tells the
+//! story.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,8 @@ impl Asked {
         Self { took: begun.elapsed(), reply }
     }
 
-    /// Whether it was answered, with all of its rows. It was refused otherwise; nothing between is allowed.
+    /// Whether it was answered, with all of its rows. It was refused otherwise; nothing between is
+    /// allowed.
     fn is_answered(&self, rows: usize) -> bool {
         let Reply { status, ended, .. } = &self.reply;
         assert_eq!(ended, &Ended::Complete, "{status}, {} bytes", self.reply.body.len());
@@ -67,8 +69,8 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Under overload the pool refused any call that found its queue full, and so in the middle of responses that had begun: half of them
-/// broke off.
+/// Under overload the pool refused any call that found its queue full, and so in the middle of
+/// responses that had begun: half of them broke off.
 #[tokio::test]
 async fn a_response_of_many_calls_is_whole_or_refused_before_it_begins() {
     let upstream = Upstream::start(Speaks::Http1, |_, _| async {
@@ -142,14 +144,16 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let url = server.url("/delegate/subcalldemo.ndjson");
     prometheus.wait_for("up == 1").await;
 
-    // Three a second of the five that it can carry, and no more in all than find room: all are answered.
+    // Three a second of the five that it can carry, and no more in all than find room: all are
+    // answered.
     let calm = at_a_rate(&url, 7, Duration::from_millis(333)).await;
     assert!(calm.iter().all(|asked| asked.is_answered(50)));
     let alone = median(calm.iter().map(|asked| asked.took));
     assert!((ALONE..ALONE * BUSY).contains(&alone), "{alone:?}");
     assert_eq!(prometheus.query("sum(rowstream_pool_refused_total{source=\"http1\"})").await, [0.0]);
 
-    // Fifteen a second: whoever is let in takes as long as all that may be inside, and the rest is refused.
+    // Fifteen a second: whoever is let in takes as long as all that may be inside, and the rest is
+    // refused.
     let story = async {
         let waiting = "rowstream_pool_waiting{source=\"http1\"}";
         prometheus.wait_for(&format!("{waiting} > 50")).await;
@@ -160,7 +164,8 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     let (asked, used) = tokio::join!(at_a_rate(&url, 75, Duration::from_millis(66)), story);
     assert_eq!(used, 25.0);
     let (answered, refused): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| asked.is_answered(50));
-    // 150 calls may wait, which is as many as six responses have at a time; the last to be let in may find one call less.
+    // 150 calls may wait, which is as many as six responses have at a time; the last to be let in
+    // may find one call less.
     let full = ALONE * (1 + 6 + 1);
     let (slow, quick) =
         (median(answered.iter().map(|asked| asked.took)), median(refused.iter().map(|asked| asked.took)));
@@ -184,11 +189,13 @@ async fn overload_is_refused_at_once_and_prometheus_tells_of_it() {
     assert_eq!(prometheus.query("min_over_time(up[1m])").await, [1.0], "it could always be scraped");
 }
 
-/// Each of many requests that wait for a slow upstream takes little: the pool is as large as there are requests.
+/// Each of many requests that wait for a slow upstream takes little: the pool is as large as there
+/// are requests.
 #[tokio::test]
 async fn a_thousand_slow_calls_take_little_each() {
     const CALLS: usize = 1000;
-    /// What one may take: two connections with the buffers that hyper gives each of them, and the futures between.
+    /// What one may take: two connections with the buffers that hyper gives each of them, and the
+    /// futures between.
     const EACH: u64 = 45_000;
     let config = format!(
         "max_streams = {CALLS}\n[source.up]\nurl = \"{}\"\nprotocol = 'http1'\npool = {{ max = {CALLS}, waiting = 0 }}\n",

@@ -1,6 +1,6 @@
-//! The README's claim about memory: whatever the size of a result, the number of readers or their haste, the server
-//! stays under 32 MB. Each case has a server process of its own, of the release build, and counts the rows: a server
-//! that sends less would need less.
+//! The README's claim about memory: whatever the size of a result, the number of readers or their
+//! haste, the server stays under 32 MB. Each case has a server process of its own, of the release
+//! build, and counts the rows: a server that sends less would need less.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -248,7 +248,8 @@ async fn memory_is_constant_while_twenty_read_authors_from_postgres() {
 
 #[tokio::test]
 async fn memory_is_constant_while_answers_are_compressed_from_sqlite() {
-    // Fifty connections alone take most of what is promised: each has a thread, a cache and two batches of rows.
+    // Fifty connections alone take most of what is promised: each has a thread, a cache and two
+    // batches of rows.
     many_compressed(&Data::sqlite("events").await, "SQLite", 20).await;
 }
 

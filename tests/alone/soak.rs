@@ -1,8 +1,9 @@
-//! A mixed soak: what clients, databases and operators do, good and bad, all at once and at random. Every answer is whole and right, or
-//! visibly failed with a reason that there was; and once it is quiet, all that was taken is free again.
+//! A mixed soak: what clients, databases and operators do, good and bad, all at once and at random.
+//! Every answer is whole and right, or visibly failed with a reason that there was; and once it is
+//! quiet, all that was taken is free again.
 //!
-//! `cargo xtask soak` runs it for long; a plain test run for seconds. What is drawn comes from a seed, which is printed first: what
-//! is done is the same again, though not its timing.
+//! `cargo xtask soak` runs it for long; a plain test run for seconds. What is drawn comes from a
+//! seed, which is printed first: what is done is the same again, though not its timing.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -40,7 +41,8 @@ fn given(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
-// More threads than most cores: what is compared holds one of them up, and clients that do not read in time are ended.
+// More threads than most cores: what is compared holds one of them up, and clients that do not read
+// in time are ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn what_comes_is_whole_or_fails_visibly_and_all_is_free_again() {
     let time = Duration::from_secs(given(SECONDS).unwrap_or(SHORT));

@@ -1,4 +1,5 @@
-//! Arrow streams from real databases, read back by Arrow's own library: types, bounds, slow rows, and streams that fail.
+//! Arrow streams from real databases, read back by Arrow's own library: types, bounds, slow rows,
+//! and streams that fail.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 

@@ -1,4 +1,5 @@
-//! `rowstream bench` tells the truth: against the server, and against scripted ones that lie, stall and break off.
+//! `rowstream bench` tells the truth: against the server, and against scripted ones that lie, stall
+//! and break off.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -238,7 +239,8 @@ async fn failures_by_kind() {
     }
 }
 
-/// HTTP/1.0 has no other end than the close; a JSON document proves by itself that nothing is missing.
+/// HTTP/1.0 has no other end than the close; a JSON document proves by itself that nothing is
+/// missing.
 #[tokio::test]
 async fn an_end_by_close_counts_if_the_document_proves_it() {
     let body = |media_type, body| format!("HTTP/1.0 200 OK\r\nContent-Type: {media_type}\r\n\r\n{body}");
@@ -278,7 +280,8 @@ async fn each_request_has_a_random_integer() {
     assert_eq!(paths.into_iter().collect::<Vec<_>>(), ["/a/3?b=7", "/a/4?b=7", "/a/5?b=7"]);
 }
 
-/// The story of coordinated omission: a server stalls once, and a load tester that waits with it sees one slow request.
+/// The story of coordinated omission: a server stalls once, and a load tester that waits with it
+/// sees one slow request.
 #[tokio::test]
 async fn the_open_model_counts_the_requests_that_a_stall_kept_waiting() {
     let server = Scripted::start(|number| {
@@ -287,7 +290,8 @@ async fn the_open_model_counts_the_requests_that_a_stall_kept_waiting() {
     });
     let run = run(&["-q", "200", "-n", "120", &server.url("/")]).await;
     let total = &run["latency"]["total"];
-    // Sixty requests were due while it stalled: those of the first half of it waited for more than half of it.
+    // Sixty requests were due while it stalled: those of the first half of it waited for more than
+    // half of it.
     assert!(number(&total["max"]) >= 0.29 && number(&total["p90"]) >= 0.15, "{total:#}");
     assert_eq!(total["count"], 120);
 }
@@ -324,7 +328,8 @@ async fn the_servers_own_figures() {
     assert!(cpu > 0.0 && cpu <= number(&run["wall"]) * 64.0, "{cost:#}");
     assert_eq!(cost["peak_memory_is"], "hwm");
     let peak = number(&cost["peak_memory"]) as u64;
-    // The kernel counts resident pages per core, and its mark is off by what it has not yet summed up.
+    // The kernel counts resident pages per core, and its mark is off by what it has not yet summed
+    // up.
     let most = peak_memory_bytes(server.pid()) + 2_000_000;
     assert!((1_000_000..=most).contains(&peak), "at most {most}: {cost:#}");
     assert!(number(&cost["voluntary_switches"]) > 0.0);
@@ -469,7 +474,8 @@ async fn an_interrupted_run_is_reported() {
     assert_eq!((output.status.code(), &run["complete"]), (Some(0), &json!(3)));
 }
 
-/// hyper's client takes a reset without an error code for the end of a body; a cut stream must not pass for a whole one.
+/// hyper's client takes a reset without an error code for the end of a body; a cut stream must not
+/// pass for a whole one.
 #[tokio::test]
 async fn a_stream_that_is_reset_is_cut() {
     for reason in [h2::Reason::INTERNAL_ERROR, h2::Reason::NO_ERROR] {

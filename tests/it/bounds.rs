@@ -1,4 +1,5 @@
-//! The bounds of the server: what one bad client, database or proxy takes, it never takes from another.
+//! The bounds of the server: what one bad client, database or proxy takes, it never takes from
+//! another.
 
 use std::time::{Duration, Instant};
 
@@ -96,8 +97,8 @@ async fn a_client_of_http2_that_takes_nothing_is_ended() {
     a_client_that_takes_nothing_is_ended(Client::H2C).await;
 }
 
-/// A writer is told of room only once a third of the kernel's buffer is free, for which this client takes longer than
-/// `write_timeout`: it was ended while it read.
+/// A writer is told of room only once a third of the kernel's buffer is free, for which this client
+/// takes longer than `write_timeout`: it was ended while it read.
 #[tokio::test]
 async fn a_slow_but_steady_client_is_not_ended() {
     let db = TestDb::new().await;
@@ -133,7 +134,8 @@ impl Windows {
     }
 }
 
-/// Reads a stream to its end, with a pause after every 16 KiB, and opens its window then. How many bytes came, and whether all did.
+/// Reads a stream to its end, with a pause after every 16 KiB, and opens its window then. How many
+/// bytes came, and whether all did.
 async fn read_h2(mut stream: h2::RecvStream, pause: Duration) -> (usize, bool) {
     let (mut read, mut released) = (0, 0);
     while let Some(chunk) = stream.data().await {
@@ -199,7 +201,8 @@ async fn no_row_in_time_is_a_504_and_cancels_the_statement() {
     assert_eq!((reply.ended.clone(), reply.text().lines().count()), (Ended::Complete, 5));
 }
 
-/// A database that accepted a login and then never answered held its requests for ever: nothing bounds a `prepare`.
+/// A database that accepted a login and then never answered held its requests for ever: nothing
+/// bounds a `prepare`.
 #[tokio::test]
 async fn a_database_that_never_answers_is_a_504() {
     let db = TestDb::new().await;
@@ -344,11 +347,13 @@ async fn what_a_stranger_tells_of_itself_is_not_believed() {
     assert_eq!(refused(&server, "/one", &other).await, (429, "too_many_streams_of_client".into()));
 }
 
-/// Rows that are as large as they may be, and six times as long in JSON: the most that a budget is for.
+/// Rows that are as large as they may be, and six times as long in JSON: the most that a budget is
+/// for.
 const LARGE_ROWS: &str = "select repeat(chr(1), 15000) as t from generate_series(1, 100000)";
 const MEMORY: u64 = 36_000_000;
 
-/// The most that it had, minus what it had when it had answered nothing: a build for tests is larger than the program.
+/// The most that it had, minus what it had when it had answered nothing: a build for tests is
+/// larger than the program.
 fn grown(server: &Server, before: u64) -> u64 {
     peak_memory_bytes(server.pid()).saturating_sub(before)
 }

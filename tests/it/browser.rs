@@ -1,5 +1,5 @@
-//! The articles page and an `EventSource` in a real browser: rows are seen before the last one has come, half an answer is never called
-//! complete, and a stream that is cut goes on.
+//! The articles page and an `EventSource` in a real browser: rows are seen before the last one has
+//! come, half an answer is never called complete, and a stream that is cut goes on.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -49,7 +49,8 @@ impl Page {
         }
     }
 
-    /// Waits until the page shows what is wanted. Whatever it shows until then goes through `check`, too.
+    /// Waits until the page shows what is wanted. Whatever it shows until then goes through
+    /// `check`, too.
     async fn wait(&self, wanted: impl Fn(&Seen) -> bool, check: impl Fn(&Seen)) -> Seen {
         let deadline = Instant::now() + PATIENCE;
         loop {

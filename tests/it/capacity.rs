@@ -1,5 +1,6 @@
-//! `rowstream check` and the start of `serve` compute what endpoints can carry, and tell of limits that contradict each other: each
-//! with what happens and which key to change, and none where there is none.
+//! `rowstream check` and the start of `serve` compute what endpoints can carry, and tell of limits
+//! that contradict each other: each with what happens and which key to change, and none where there
+//! is none.
 
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +74,8 @@ async fn what_an_endpoint_can_carry_is_computed() {
     assert_eq!(
         carried(&stdout),
         [
-            // 25 places ÷ (50 × 100 ms); two rounds of 25; and seven responses of 25 calls find room.
+            // 25 places ÷ (50 × 100 ms); two rounds of 25; and seven responses of 25 calls find
+            // room.
             "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 places; 200ms alone, 1.4s behind a full queue",
             "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 places; 4s alone, 28s behind a full queue",
             // Two streams of ten calls each take 20 of the 25 places.
@@ -213,7 +215,8 @@ async fn limits_of_calls_for_rows_contradict_others_too() {
              raise `timeout.first_byte` of source `up`, or correct `expected_duration`",
         ),
         (
-            // The rows of two streams take eight places, where the streams themselves would take two.
+            // The rows of two streams take eight places, where the streams themselves would take
+            // two.
             "max_streams = 2",
             "pool = { max = 9 }",
             member("a", "concurrency = 4"),

@@ -85,7 +85,8 @@ async fn every_coding_gives_the_bytes_of_the_plain_answer() {
     }
 }
 
-/// Whoever waits for rows that come now and then gets each of them as it comes: the next one is made only once it was read.
+/// Whoever waits for rows that come now and then gets each of them as it comes: the next one is
+/// made only once it was read.
 #[tokio::test]
 async fn a_slow_row_arrives_before_the_next_one_is_made() {
     const ROWS: i64 = 5;

@@ -1,4 +1,5 @@
-//! Whole folders of configuration: what they become, and the complete report of what is wrong with them.
+//! Whole folders of configuration: what they become, and the complete report of what is wrong with
+//! them.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 use std::fs;

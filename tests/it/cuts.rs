@@ -1,5 +1,5 @@
-//! The connection to the database is cut at every byte of its answer: what a client gets is an error with its status, or the whole
-//! result, or visibly broken; never fewer rows that look whole.
+//! The connection to the database is cut at every byte of its answer: what a client gets is an
+//! error with its status, or the whole result, or visibly broken; never fewer rows that look whole.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ impl Asked {
         reply
     }
 
-    /// The answer of an uncut connection, and how many bytes the database sends for it, its greeting included.
+    /// The answer of an uncut connection, and how many bytes the database sends for it, its
+    /// greeting included.
     async fn whole(&self, server: &Server) -> (Vec<u8>, u64) {
         let before = self.proxy.bytes_to_client();
         let reply = self.get(server, None).await;
@@ -39,7 +40,8 @@ impl Asked {
         (without_tag(&reply), self.proxy.bytes_to_client() - before)
     }
 
-    /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it was an answer, and broke off.
+    /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it
+    /// was an answer, and broke off.
     async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
         let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };
         let reply = self.get(server, Some((at, how))).await;

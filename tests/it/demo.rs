@@ -1,4 +1,5 @@
-//! `rowstream demo` keeps what the README promises of it, also at the second start, also after a kill in the middle.
+//! `rowstream demo` keeps what the README promises of it, also at the second start, also after a
+//! kill in the middle.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -87,7 +88,8 @@ async fn the_demo_serves_what_is_promised_and_starts_again_with_what_is_there() 
     assert!(said.contains("--listen") && said.contains(&address), "{said}");
 }
 
-/// A user who presses Ctrl-C twice, or a machine that loses power, must not be left with half of the rows for ever.
+/// A user who presses Ctrl-C twice, or a machine that loses power, must not be left with half of
+/// the rows for ever.
 #[tokio::test]
 async fn a_demo_that_was_killed_while_it_filled_starts_again_from_the_beginning() {
     let temporary = tempfile::tempdir().expect("a temporary folder");

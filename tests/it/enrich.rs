@@ -1,5 +1,5 @@
-//! Calls for the rows of a statement: members of rows (`[enrich.NAME]`), and rows of replies (`each`), against real databases and
-//! upstreams.
+//! Calls for the rows of a statement: members of rows (`[enrich.NAME]`), and rows of replies
+//! (`each`), against real databases and upstreams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,13 +42,15 @@ fn launch(database: &str, upstream: &Upstream, settings: &str, files: &[(&str, &
 
 const SQLITE: &str = "sqlite:main.db";
 
-/// What it is asked for, behind the first segment; and a part of that which other requests have too.
+/// What it is asked for, behind the first segment; and a part of that which other requests have
+/// too.
 fn asked_for(asked: &Asked) -> (&str, &str) {
     let target = asked.target.strip_prefix('/').expect("a path");
     target.split_once('/').unwrap_or((target, ""))
 }
 
-/// Answers after some milliseconds, more or less, but for `/wait`, which is answered once the test lets it.
+/// Answers after some milliseconds, more or less, but for `/wait`, which is answered once the test
+/// lets it.
 async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
     let (path, what) = asked_for(&asked);
     let id = what.split('?').next().unwrap_or_default();
@@ -158,8 +160,9 @@ async fn rows_get_a_member_in_every_format() {
     }
 }
 
-/// A response counts in the pool as what it has in flight, and not as all that it may have: more of them than the pool has places wait for
-/// one another, and none is refused, neither at once nor in the middle.
+/// A response counts in the pool as what it has in flight, and not as all that it may have: more of
+/// them than the pool has places wait for one another, and none is refused, neither at once nor in
+/// the middle.
 #[tokio::test]
 async fn many_responses_share_a_pool() {
     let upstream = http1().await;
@@ -180,7 +183,8 @@ async fn many_responses_share_a_pool() {
     }
 }
 
-/// What is no success is a failure, and no reply: also what has neither a failure's status nor a body.
+/// What is no success is a failure, and no reply: also what has neither a failure's status nor a
+/// body.
 #[tokio::test]
 async fn only_a_success_is_a_reply() {
     let upstream = Upstream::start(Speaks::Http1, |_, asked: Asked| async move {
@@ -304,7 +308,8 @@ async fn equal_calls_are_made_once() {
         rows.iter().map(|row| row["a"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
         customers.collect::<Vec<_>>()
     );
-    // A statement that has no row for a moment may leave the window empty; then all are asked for anew.
+    // A statement that has no row for a moment may leave the window empty; then all are asked for
+    // anew.
     assert!(upstream.count("/wait/") <= 60, "{} calls for 200 rows", upstream.count("/wait/"));
     assert_eq!(lines(&get(&server.url("/none.ndjson?rows=500")).await).len(), 500);
     let for_one = upstream.count("/all/");
@@ -387,7 +392,8 @@ async fn a_call_that_fails_may_be_null() {
     assert_eq!(of(&lines(&get(&server.url("/gone.ndjson?rows=3")).await)), vec![Value::Null; 3]);
 }
 
-/// Where a column is NULL nothing is asked; one whose text cannot stand in its place is a call that fails.
+/// Where a column is NULL nothing is asked; one whose text cannot stand in its place is a call that
+/// fails.
 #[tokio::test]
 async fn columns_stand_in_requests_or_nothing_is_asked() {
     let db = TestDb::new().await;
@@ -560,7 +566,8 @@ async fn a_slow_client_stops_calls() {
     }
 }
 
-/// Two hundred thousand rows, and half a gigabyte of replies of which little is wanted; then replies that are long themselves.
+/// Two hundred thousand rows, and half a gigabyte of replies of which little is wanted; then
+/// replies that are long themselves.
 #[tokio::test]
 async fn memory_does_not_hang_on_the_number_of_rows() {
     let upstream = Upstream::start(Speaks::Http1, |_, asked| async move {
@@ -775,7 +782,8 @@ async fn replies_are_rows_in_the_order_that_is_asked_for() {
     assert_eq!(upstream.most(), 4);
 }
 
-/// A statement that does not end, and calls that do: each row leaves as its reply comes, and a client that leaves ends both.
+/// A statement that does not end, and calls that do: each row leaves as its reply comes, and a
+/// client that leaves ends both.
 #[tokio::test]
 async fn the_statement_of_each_is_streamed() {
     let upstream = http1().await;

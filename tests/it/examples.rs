@@ -1,5 +1,6 @@
-//! The worked examples do what their READMEs say, and say the same on SQLite as on PostgreSQL: every answer is compared
-//! byte by byte. Each example runs from a copy of its folder, as after cloning. `delegate` has an upstream in the place of databases.
+//! The worked examples do what their READMEs say, and say the same on SQLite as on PostgreSQL:
+//! every answer is compared byte by byte. Each example runs from a copy of its folder, as after
+//! cloning. `delegate` has an upstream in the place of databases.
 
 use std::path::Path;
 
@@ -67,7 +68,8 @@ impl Both {
         assert!(reply.text().contains(names), "{path}: {}", reply.text());
     }
 
-    /// A list in all formats: so many rows, and the JSON document is `before`, these rows and `after`.
+    /// A list in all formats: so many rows, and the JSON document is `before`, these rows and
+    /// `after`.
     async fn list(&self, path: &str, count: usize, before: &str, after: &str) -> Reply {
         let (name, query) =
             path.split_once('?').map_or((path, String::new()), |(name, query)| (name, format!("?{query}")));
@@ -127,7 +129,8 @@ fn assert_same(what: &str, one: &[u8], other: &[u8]) {
     }
 }
 
-/// The JSON document of NDJSON's rows. Line ends within values are escaped, so each is the end of a row.
+/// The JSON document of NDJSON's rows. Line ends within values are escaped, so each is the end of a
+/// row.
 fn document(before: &str, lines: &[u8], after: &str) -> Vec<u8> {
     let rows = lines.strip_suffix(b"\n").unwrap_or(lines);
     let mut document = Vec::with_capacity(before.len() + rows.len() + after.len());

@@ -1,4 +1,5 @@
-//! Streams that stay open for new rows: none is missed and none comes twice, whatever is committed in which order.
+//! Streams that stay open for new rows: none is missed and none comes twice, whatever is committed
+//! in which order.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -120,7 +121,8 @@ async fn rows_come_as_they_are_committed() {
     assert_eq!(lines.row().await.unwrap(), serde_json::json!({"id": 9, "note": "f"}));
 }
 
-/// Without a row there was no chunk, and without a chunk no head: an `EventSource` was not open before the first event.
+/// Without a row there was no chunk, and without a chunk no head: an `EventSource` was not open
+/// before the first event.
 #[tokio::test]
 async fn a_head_waits_for_no_row() {
     let (_folder, url, writer) = sqlite();
@@ -183,7 +185,8 @@ async fn a_row_waits_for_older_transactions() {
     older.batch_execute("begin; insert into t (note) values ('older')").await.unwrap();
     younger.batch_execute("insert into t (note) values ('younger')").await.unwrap();
     lines.quiet(3).await;
-    // What cannot be followed yet is not there for others either, or a cursor of theirs would lead past it.
+    // What cannot be followed yet is not there for others either, or a cursor of theirs would lead
+    // past it.
     assert_eq!(get(&server.url("/rows.json")).await.text(), "[]");
     older.batch_execute("commit").await.unwrap();
     assert_eq!(lines.ids(2).await, [1, 2]);
@@ -194,7 +197,8 @@ async fn a_row_waits_for_older_transactions() {
     assert_eq!(lines.ids(1).await, [4]);
 }
 
-/// One writer: transactions of a few rows, some rolled back, with pauses in which others commit. Gives the ids that it committed.
+/// One writer: transactions of a few rows, some rolled back, with pauses in which others commit.
+/// Gives the ids that it committed.
 async fn write(db: &TestDb, seed: u64, transactions: u32) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut client = db.client().await;
@@ -331,7 +335,8 @@ async fn followers_share_a_poller_and_hold_no_connection() {
     let db = TestDb::new().await;
     db.execute(TABLE).await;
     let server = server(&db.url(), SETTLED).await;
-    // They come at once, as after a restart, and an `EventSource` that is refused does not come again: the pool's queue is too short.
+    // They come at once, as after a restart, and an `EventSource` that is refused does not come
+    // again: the pool's queue is too short.
     let opening = (0..200).map(|_| {
         let url = server.url("/rows.ndjson?_follow=1");
         tokio::spawn(async move { Lines::open(&url).await })
@@ -479,7 +484,8 @@ async fn a_long_poll_waits_for_a_row_of_the_list() {
     assert_eq!(reply.text(), r#"{"rows":[{"id":1}],"total":1}"#);
 }
 
-/// Marks were written while rows were read alone, and the reading of a follower is over when its row is sent.
+/// Marks were written while rows were read alone, and the reading of a follower is over when its
+/// row is sent.
 #[tokio::test]
 async fn framed_followers_have_marks() {
     let (_folder, url, writer) = sqlite();
@@ -496,7 +502,8 @@ async fn framed_followers_have_marks() {
     assert!(marks > 0, "a row a second has marks");
 }
 
-/// While there was always another row, a follower with a limit never looked whether the server was about to end.
+/// While there was always another row, a follower with a limit never looked whether the server was
+/// about to end.
 #[tokio::test]
 async fn the_end_of_the_server_ends_a_follower_in_the_middle_of_pages() {
     let (_folder, url, writer) = sqlite();
@@ -628,7 +635,8 @@ async fn what_cannot_be_followed_says_why() {
         assert_eq!(problem["parameters"][0]["name"], name, "{path}: {problem}");
         assert!(problem["detail"].as_str().unwrap().contains(words), "{path}: {problem}");
     }
-    // An endpoint's own parameter comes first, and what says nothing of a format gets one that can stay open.
+    // An endpoint's own parameter comes first, and what says nothing of a format gets one that can
+    // stay open.
     assert_eq!(get(&server.url("/own?feed=normal")).await.json()[0]["feed"], "normal");
     assert_eq!(get(&server.url("/rows?feed=normal")).await.text(), "[]");
     let stream = Client::HTTP1.stream(&server.url("/rows?_follow=1")).await;
@@ -645,8 +653,8 @@ async fn a_transaction_that_is_null_is_refused() {
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in its key"), "{}", reply.text());
 }
 
-/// Rows of a restored dump have the transactions of another server. They were left out until this one had come so far, and an answer
-/// without them looked whole.
+/// Rows of a restored dump have the transactions of another server. They were left out until this
+/// one had come so far, and an answer without them looked whole.
 #[tokio::test]
 async fn rows_of_another_server_are_refused() {
     let db = TestDb::new().await;

@@ -1,5 +1,5 @@
-//! HTTP sources of several hosts: which of them is asked, which is set aside, and that no request is lost with one that ends; and
-//! connections of HTTP/2 that go away.
+//! HTTP sources of several hosts: which of them is asked, which is set aside, and that no request
+//! is lost with one that ends; and connections of HTTP/2 that go away.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +26,8 @@ const PASS: &str = "[params]\npath = \"text\"\n[upstream]\nrequest = \"GET /{pat
 const CALLS: &str = "[params]\npath = \"text\"\ncount = \"integer\"\n\
     [upstream]\nrequest = \"GET /{path}?id={n}\"\nrepeat = \"count\"\non_error = \"row\"\n";
 
-/// The address of a host that no other test listens at, also while nobody listens there: it begins anew at the same port.
+/// The address of a host that no other test listens at, also while nobody listens there: it begins
+/// anew at the same port.
 fn address() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let process = std::process::id();
@@ -35,7 +36,8 @@ fn address() -> String {
     format!("127.{}.{}.{next}", 1 + (process >> 8) % 250, process % 250)
 }
 
-/// Every upstream answers with its own address, `/wait` once the test lets it, and with a 421 to who takes it for another.
+/// Every upstream answers with its own address, `/wait` once the test lets it, and with a 421 to
+/// who takes it for another.
 async fn named(seen: Arc<Seen>, asked: Asked, own: Arc<LazyAddress>) -> Response<Payload> {
     if asked.authority != own.get() {
         return reply(421, "text/plain", format!("{} is not {}", asked.authority, own.get()));
@@ -263,7 +265,8 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
         }
         let expected = of([(format!("200 {left}"), 10), ("502 upstream_broken".to_owned(), 10)]);
         assert_eq!(tally(&replies), expected, "{protocol}");
-        // From here on, whatever comes is answered; the host that refuses connections is found out, and then left alone.
+        // From here on, whatever comes is answered; the host that refuses connections is found out,
+        // and then left alone.
         let replies = ask(&server, "/pass/busy", 100, 10).await;
         assert_eq!(tally(&replies), answered([(left, 100)]), "{protocol}");
         server.wait_for_stderr(&format!("host {gone} is set aside"), SOON).await;
@@ -289,7 +292,8 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
     }
 }
 
-/// Nothing was sent to a host that takes no connection: another one is asked at once, without `retries`.
+/// Nothing was sent to a host that takes no connection: another one is asked at once, without
+/// `retries`.
 #[tokio::test]
 async fn what_was_not_sent_goes_elsewhere_without_retries() {
     for (speaks, protocol) in spoken() {
@@ -299,7 +303,8 @@ async fn what_was_not_sent_goes_elsewhere_without_retries() {
         let settings = format!("{protocol}\nhealth = {{ failures = 1000 }}");
         let server = server(&[gone, left], &settings).await;
         assert_eq!(tally(&ask(&server, "/pass/x", 40, 4).await), answered([(left, 40)]), "{protocol}");
-        // It had its turns, and had failed every one: each other request, or each third, as one that goes on takes a turn, too.
+        // It had its turns, and had failed every one: each other request, or each third, as one
+        // that goes on takes a turn, too.
         let failed = requests(&server, gone, "failed").await;
         assert!((10.0..=40.0).contains(&failed), "{failed}");
         assert_eq!(requests(&server, left, "answered").await, 40.0);
@@ -309,7 +314,8 @@ async fn what_was_not_sent_goes_elsewhere_without_retries() {
     }
 }
 
-/// What waits for a host with room is among those that wait for the pool, and not one of a queue behind it.
+/// What waits for a host with room is among those that wait for the pool, and not one of a queue
+/// behind it.
 #[tokio::test]
 async fn what_goes_elsewhere_waits_for_room_there() {
     let [a, b] = two(&Speaks::Http1).await;
@@ -521,7 +527,8 @@ async fn no_host_has_more_requests_than_it_may() {
     }
 }
 
-/// With a host set aside, the places of the others are all there are; who waits for them waits in the pool's queue, by its rules.
+/// With a host set aside, the places of the others are all there are; who waits for them waits in
+/// the pool's queue, by its rules.
 #[tokio::test]
 async fn one_queue_bounds_what_waits_for_hosts() {
     let [a, b] = two(&Speaks::Http1).await;
@@ -610,7 +617,8 @@ async fn flapping(address: &str, speaks: &Speaks) -> Upstream {
     .await
 }
 
-/// Ends hosts at random, one or several at a time, and starts them again, until it is told to stop. How often it has ended one.
+/// Ends hosts at random, one or several at a time, and starts them again, until it is told to stop.
+/// How often it has ended one.
 async fn flap(
     hosts: Vec<SocketAddr>,
     speaks: Speaks,
@@ -637,7 +645,8 @@ async fn flap(
     ended
 }
 
-/// Requests while hosts end and come back: each answer is whole, or tells that it is not, and at the end all is as at the beginning.
+/// Requests while hosts end and come back: each answer is whole, or tells that it is not, and at
+/// the end all is as at the beginning.
 #[tokio::test]
 async fn hosts_that_come_and_go_lose_nothing_unseen() {
     for (speaks, protocol, balance) in
@@ -680,7 +689,8 @@ async fn hosts_that_come_and_go_lose_nothing_unseen() {
                     );
                     ends.push(is_whole);
                     if reply.status == 503 {
-                        // All are down: who asks again at once has done so a thousand times before one is up.
+                        // All are down: who asks again at once has done so a thousand times before
+                        // one is up.
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                     if n % 32 == 0 {
@@ -770,8 +780,9 @@ async fn serve_and_go(socket: TcpStream, each: usize, counts: Arc<Going>) {
     }
 }
 
-/// An HTTP/2 upstream that ends its connections in good order, as every one does that is deployed anew. Once a request was lost with
-/// each, and each request after that had opened a connection of its own.
+/// An HTTP/2 upstream that ends its connections in good order, as every one does that is deployed
+/// anew. Once a request was lost with each, and each request after that had opened a connection of
+/// its own.
 #[tokio::test]
 async fn no_request_is_lost_with_a_connection_that_goes_away() {
     let (address, going) = going_gracefully(50).await;
@@ -890,7 +901,8 @@ async fn send_back(mut socket: TcpStream, each: usize, counts: &Going) -> std::i
     }
 }
 
-/// Each connection takes ten of twenty requests: those that it sends back are sent again, without `retries`.
+/// Each connection takes ten of twenty requests: those that it sends back are sent again, without
+/// `retries`.
 #[tokio::test]
 async fn requests_that_are_sent_back_go_to_another_connection() {
     let (address, going) = sending_back(10).await;

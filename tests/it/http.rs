@@ -1,4 +1,5 @@
-//! What each request is answered with: status, headers and body, over HTTP/1.1 and HTTP/2, by the server as a process.
+//! What each request is answered with: status, headers and body, over HTTP/1.1 and HTTP/2, by the
+//! server as a process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

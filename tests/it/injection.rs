@@ -1,5 +1,6 @@
-//! No value of a parameter leaves its place: random ones, through the real server, reach an upstream that keeps the bytes of what it is
-//! sent. The request has the lines, segments and pairs of its template, and each value is what was given.
+//! No value of a parameter leaves its place: random ones, through the real server, reach an
+//! upstream that keeps the bytes of what it is sent. The request has the lines, segments and pairs
+//! of its template, and each value is what was given.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! `/_rowstream/metrics` and `Server-Timing`: counts that are exact, series that are bounded, and what Prometheus makes of them.
+//! `/_rowstream/metrics` and `Server-Timing`: counts that are exact, series that are bounded, and
+//! what Prometheus makes of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -450,7 +451,8 @@ async fn scrapers_get_what_they_ask_for() {
     assert!(!plain.text().contains("# EOF") && !plain.text().contains("# UNIT"));
 }
 
-/// With `admin_listen` the public port tells nothing of the server, but how a stream went to whoever knows its id.
+/// With `admin_listen` the public port tells nothing of the server, but how a stream went to
+/// whoever knows its id.
 #[tokio::test]
 async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let db = TestDb::new().await;
@@ -560,8 +562,8 @@ async fn the_table_is_what_there_is() {
     assert_eq!(told.collect::<Vec<_>>(), promised.collect::<Vec<_>>());
 }
 
-/// An example under more load than its pool can take, as its operator sees it: the pool is used up, more and more wait, they wait
-/// for longer and longer, and the rest is refused.
+/// An example under more load than its pool can take, as its operator sees it: the pool is used up,
+/// more and more wait, they wait for longer and longer, and the rest is refused.
 #[tokio::test]
 async fn prometheus_tells_the_story_of_a_pool() {
     let folder = worked::filled("events", worked::program()).await;

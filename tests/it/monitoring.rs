@@ -1,5 +1,6 @@
-//! What lies in `deploy/` for Prometheus and Grafana: promtool finds nothing wrong, alerts fire when they should, every metric that is
-//! named there is one that a server tells, and a real Prometheus has an answer to every question of the dashboard.
+//! What lies in `deploy/` for Prometheus and Grafana: promtool finds nothing wrong, alerts fire
+//! when they should, every metric that is named there is one that a server tells, and a real
+//! Prometheus has an answer to every question of the dashboard.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -133,7 +134,8 @@ async fn every_question_of_the_dashboard_has_an_answer() {
     rules_hold(&prometheus, &server, &rules).await;
 }
 
-/// The rules are evaluated, record what they say, and nothing fires on a server that is well until a stream breaks off.
+/// The rules are evaluated, record what they say, and nothing fires on a server that is well until
+/// a stream breaks off.
 async fn rules_hold(prometheus: &Prometheus, server: &Server, rules: &Path) {
     let text = read(rules);
     let (named, told) = (names(&text), told(server).await);

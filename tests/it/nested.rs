@@ -1,5 +1,5 @@
-//! Statements that are nested in one another's rows: what stands where, held against the databases' own JSON; what breaks off
-//! because its rows do not fit together; and what is left behind.
+//! Statements that are nested in one another's rows: what stands where, held against the databases'
+//! own JSON; what breaks off because its rows do not fit together; and what is left behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -564,7 +564,8 @@ async fn all_statements_read_one_snapshot() {
     assert!(rows.iter().all(|row| row["b"].as_array().unwrap().len() == 1));
 }
 
-/// Rows that wait for those of another statement are held, but not without bound: what a row may take, or a megabyte.
+/// Rows that wait for those of another statement are held, but not without bound: what a row may
+/// take, or a megabyte.
 #[tokio::test]
 async fn large_rows_are_merged_within_bounds() {
     let db = TestDb::new().await;
@@ -604,7 +605,8 @@ async fn large_rows_are_merged_within_bounds() {
     assert_eq!(whole(&reply).as_array().unwrap().len(), 120);
 }
 
-/// Asserts that an answer fails for this reason, with its status or, where the first rows were sent already, without.
+/// Asserts that an answer fails for this reason, with its status or, where the first rows were sent
+/// already, without.
 async fn assert_fails(server: &Server, path: &str, reason: &str) {
     let reply = get(&server.url(path)).await;
     assert!(reply.status != StatusCode::OK || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");

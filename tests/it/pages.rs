@@ -1,4 +1,5 @@
-//! Lists of upstreams: replies that are split into rows while they come, and pages that follow one another, against real servers.
+//! Lists of upstreams: replies that are split into rows while they come, and pages that follow one
+//! another, against real servers.
 
 use std::fmt::Write as _;
 use std::io;
@@ -357,7 +358,8 @@ next    = { at = "/nextUri" }
 error   = "/error"
 "#;
 
-/// Trino's protocol: a statement is posted, and what it leads to is asked until it leads nowhere; rows are arrays, and many pages have none.
+/// Trino's protocol: a statement is posted, and what it leads to is asked until it leads nowhere;
+/// rows are arrays, and many pages have none.
 fn trino(asked: &Asked) -> Response<Payload> {
     let host = asked.headers["host"].to_str().expect("a host");
     let uri = |path: &str| format!("http://{host}/v1/statement/{path}");
@@ -623,7 +625,8 @@ async fn a_list_that_cannot_go_on_fails() {
     assert_eq!(elsewhere.connections(), 0, "it was never asked");
 }
 
-/// Lines have no place beside their rows where a failure could be told: one that is a line would be a row of NULLs.
+/// Lines have no place beside their rows where a failure could be told: one that is a line would be
+/// a row of NULLs.
 #[tokio::test]
 async fn lines_in_which_a_failure_cannot_be_told_are_refused() {
     let lines = "{\"id\":1}\n{\"error\":\"shard 3 failed\"}\n";
@@ -798,7 +801,8 @@ async fn each_page_has_its_own_time() {
     server.wait_for_stderr("upstream_timeout", SOON).await;
 }
 
-/// A peer that answers each connection once, and closes it without an answer to what comes next on it.
+/// A peer that answers each connection once, and closes it without an answer to what comes next on
+/// it.
 async fn answers_once(answer: &'static str) -> (String, Arc<AtomicU64>, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -881,7 +885,8 @@ async fn memory_is_constant_for_a_million_elements() {
 
 const EVENTS: usize = 100_000;
 
-/// Another Rowstream, with events that are read by pages. It has a `Link` in the head of those that it holds until their end.
+/// Another Rowstream, with events that are read by pages. It has a `Link` in the head of those that
+/// it holds until their end.
 async fn events() -> Server {
     let fill = format!(
         "create table event (id integer primary key, name text, total decimal, at timestamptz, details json);

@@ -1,4 +1,5 @@
-//! How connections are opened, refused and lost: logins, TLS, addresses that do not answer, and a server that restarts.
+//! How connections are opened, refused and lost: logins, TLS, addresses that do not answer, and a
+//! server that restarts.
 //!
 //! What a user is told of it names no host, user or password; what the log is told names the cause.
 
@@ -161,8 +162,8 @@ async fn the_log_has_no_password() {
     }
 }
 
-/// A password with a `/` or a `?` that was not escaped ends the host early, and what followed was quoted as a bad port or a bad
-/// parameter.
+/// A password with a `/` or a `?` that was not escaped ends the host early, and what followed was
+/// quoted as a bad port or a bad parameter.
 #[test]
 fn a_url_that_is_not_understood_tells_nothing_of_its_password() {
     for url in [
@@ -320,7 +321,8 @@ async fn an_address_that_answers_again_is_used_again() {
     assert_eq!(timeout(LONG, run(&source, "select 3 as v")).await.unwrap().unwrap(), "{\"v\":3}\n");
 }
 
-/// A cluster of this test's own, which it can stop. It ends with the test: the kernel interrupts it when its parent's thread does.
+/// A cluster of this test's own, which it can stop. It ends with the test: the kernel interrupts it
+/// when its parent's thread does.
 struct Cluster {
     folder: tempfile::TempDir,
     port: u16,

@@ -1,4 +1,5 @@
-//! Lookups: many requests for one row each, which share a connection. What one of them meets must never reach another.
+//! Lookups: many requests for one row each, which share a connection. What one of them meets must
+//! never reach another.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -64,7 +65,8 @@ fn by_key(n: usize) -> Value {
     json!({ "n": n, "text": format!("row {n}"), "list": list })
 }
 
-/// On a machine that is busy enough to keep PostgreSQL from answering for a while, lookups are sent elsewhere, which is no fault.
+/// On a machine that is busy enough to keep PostgreSQL from answering for a while, lookups are sent
+/// elsewhere, which is no fault.
 #[tokio::test]
 async fn each_request_gets_its_own_row_over_few_connections() {
     let cores = std::thread::available_parallelism().unwrap().get() as i64;
@@ -164,7 +166,8 @@ async fn a_migration_is_never_misread() {
     assert!(renewed >= 15, "only {renewed} of 20 requests saw the new column");
 }
 
-/// A pipeline that parses a statement after the migration gets the new columns, and its readers know the old ones.
+/// A pipeline that parses a statement after the migration gets the new columns, and its readers
+/// know the old ones.
 #[tokio::test]
 async fn a_description_from_before_a_migration_is_noticed() {
     let db = TestDb::new().await;
@@ -225,7 +228,8 @@ async fn a_second_row_is_an_error_and_is_not_held() {
     }
 }
 
-/// The server tells nobody that a type was altered: one answer is lost, and those behind it are right, on whatever connection.
+/// The server tells nobody that a type was altered: one answer is lost, and those behind it are
+/// right, on whatever connection.
 #[tokio::test]
 async fn an_altered_type_loses_one_answer() {
     let db = TestDb::new().await;
@@ -273,7 +277,8 @@ async fn long_arguments_and_long_rows_pass() {
     }
 }
 
-/// A pool of `max` connections, with lookups, and lists that do not end (`/endless`) or take 0.3 s (`/list`).
+/// A pool of `max` connections, with lookups, and lists that do not end (`/endless`) or take 0.3 s
+/// (`/list`).
 async fn with_lists(db: &TestDb, max: usize, lookups: &[(&str, &str)]) -> Server {
     table(db).await;
     let head = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\n";

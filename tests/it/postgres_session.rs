@@ -1,5 +1,6 @@
-//! Sessions of PostgreSQL under everything that can befall them: bytes in fragments, connections cut anywhere, futures dropped at
-//! every poll, statements cancelled, backends ended, and peers that do not keep to the protocol.
+//! Sessions of PostgreSQL under everything that can befall them: bytes in fragments, connections
+//! cut anywhere, futures dropped at every poll, statements cancelled, backends ended, and peers
+//! that do not keep to the protocol.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -478,7 +479,8 @@ async fn a_response_may_have_more_statements_than_the_cache() {
     assert!(kept <= 3, "{kept} statements are kept");
 }
 
-/// A statement that was parsed but could not be used stayed on the server for as long as the connection did.
+/// A statement that was parsed but could not be used stayed on the server for as long as the
+/// connection did.
 #[tokio::test]
 async fn a_statement_that_fails_after_it_was_parsed_does_not_stay() {
     let db = TestDb::new().await;
@@ -750,7 +752,8 @@ fn data_row(count: u16, fields: &[(i32, &[u8])]) -> Vec<u8> {
 const INT4: u32 = 23;
 const TEXT: u32 = 25;
 
-/// What a peer answers to each sending of the client: the start-up, the settings, the description, the rows.
+/// What a peer answers to each sending of the client: the start-up, the settings, the description,
+/// the rows.
 type Script = [Vec<u8>; 4];
 
 /// A conversation as it should be: two rows of a number and a text.
@@ -779,8 +782,8 @@ enum After {
     Repeat,
 }
 
-/// A peer that plays a script on every connection. It closes once the client has been silent for a while: a client that waits for
-/// what never comes is right to.
+/// A peer that plays a script on every connection. It closes once the client has been silent for a
+/// while: a client that waits for what never comes is right to.
 async fn peer(script: Vec<Vec<u8>>, after: After) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -812,7 +815,8 @@ async fn play(mut socket: TcpStream, script: &[Vec<u8>], after: After) -> std::i
     }
 }
 
-/// Reads up to what asks for an answer: the start-up, a password, a query, or a Sync. False for a cancel request.
+/// Reads up to what asks for an answer: the start-up, a password, a query, or a Sync. False for a
+/// cancel request.
 async fn sending(socket: &mut TcpStream, startup: bool) -> std::io::Result<bool> {
     loop {
         let tag = if startup { b'Q' } else { socket.read_u8().await? };
@@ -977,7 +981,8 @@ async fn endless_notices_end_with_the_time_of_the_connection() {
     }
 }
 
-/// A statement may run as long as it wants, and notices are a sign of life; but its request may go away at any time.
+/// A statement may run as long as it wants, and notices are a sign of life; but its request may go
+/// away at any time.
 #[tokio::test]
 async fn a_request_can_leave_a_peer_that_only_sends_notices() {
     tokio::join!(leave_notices(2), leave_notices(3));
@@ -997,7 +1002,8 @@ async fn leave_notices(index: usize) {
         .unwrap();
 }
 
-/// Altered bytes of a good conversation. A panic anywhere in a task of ours would only be printed, so they are counted.
+/// Altered bytes of a good conversation. A panic anywhere in a task of ours would only be printed,
+/// so they are counted.
 #[tokio::test]
 async fn no_altered_conversation_makes_a_panic() {
     thread_local! { static PANICS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) }; }

@@ -1,9 +1,11 @@
-//! PostgreSQL's values: those of the corpus (`testdata/`), and random ones; the oracle is PostgreSQL's own `row_to_json`.
+//! PostgreSQL's values: those of the corpus (`testdata/`), and random ones; the oracle is
+//! PostgreSQL's own `row_to_json`.
 //!
-//! What is compared is text, byte for byte, with two differences that are meant: an instant ends in `Z` instead of
-//! `+00:00` (RFC 3339 knows both, and `Z` is what the others write), and the line breaks inside of a `json` value
-//! are blanks, because in NDJSON a line break ends the row. Floats may differ in text, never in value: at some powers of two
-//! PostgreSQL's shortest digits are not the shortest (it keeps to an interval that excludes its ends).
+//! What is compared is text, byte for byte, with two differences that are meant: an instant ends in
+//! `Z` instead of `+00:00` (RFC 3339 knows both, and `Z` is what the others write), and the line
+//! breaks inside of a `json` value are blanks, because in NDJSON a line break ends the row. Floats
+//! may differ in text, never in value: at some powers of two PostgreSQL's shortest digits are not
+//! the shortest (it keeps to an interval that excludes its ends).
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -108,7 +110,8 @@ impl Oracle {
         row.get::<_, String>(0)
     }
 
-    /// The JSON of a line's value. Of a `record` its client is not told what it holds, and we keep to the text.
+    /// The JSON of a line's value. Of a `record` its client is not told what it holds, and we keep
+    /// to the text.
     async fn theirs_of(&self, line: &Line) -> String {
         let cast = if line.type_name == "record" { "::text" } else { "" };
         let object = self.theirs(&format!("select ({}){cast} as v", line.expression())).await;
@@ -213,8 +216,8 @@ async fn the_iso_intervals_of_the_corpus_are_those_of_postgres() {
     assert!(checked > 15, "{checked}");
 }
 
-/// But those that take no input: the planner's statistics, the summaries of indexes, and the like; and `refcursor`, in whose place
-/// the rows of the cursor stand.
+/// But those that take no input: the planner's statistics, the summaries of indexes, and the like;
+/// and `refcursor`, in whose place the rows of the cursor stand.
 #[tokio::test]
 async fn every_type_of_postgres_has_a_line_in_the_corpus() {
     let oracle = Oracle::new(POSTGRES_SETUP).await;
@@ -230,7 +233,8 @@ async fn every_type_of_postgres_has_a_line_in_the_corpus() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// `COPY` writes some types otherwise than `row_to_json`, so it is given what the JSON holds; NULLs and quotes are its own.
+/// `COPY` writes some types otherwise than `row_to_json`, so it is given what the JSON holds; NULLs
+/// and quotes are its own.
 #[tokio::test]
 async fn the_fields_of_the_corpus_are_those_of_copy() {
     let setup = format!("{POSTGRES_SETUP} create table fields (n int, field text)");
@@ -376,8 +380,8 @@ async fn a_renamed_attribute_is_seen_soon() {
     }
 }
 
-/// The server tells nobody that a type was altered. What was described then fits no more: one answer fails, and those behind it
-/// are right.
+/// The server tells nobody that a type was altered. What was described then fits no more: one
+/// answer fails, and those behind it are right.
 #[tokio::test]
 async fn an_altered_type_is_described_anew() {
     let oracle =
@@ -457,7 +461,8 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// An integer of a random length of up to `bits`, so that small ones are as frequent as large ones.
+    /// An integer of a random length of up to `bits`, so that small ones are as frequent as large
+    /// ones.
     fn integer(&mut self, bits: u32) -> i64 {
         (self.next() as i64) >> (64 - bits + self.below(u64::from(bits)) as u32)
     }
@@ -806,7 +811,8 @@ async fn compare_rows(oracle: &Oracle, sql: &str, same: impl Fn(&str, &str) -> b
     theirs.len()
 }
 
-/// Random rows of random columns. `ROWSTREAM_TEST_SEED` repeats a run, `ROWSTREAM_TEST_ROWS` says how many there are.
+/// Random rows of random columns. `ROWSTREAM_TEST_SEED` repeats a run, `ROWSTREAM_TEST_ROWS` says
+/// how many there are.
 #[tokio::test]
 async fn random_rows_are_as_to_jsonb_has_them() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

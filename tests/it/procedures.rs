@@ -1,5 +1,6 @@
-//! Functions and procedures of PostgreSQL: rows of tables that they return and of cursors that they open, held against those of the
-//! query itself; what fails before the first row and after it; and what is left behind.
+//! Functions and procedures of PostgreSQL: rows of tables that they return and of cursors that they
+//! open, held against those of the query itself; what fails before the first row and after it; and
+//! what is left behind.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -89,7 +90,8 @@ fn refused(what: &str, reply: &Reply, status: u16, words: &[&str]) {
     }
 }
 
-/// Waits until no connection of ours in the test's database does anything, or holds a transaction open.
+/// Waits until no connection of ours in the test's database does anything, or holds a transaction
+/// open.
 async fn until_idle(db: &TestDb) {
     let busy = "select count(*) from pg_stat_activity
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
@@ -112,7 +114,8 @@ async fn until(db: &TestDb, sql: &str, wanted: i64) {
 
 // --- Rows ------------------------------------------------------------------------------------------------------------------
 
-/// The rows of an Arrow stream, each as a batch of its own: where batches end depends on the time in which rows come.
+/// The rows of an Arrow stream, each as a batch of its own: where batches end depends on the time
+/// in which rows come.
 fn arrow(stream: &[u8]) -> (SchemaRef, Vec<RecordBatch>) {
     let reader = StreamReader::try_new(stream, None).unwrap();
     let schema = reader.schema();
@@ -133,7 +136,8 @@ async fn rows_of_a_refcursor_are_those_of_its_query() {
         ("setof", sql("select * from setof_rows(:count)")),
     ];
     let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (*name, &sql[..])).collect();
-    // The first step ends behind 32 rows, the second behind 96; or each behind as many as the source says.
+    // The first step ends behind 32 rows, the second behind 96; or each behind as many as the
+    // source says.
     for (settings, counts) in [
         ("", &[0, 1, 31, 32, 33, 95, 96, 97, 2015, 2016, 2017, 5000][..]),
         ("fetch_rows = 1", &[0, 1, 2, 100]),
@@ -215,7 +219,8 @@ async fn a_look_up_of_a_refcursor_has_a_connection_of_its_own() {
     until_idle(&db).await;
 }
 
-/// Rows of a function in SQL come as its query finds them; so does this one's first row, before a hundred million others.
+/// Rows of a function in SQL come as its query finds them; so does this one's first row, before a
+/// hundred million others.
 #[tokio::test]
 async fn a_table_of_a_function_in_sql_streams() {
     let db = TestDb::new().await;
@@ -340,7 +345,8 @@ async fn check_calls_nothing_and_says_so() {
     assert!(!well && faults.contains("rows of a refcursor cannot be continued by a `key`"), "{faults}");
 }
 
-/// Faults that show only with what the database says of a statement: at `check`, and as an error of each request.
+/// Faults that show only with what the database says of a statement: at `check`, and as an error of
+/// each request.
 #[tokio::test]
 async fn refcursors_that_do_not_suit_are_faults() {
     let db = TestDb::new().await;

@@ -1,4 +1,5 @@
-//! Proofs of the end: whatever a client asks for, a whole result says that it is whole, and nothing else ever does.
+//! Proofs of the end: whatever a client asks for, a whole result says that it is whole, and nothing
+//! else ever does.
 
 use std::time::{Duration, Instant};
 
@@ -103,7 +104,8 @@ fn digest_of(bytes: &[u8]) -> String {
     format!("sha-256=:{}:", BASE64_STANDARD.encode(Sha256::digest(bytes)))
 }
 
-/// The records of the server's own, by the tag of the response, and the bytes before the first of them.
+/// The records of the server's own, by the tag of the response, and the bytes before the first of
+/// them.
 fn records(reply: &Reply) -> (Vec<Value>, &[u8]) {
     let tag = reply.header("rowstream-tag").expect("the response is framed");
     assert!(tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tag}");
@@ -223,7 +225,8 @@ async fn what_looks_like_a_record_stays_a_row() {
     }
 }
 
-/// hyper dropped what it still held when a body failed, so the last rows before a failure never came.
+/// hyper dropped what it still held when a body failed, so the last rows before a failure never
+/// came.
 #[tokio::test]
 async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     let db = TestDb::new().await;
@@ -260,7 +263,8 @@ async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     }
 }
 
-/// The record of an error stands in a line of its own, also behind a row of which only the beginning came.
+/// The record of an error stands in a line of its own, also behind a row of which only the
+/// beginning came.
 #[tokio::test]
 async fn an_error_within_a_row_is_told_in_a_line_of_its_own() {
     let db = TestDb::new().await;
@@ -299,7 +303,8 @@ async fn a_killed_backend_is_told_by_a_record() {
     }
 }
 
-/// A client that is sending while its response breaks made the kernel reset the connection, with the rows that it had not read.
+/// A client that is sending while its response breaks made the kernel reset the connection, with
+/// the rows that it had not read.
 #[tokio::test]
 async fn requests_that_nobody_reads_do_not_cost_the_rows() {
     let db = TestDb::new().await;
@@ -319,7 +324,8 @@ async fn requests_that_nobody_reads_do_not_cost_the_rows() {
             Ok(bytes) => read.extend_from_slice(&piece[..bytes]),
             Err(fault) => break Err(fault.kind()),
         }
-        // The server has ended long before the last byte is read, and so has its patience with the rest of the requests.
+        // The server has ended long before the last byte is read, and so has its patience with the
+        // rest of the requests.
         tokio::time::sleep(Duration::from_millis(1)).await;
     };
     let text = String::from_utf8_lossy(&read);
@@ -514,7 +520,8 @@ async fn a_result_that_waits_has_its_length_and_its_status() {
     }
 }
 
-/// What waits for its end takes a file and no connection of the database, and the server's memory stays as it was.
+/// What waits for its end takes a file and no connection of the database, and the server's memory
+/// stays as it was.
 #[tokio::test]
 async fn a_result_that_waits_frees_its_connection_and_takes_no_memory() {
     let db = TestDb::new().await;

@@ -1,6 +1,8 @@
-//! What data people read our Arrow streams with reads them: pyarrow, polars and duckdb, each by itself.
+//! What data people read our Arrow streams with reads them: pyarrow, polars and duckdb, each by
+//! itself.
 //!
-//! `cargo xtask test` installs them and tells of their Python; where they cannot be had, it skips this test and says so.
+//! `cargo xtask test` installs them and tells of their Python; where they cannot be had, it skips
+//! this test and says so.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -112,7 +114,8 @@ async fn python_reads_every_type() {
     }
 }
 
-/// What pyarrow sees in the only row of a query: the type and the value of each column, as the corpus has them.
+/// What pyarrow sees in the only row of a query: the type and the value of each column, as the
+/// corpus has them.
 async fn corpus_of(url: &str, query: &str) -> Value {
     let config = format!("[source.db]\nurl = \"{url}\"\n");
     let server = Server::start(&[("rowstream.toml", &config), ("endpoints/values.sql", query)]).await;

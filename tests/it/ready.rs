@@ -1,4 +1,5 @@
-//! Whether requests should come here: what `/_rowstream/ready` says of sources and of a server that ends, and to how many.
+//! Whether requests should come here: what `/_rowstream/ready` says of sources and of a server that
+//! ends, and to how many.
 
 use std::time::{Duration, Instant};
 
@@ -198,7 +199,8 @@ async fn a_server_that_ends_says_so_before_it_refuses() {
         let reply = client.get(&server.url("/few")).await;
         assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
     }
-    // A connection that is kept is answered once more, told that this was the last time, and closed.
+    // A connection that is kept is answered once more, told that this was the last time, and
+    // closed.
     kept.write_all(asked).await.expect("it is open");
     let mut answer = String::new();
     kept.read_to_string(&mut answer).await.expect("it is closed well");

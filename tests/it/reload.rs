@@ -1,4 +1,5 @@
-//! Reloading: SIGHUP, or a file that changes, and what then becomes of requests, streams and connections.
+//! Reloading: SIGHUP, or a file that changes, and what then becomes of requests, streams and
+//! connections.
 
 use std::time::{Duration, Instant};
 

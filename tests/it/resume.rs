@@ -1,4 +1,5 @@
-//! Cursors: streams that are resumed behind any of their rows, pages that are followed, and what refuses to be.
+//! Cursors: streams that are resumed behind any of their rows, pages that are followed, and what
+//! refuses to be.
 
 use std::path::Path;
 use std::time::Duration;
@@ -60,7 +61,8 @@ async fn all_events(url: &str) -> Vec<Event> {
     events(&reply.body)
 }
 
-/// Each row is behind the one whose cursor asks for it, and is there once: from each row of a stream, the rest is what the whole has.
+/// Each row is behind the one whose cursor asks for it, and is there once: from each row of a
+/// stream, the rest is what the whole has.
 async fn assert_resumable(server: &Server, path: &str, rows: usize) {
     let whole = all_events(&server.url(&format!("{path}.sse"))).await;
     assert_eq!(whole.len(), rows, "{path}");
@@ -279,7 +281,8 @@ async fn pages_are_followed_by_their_links() {
         }
         assert_eq!((sizes, &rows), (vec![20, 20, 20, 20, 10], all["events"].as_array().unwrap()));
 
-        // The size of a page may change on the way; where no row comes, the cursor stays what it was.
+        // The size of a page may change on the way; where no row comes, the cursor stays what it
+        // was.
         let first = get(&server.url("/events?lastEventNo=10&maxEvents=7")).await.json();
         let next = first["next"].as_str().unwrap();
         let rest = get(&server.url(&format!("/events?lastEventNo=10&_after={next}"))).await;
@@ -421,7 +424,8 @@ async fn rows_without_a_key_are_refused() {
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in `id`"), "{}", reply.text());
 }
 
-/// A row whose key has a NULL stands behind no other: what is read on from a cursor would end well without it.
+/// A row whose key has a NULL stands behind no other: what is read on from a cursor would end well
+/// without it.
 #[tokio::test]
 async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {
     let rows = "create table t (id integer, n integer, page integer); insert into t values (1, 1, 1), (2, 2, 2), (3, null, 3), (null, 4, 4)";
@@ -458,7 +462,8 @@ async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {
     }
 }
 
-/// PostgreSQL cannot tell the type of a parameter that is only tested for being there: then the declared ones are used.
+/// PostgreSQL cannot tell the type of a parameter that is only tested for being there: then the
+/// declared ones are used.
 #[tokio::test]
 async fn a_statement_with_optional_filters_is_continued() {
     let db = TestDb::new().await;
@@ -540,7 +545,8 @@ fn write(files: &[(String, String)]) -> tempfile::TempDir {
     folder
 }
 
-/// What the database plans for a statement that is continued: an index finds the row to go on with, and nothing is sorted.
+/// What the database plans for a statement that is continued: an index finds the row to go on with,
+/// and nothing is sorted.
 #[tokio::test]
 async fn the_index_finds_the_row_to_go_on_with() {
     let rest = |url: &str, sql: &str| {
@@ -582,7 +588,8 @@ async fn the_index_finds_the_row_to_go_on_with() {
             })
             .collect();
         let plan = plan.join("\n");
-        // Of mixed directions the planner may think that few rows are left, and that sorting them is less work.
+        // Of mixed directions the planner may think that few rows are left, and that sorting them
+        // is less work.
         let sorted = plan.contains("Sort") && !key.contains("desc\", ");
         assert!(plan.contains("Index Cond") && !plan.contains("Seq Scan") && !sorted, "{key}\n{plan}");
     }
@@ -633,7 +640,8 @@ async fn cut_after(proxy: &TcpProxy, mut stream: Streaming, time: Duration, how:
     (body, rest.ended)
 }
 
-/// A proxy that cuts every connection 50 to 150 ms after its first event: what is resumed until it is done is the same as one read.
+/// A proxy that cuts every connection 50 to 150 ms after its first event: what is resumed until it
+/// is done is the same as one read.
 #[tokio::test]
 async fn a_million_rows_through_a_connection_that_is_cut_again_and_again() {
     const ROWS: usize = 1_000_000;
@@ -705,7 +713,8 @@ async fn events_hold_one_line_of_data() {
     assert_eq!(get(&server.url("/a.sse?_numbers=string")).await.status, StatusCode::OK);
 }
 
-/// In the framed profile marks tell from where to go on, in formats whose rows have no place for it.
+/// In the framed profile marks tell from where to go on, in formats whose rows have no place for
+/// it.
 #[tokio::test]
 async fn marks_lead_on_behind_them() {
     let (_folder, url) = sqlite(

@@ -1,7 +1,8 @@
-//! Two replicas behind a proxy are restarted one after the other, while clients go on: no request is lost, and none is answered by half.
+//! Two replicas behind a proxy are restarted one after the other, while clients go on: no request
+//! is lost, and none is answered by half.
 //!
-//! HAProxy asks the replicas whether they are ready; it speaks HTTP/1.1 with them, or HTTP/2. nginx asks nobody, and asks the other
-//! replica for what one has refused.
+//! HAProxy asks the replicas whether they are ready; it speaks HTTP/1.1 with them, or HTTP/2. nginx
+//! asks nobody, and asks the other replica for what one has refused.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,7 +24,8 @@ const SOON: Duration = Duration::from_secs(60);
 /// How often both replicas are restarted.
 const ROUNDS: usize = 2;
 const ROWS: usize = 200_000;
-/// How long a reader of a stream takes its time after each 64 KiB, so that a stream takes longer than a replica's way out.
+/// How long a reader of a stream takes its time after each 64 KiB, so that a stream takes longer
+/// than a replica's way out.
 const PAUSE: Duration = Duration::from_millis(25);
 const PAD: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
@@ -61,7 +63,8 @@ impl Replica {
         self.server.address().parse().expect("an address")
     }
 
-    /// Ends it, and starts it again at its port, until each proxy asks it again. How many streams it had to see to their ends.
+    /// Ends it, and starts it again at its port, until each proxy asks it again. How many streams
+    /// it had to see to their ends.
     async fn restart(&mut self, proxies: &[Proxy]) -> usize {
         self.server.terminate();
         let status = self.server.wait_exit(SOON).await.expect("it ends when its streams have");
@@ -96,8 +99,8 @@ struct Proxy {
     hop: Hop,
 }
 
-/// A client that keeps its connection, as browsers and pools do. It makes another one only where the last one was closed before the
-/// request was sent.
+/// A client that keeps its connection, as browsers and pools do. It makes another one only where
+/// the last one was closed before the request was sent.
 struct Kept {
     address: SocketAddr,
     sender: Option<SendRequest<Empty<Bytes>>>,
@@ -136,7 +139,8 @@ impl Kept {
     }
 }
 
-/// What became of a client's requests. It goes on after one that was lost, or the proxies would have nothing to do.
+/// What became of a client's requests. It goes on after one that was lost, or the proxies would
+/// have nothing to do.
 #[derive(Debug, Default)]
 struct Tally {
     answered: usize,

@@ -1,4 +1,5 @@
-//! What becomes of slow clients: `slow_clients = "spill"` frees the database and loses nothing, and `{ shed = … }` ends whom it is for.
+//! What becomes of slow clients: `slow_clients = "spill"` frees the database and loses nothing, and
+//! `{ shed = … }` ends whom it is for.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -249,7 +250,8 @@ const MANY: usize = 1_000_000;
 /// The README's.
 const CEILING: u64 = 32 * 1000 * 1000;
 
-/// Waits in its way until all others have read a little, and reads on to the end; what the rows hash to.
+/// Waits in its way until all others have read a little, and reads on to the end; what the rows
+/// hash to.
 async fn read_many(
     mut stream: Streaming,
     first: Bytes,
@@ -274,7 +276,8 @@ async fn read_many(
     }
 }
 
-/// Many readers of 1,000,000 rows over a pool of eight connections, `/one` of the same pool meanwhile, and what all of it took.
+/// Many readers of 1,000,000 rows over a pool of eight connections, `/one` of the same pool
+/// meanwhile, and what all of it took.
 async fn many_that_stop(source: &str, rows: &str) {
     let config = format!(
         "spool_folder = \".\"\nwrite_timeout = \"1h\"\nmax_streams = {READERS}\n{source}\npool = {{ max = 8, acquire_timeout = \"5m\" }}\n"
@@ -371,7 +374,8 @@ async fn files_that_cannot_be_made_hold_the_database() {
     tokio::join!(reading, told);
 }
 
-/// As a disk that is full does, the system refuses to write beyond some length: after a part of a write.
+/// As a disk that is full does, the system refuses to write beyond some length: after a part of a
+/// write.
 #[tokio::test]
 async fn a_write_that_fails_half_way_loses_nothing() {
     let db = TestDb::new().await;
@@ -628,7 +632,8 @@ async fn the_end(mut stream: h2::RecvStream) -> (usize, bool) {
     (read, true)
 }
 
-/// The last piece of a stream of HTTP/2 was nobody's any more: it counted as complete, and no time ended it.
+/// The last piece of a stream of HTTP/2 was nobody's any more: it counted as complete, and no time
+/// ended it.
 #[tokio::test]
 async fn the_last_piece_of_a_stream_counts_until_its_client_lets_it_go() {
     let db = TestDb::new().await;

@@ -1,4 +1,5 @@
-//! The SQLite source against real files: values, bounds, snapshots, and sessions dropped at bad moments.
+//! The SQLite source against real files: values, bounds, snapshots, and sessions dropped at bad
+//! moments.
 
 // The helpers of a test are tests as well, which clippy does not know.
 #![allow(clippy::unwrap_used)]
@@ -451,7 +452,8 @@ async fn columns_that_changed_are_an_error() {
     assert_eq!(columns[0].name, "b", "another try is worth it");
 }
 
-/// What is known of a statement is the source's, so that columns which changed must not fail once per connection.
+/// What is known of a statement is the source's, so that columns which changed must not fail once
+/// per connection.
 #[tokio::test]
 async fn columns_that_changed_fail_once_for_all_connections() {
     let database = Database::new("create table t (a BOOLEAN); insert into t values (1)");
@@ -571,7 +573,8 @@ async fn a_statement_has_a_time_limit() {
     assert_eq!((error.code(), error.status().as_u16()), ("statement_timeout", 504));
     assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(run(&source, "select 1").await.unwrap(), 1);
-    // The client's time is not the statement's, which needs some milliseconds, and a hundred on a busy machine.
+    // The client's time is not the statement's, which needs some milliseconds, and a hundred on a
+    // busy machine.
     let statement_timeout = Some(Duration::from_secs(1));
     let source = Source::open(&SourceSettings { statement_timeout, ..database.config() }).unwrap();
     let mut session = started(&source, &series(20_000)).await;
@@ -643,8 +646,8 @@ async fn a_missing_file_is_created_whole() {
     assert_eq!(mode, "wal");
 }
 
-/// `cargo test --release --test sqlite -- --ignored --nocapture speed`: a million rows through a session and an
-/// encoder against a bare step loop that reads the same columns.
+/// `cargo test --release --test sqlite -- --ignored --nocapture speed`: a million rows through a
+/// session and an encoder against a bare step loop that reads the same columns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "a measurement"]
 async fn speed() {

@@ -1,6 +1,8 @@
-//! Streams that do not go well: broken in the middle, left by their client, not read, ended by the server.
+//! Streams that do not go well: broken in the middle, left by their client, not read, ended by the
+//! server.
 //!
-//! What is cut must never look whole, and what is left must be free again: statements, connections, permits, descriptors.
+//! What is cut must never look whole, and what is left must be free again: statements, connections,
+//! permits, descriptors.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -27,7 +29,8 @@ use tokio::task::JoinSet;
 const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
 /// Fails at row 500,000.
 const FAILS_LATE: &str = "select n, 1 / (500000 - n) as q from (select generate_series(1, 600000) as n) s";
-/// SQLite's; fails at row 50,000. The fault depends on the row, or it would be found before the first one.
+/// SQLite's; fails at row 50,000. The fault depends on the row, or it would be found before the
+/// first one.
 const FAILS_LATE_SQLITE: &str =
     "with recursive c(i) as (select 1 union all select i + 1 from c where i < 100000)
     select i, abs(-9223372036854775807 - i / 50000) as v from c";
@@ -78,7 +81,8 @@ async fn until_none_active(db: &tokio_postgres::Client, within: Duration) {
     }
 }
 
-/// Kills the backend that runs a statement like this, once it waits for us to take its rows: so the head has been sent.
+/// Kills the backend that runs a statement like this, once it waits for us to take its rows: so the
+/// head has been sent.
 async fn kill_backend(db: &tokio_postgres::Client, like: &str) {
     let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid() and state = 'active' and query like $1
@@ -140,7 +144,8 @@ async fn a_killed_backend_breaks_the_stream() {
     let client = db.client().await;
     for version in VERSIONS {
         for (target, closing) in [("/long", "]"), ("/template", "]}"), ("/long.ndjson", "\u{0}")] {
-            // The backend of the last round may still be dying, and is not to be killed again in the place of the next.
+            // The backend of the last round may still be dying, and is not to be killed again in
+            // the place of the next.
             until_none_active(&client, SOON).await;
             let url = server.url(target);
             let arguments = [version, "--limit-rate", "4M", &url];
@@ -189,8 +194,9 @@ async fn an_error_at_a_late_row_of_sqlite_breaks_the_stream() {
     }
 }
 
-/// A body begins with bytes that are no row (`[`, the template before its first placeholder), and once they had left after a
-/// millisecond without a row, whatever failed later than that had a status of 200.
+/// A body begins with bytes that are no row (`[`, the template before its first placeholder), and
+/// once they had left after a millisecond without a row, whatever failed later than that had a
+/// status of 200.
 #[tokio::test]
 async fn an_error_before_the_first_row_has_its_status_however_late_it_comes() {
     let db = TestDb::new().await;
@@ -460,8 +466,8 @@ async fn until_it_stops(count: impl Fn() -> u64) -> u64 {
     }
 }
 
-/// PostgreSQL itself sends rows only when its buffer of 8 KB is full, or at the end of a fetch: small rows come as they
-/// are made with `fetch_rows = 1`, large ones always.
+/// PostgreSQL itself sends rows only when its buffer of 8 KB is full, or at the end of a fetch:
+/// small rows come as they are made with `fetch_rows = 1`, large ones always.
 #[tokio::test]
 async fn rows_arrive_as_they_come() {
     let db = TestDb::new().await;
@@ -518,8 +524,9 @@ async fn a_drain_lets_streams_end() {
     );
 }
 
-/// The tail of what a slow client of HTTP/2 was sent got lost: it says what it has taken, into a socket that had been closed behind
-/// the last byte, and the reset by which that is answered takes with it what lies unread.
+/// The tail of what a slow client of HTTP/2 was sent got lost: it says what it has taken, into a
+/// socket that had been closed behind the last byte, and the reset by which that is answered takes
+/// with it what lies unread.
 #[tokio::test]
 async fn a_drain_lets_a_slow_client_have_the_end() {
     const ROWS: usize = 10_000;
@@ -572,7 +579,8 @@ async fn the_drain_timeout_breaks_the_rest_off() {
         };
         let (long, sleep) = ([version, "--limit-rate", "2M", &long], [version, &sleep]);
         let (long, sleep, ()) = tokio::join!(curl(&long), curl(&sleep), end);
-        // The whole connection goes: 16 and 56 are the words of curl for that in HTTP/2, 52 where no head had come.
+        // The whole connection goes: 16 and 56 are the words of curl for that in HTTP/2, 52 where
+        // no head had come.
         assert!([16, 18, 56, 92].contains(&long.code), "{}: {}", long.code, long.stderr);
         assert!([16, 18, 52, 56, 92].contains(&sleep.code), "{}: {}", sleep.code, sleep.stderr);
         assert_eq!(log_of(&server, "/long").len(), 1);
@@ -648,7 +656,8 @@ async fn polled(app: &Arc<App>, target: &str, polls: usize) -> Option<usize> {
     }
 }
 
-/// An app is dropped at every poll of its answers, until one comes whole; then all permits are free.
+/// An app is dropped at every poll of its answers, until one comes whole; then all permits are
+/// free.
 async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     sqlite_file(folder.path());
@@ -713,7 +722,8 @@ async fn answers_of_sqlite_dropped_at_every_poll_free_everything() {
     drop_at_every_poll(&source, &endpoints, &["/many", "/many.ndjson", "/two", "/nested"]).await;
 }
 
-/// A server that is told to end while a request waits in the pool's queue answers it, or breaks it off; it does not hang.
+/// A server that is told to end while a request waits in the pool's queue answers it, or breaks it
+/// off; it does not hang.
 #[tokio::test]
 async fn requests_that_wait_are_drained_too() {
     let db = TestDb::new().await;

@@ -1,8 +1,11 @@
-//! Texts that a writer of JSON can get wrong, through a column of each database and back by a JSON parser of others.
+//! Texts that a writer of JSON can get wrong, through a column of each database and back by a JSON
+//! parser of others.
 //!
-//! The classes, and the documents of `testdata/strings.ndjson`, are those that parsers of JSON are held against (RFC 8259, section 7; Unicode's noncharacters, surrogates by way of
-//! astral characters, and what is no line break in JSON but one in JavaScript). Each stands alone, at every place of a text that
-//! is looked at in words and blocks, and beside each other. Lone surrogates cannot be: neither database takes them.
+//! The classes, and the documents of `testdata/strings.ndjson`, are those that parsers of JSON are
+//! held against (RFC 8259, section 7; Unicode's noncharacters, surrogates by way of astral
+//! characters, and what is no line break in JSON but one in JavaScript). Each stands alone, at
+//! every place of a text that is looked at in words and blocks, and beside each other. Lone
+//! surrogates cannot be: neither database takes them.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 

@@ -1,5 +1,5 @@
-//! Tests of what the other tests stand on: a client that calls a cut body whole, or a proxy that does not cut, would make
-//! them all pass for nothing.
+//! Tests of what the other tests stand on: a client that calls a cut body whole, or a proxy that
+//! does not cut, would make them all pass for nothing.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -203,8 +203,8 @@ async fn no_head_is_an_error_that_says_why() {
     assert!(fault.contains("closed"), "{fault}");
 }
 
-/// The frames of an HTTP/2 server: SETTINGS, then of stream 1 HEADERS (`:status: 200`) and DATA (`one`), with this flag and
-/// then this frame.
+/// The frames of an HTTP/2 server: SETTINGS, then of stream 1 HEADERS (`:status: 200`) and DATA
+/// (`one`), with this flag and then this frame.
 macro_rules! h2_frames {
     ($data_flag:literal, $last:literal) => {
         &[

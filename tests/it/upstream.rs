@@ -1,4 +1,5 @@
-//! HTTP upstreams: answers that are passed through, and calls whose replies are rows, against real servers.
+//! HTTP upstreams: answers that are passed through, and calls whose replies are rows, against real
+//! servers.
 
 use std::io;
 use std::sync::Arc;
@@ -351,8 +352,8 @@ async fn ends_that_prove_nothing_are_no_ends() {
     }
 }
 
-/// A server may close a connection that is idle at any moment, and so while the next request is on its way. That is no failure of
-/// the request.
+/// A server may close a connection that is idle at any moment, and so while the next request is on
+/// its way. That is no failure of the request.
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_fails_nothing() {
     const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -427,7 +428,8 @@ async fn a_slow_client_slows_the_upstream() {
             server(&url(&upstream), &format!("protocol = '{protocol}'"), &[("pass/{path}", PASS)]).await;
         let mut slow = Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/pass/x")).await;
         slow.at_least(100_000).await;
-        // Until nothing has been made for a while: what the sockets hold is some megabytes, of gigabytes a second.
+        // Until nothing has been made for a while: what the sockets hold is some megabytes, of
+        // gigabytes a second.
         let mut before = 0;
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;

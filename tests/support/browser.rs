@@ -86,7 +86,8 @@ fn start_driver() -> (Child, u16) {
     panic!("chromedriver does not start: run `cargo xtask test`")
 }
 
-/// The port that it chose, from what it says at its start. What it says later is read, so that its pipe never fills.
+/// The port that it chose, from what it says at its start. What it says later is read, so that its
+/// pipe never fills.
 fn read_port(driver: &mut Child) -> Option<u16> {
     let mut lines = BufReader::new(driver.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let port = lines.by_ref().find_map(|line| {

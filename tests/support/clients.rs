@@ -1,7 +1,7 @@
 //! HTTP clients that tell how a body ended.
 //!
-//! Each request has a connection of its own, so that dropping a response closes its socket, and nothing is retried,
-//! followed, decompressed or hidden.
+//! Each request has a connection of its own, so that dropping a response closes its socket, and
+//! nothing is retried, followed, decompressed or hidden.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than any test may wait for one chunk; a server that hangs fails its test instead of the whole run.
+/// Longer than any test may wait for one chunk; a server that hangs fails its test instead of the
+/// whole run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a body ended, as its framing tells it.
@@ -23,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Ended {
     /// With the last chunk, the last promised byte or `END_STREAM`.
     Complete,
-    /// In any other way, and what the client saw of it. A body that only ends because the connection closes is here too:
-    /// its end proves nothing.
+    /// In any other way, and what the client saw of it. A body that only ends because the
+    /// connection closes is here too: its end proves nothing.
     Broken(String),
 }
 
@@ -83,7 +84,8 @@ impl Client {
     pub const HTTP1: Self = Self { version: Version::Http1, receive_buffer: None };
     pub const H2C: Self = Self { version: Version::H2c, receive_buffer: None };
 
-    /// With a small receive buffer, so that a reader that stops is felt by the server soon: the kernel's own takes megabytes.
+    /// With a small receive buffer, so that a reader that stops is felt by the server soon: the
+    /// kernel's own takes megabytes.
     pub const fn receive_buffer(self, bytes: u32) -> Self {
         Self { receive_buffer: Some(bytes), ..self }
     }
@@ -92,7 +94,8 @@ impl Client {
         self.send(request(url)).await
     }
 
-    /// Sends a request with an absolute URL, and reads all of the response. Without a head the test fails.
+    /// Sends a request with an absolute URL, and reads all of the response. Without a head the test
+    /// fails.
     pub async fn send(self, request: Request<String>) -> Reply {
         self.open(request).await.unwrap_or_else(|fault| panic!("no response: {fault}")).rest().await
     }
@@ -102,7 +105,8 @@ impl Client {
         self.open(request(url)).await.unwrap_or_else(|fault| panic!("no response: {fault}"))
     }
 
-    /// Sends a request with an absolute URL, and waits for the head of the response, or says why there is none.
+    /// Sends a request with an absolute URL, and waits for the head of the response, or says why
+    /// there is none.
     pub async fn open(self, request: Request<String>) -> Result<Streaming, String> {
         let sent = async {
             let socket = self.connect(&request).await.map_err(|fault| format!("cannot connect: {fault}"))?;
@@ -172,8 +176,8 @@ enum End {
     Framed,
     /// HTTP/1.1 without either.
     Close,
-    /// The `END_STREAM` of HTTP/2. hyper takes a reset with `NO_ERROR` for an end too, and a cut stream must not pass for
-    /// one.
+    /// The `END_STREAM` of HTTP/2. hyper takes a reset with `NO_ERROR` for an end too, and a cut
+    /// stream must not pass for one.
     Flag,
 }
 
@@ -183,8 +187,8 @@ fn tells_length<B>(method: &Method, response: &http::Response<B>) -> bool {
     no_body || headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
-/// A response whose body is read as the test likes. Nothing is read ahead but what the socket and 8 KiB hold; dropping it
-/// closes the connection.
+/// A response whose body is read as the test likes. Nothing is read ahead but what the socket and 8
+/// KiB hold; dropping it closes the connection.
 pub struct Streaming {
     pub status: StatusCode,
     pub headers: HeaderMap,

@@ -13,7 +13,8 @@ use serde_json::Value as Json;
 const VALUES: &str = include_str!("../../testdata/values.ndjson");
 const STRINGS: &str = include_str!("../../testdata/strings.ndjson");
 
-/// What has to run in a database of PostgreSQL before the values that need types and tables of their own.
+/// What has to run in a database of PostgreSQL before the values that need types and tables of
+/// their own.
 pub const POSTGRES_SETUP: &str = include_str!("../../testdata/postgres.sql");
 
 /// A line of `testdata/values.ndjson`.
@@ -114,7 +115,8 @@ impl Line {
         format!("({})::{}", self.sql, self.type_name)
     }
 
-    /// How it is written by default, by each option that changes something, and by all others at once.
+    /// How it is written by default, by each option that changes something, and by all others at
+    /// once.
     pub fn expected(&self) -> Vec<(ValueOptions, &Written)> {
         let (mut others, mut expected) =
             (ValueOptions::DEFAULT, vec![(ValueOptions::DEFAULT, &self.written)]);

@@ -8,7 +8,8 @@ use tokio_postgres::NoTls;
 
 use super::given;
 
-/// A user of the private PostgreSQL. `cargo xtask` makes them; a test of this support logs in as each.
+/// A user of the private PostgreSQL. `cargo xtask` makes them; a test of this support logs in as
+/// each.
 pub struct Login {
     pub user: &'static str,
     pub password: &'static str,
@@ -84,7 +85,8 @@ impl TestDb {
         format!("postgres://{}:{password}@localhost:{}/{}?{query}", login.user, pg_port(), self.name)
     }
 
-    /// Runs statements, divided by `;`, over a connection of their own. A fault is a panic with the SQL.
+    /// Runs statements, divided by `;`, over a connection of their own. A fault is a panic with the
+    /// SQL.
     pub async fn execute(&self, sql: &str) {
         execute(&self.url(), sql).await;
     }
@@ -103,8 +105,8 @@ impl TestDb {
 }
 
 impl Drop for TestDb {
-    /// `Drop` cannot await, and the test's runtime may be gone: a thread with a runtime of its own does it. What is left
-    /// after a fault goes with the whole instance.
+    /// `Drop` cannot await, and the test's runtime may be gone: a thread with a runtime of its own
+    /// does it. What is left after a fault goes with the whole instance.
     fn drop(&mut self) {
         let sql = format!("drop database {} with (force)", self.name);
         let drop_it = move || {

@@ -1,4 +1,5 @@
-//! Real proxies before a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2 without TLS.
+//! Real proxies before a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2
+//! without TLS.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -32,8 +33,8 @@ impl Hop {
         Self::nginx_with(&format!("server {target};"), "").await
     }
 
-    /// nginx before replicas, with connections that it keeps. It asks nobody whether they are ready: what a replica refuses, it
-    /// asks of another one.
+    /// nginx before replicas, with connections that it keeps. It asks nobody whether they are
+    /// ready: what a replica refuses, it asks of another one.
     pub async fn nginx_of(replicas: &[SocketAddr]) -> Self {
         let replica = |replica| format!("server {replica} max_fails=0; ");
         let replicas: String = replicas.iter().map(replica).collect();
@@ -65,9 +66,9 @@ impl Hop {
         Self::haproxy_with(&format!("  server one {target}\n")).await
     }
 
-    /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with which it speaks HTTP/1.1, or
-    /// HTTP/2 (`proto h2`). It asks over HTTP/1.1 in any case: HAProxy 2.6 gives a check over HTTP/2 no more time than there is between
-    /// two of them.
+    /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with
+    /// which it speaks HTTP/1.1, or HTTP/2 (`proto h2`). It asks over HTTP/1.1 in any case: HAProxy
+    /// 2.6 gives a check over HTTP/2 no more time than there is between two of them.
     pub async fn haproxy_of(replicas: &[SocketAddr], protocol: &str) -> Self {
         let servers = |server: &dyn Fn(usize, &SocketAddr) -> String| -> String {
             replicas.iter().enumerate().map(|(at, replica)| server(at, replica)).collect()

@@ -1,6 +1,8 @@
-//! What the integration tests share: databases, a running server, HTTP clients, and faults between them.
+//! What the integration tests share: databases, a running server, HTTP clients, and faults between
+//! them.
 //!
-//! `cargo xtask test` starts a private PostgreSQL and tells of it, and of the release binary, in the environment:
+//! `cargo xtask test` starts a private PostgreSQL and tells of it, and of the release binary, in
+//! the environment:
 //!
 //! | variable | what it is |
 //! |---|---|

@@ -86,7 +86,8 @@ impl Prometheus {
         get(&format!("http://{}/api/v1/rules", self.address)).await.json()
     }
 
-    /// Waits until a query yields one series, and tells its value. A comparison in the query yields none until it holds.
+    /// Waits until a query yields one series, and tells its value. A comparison in the query yields
+    /// none until it holds.
     pub async fn wait_for(&self, query: &str) -> f64 {
         let deadline = Instant::now() + PATIENCE;
         loop {

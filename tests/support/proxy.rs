@@ -28,7 +28,8 @@ pub struct Faults {
     pub stall_after: Option<u64>,
 }
 
-/// Writes of at most `bytes` each. The receiver's kernel joins what lies unread: with a pause, each piece is read alone.
+/// Writes of at most `bytes` each. The receiver's kernel joins what lies unread: with a pause, each
+/// piece is read alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
     pub bytes: usize,
@@ -40,9 +41,11 @@ pub struct Pieces {
 pub enum Cut {
     /// An orderly close (FIN), as of a process that ended.
     Close,
-    /// A reset (RST), as of a machine or a firewall that lost the connection. What the other end has not received yet is lost.
+    /// A reset (RST), as of a machine or a firewall that lost the connection. What the other end
+    /// has not received yet is lost.
     Reset,
-    /// Nothing passes any more, without an end, as of a machine that lost its power. The target is reset once the client has left.
+    /// Nothing passes any more, without an end, as of a machine that lost its power. The target is
+    /// reset once the client has left.
     Stall,
 }
 
@@ -201,8 +204,8 @@ async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Passes bytes on until this side ends (then so does the other, and the answer may still come), or a cut. A fault of either
-/// socket is passed on as a reset.
+/// Passes bytes on until this side ends (then so does the other, and the answer may still come), or
+/// a cut. A fault of either socket is passed on as a reset.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

@@ -184,7 +184,8 @@ impl Server {
         lines.iter().filter(|line| line.contains(words)).count()
     }
 
-    /// Waits until it has said something with these words. If it does not, the test fails with what it said.
+    /// Waits until it has said something with these words. If it does not, the test fails with what
+    /// it said.
     pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
         let said = poll(within, || self.stderr().contains(words).then_some(())).await;
         assert!(said.is_some(), "the server did not say {words:?}, but:\n{}", self.stderr());

@@ -1,4 +1,5 @@
-//! Upstreams: real HTTP servers that answer as a test has them answer, and count what they are asked.
+//! Upstreams: real HTTP servers that answer as a test has them answer, and count what they are
+//! asked.
 
 use std::convert::Infallible;
 use std::io;

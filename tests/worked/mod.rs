@@ -1,5 +1,5 @@
-//! The worked examples for tests: copies of their folders, and the program started so that it may take its time to fill
-//! a database. A server over data that are there is the support's (`Launch`).
+//! The worked examples for tests: copies of their folders, and the program started so that it may
+//! take its time to fill a database. A server over data that are there is the support's (`Launch`).
 
 #![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a debug build may take to write a million rows on a machine that compiles at the same time.
+/// How long a debug build may take to write a million rows on a machine that compiles at the same
+/// time.
 const FILL_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The folder of an example, in the repository.

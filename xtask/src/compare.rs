@@ -1,5 +1,5 @@
-//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL and the binary as we release
-//! it, and calls them.
+//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL and the binary as
+//! we release it, and calls them.
 
 use crate::postgres::Postgres;
 use crate::test::cargo;

@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz`: libFuzzer looks for inputs for which a property of `fuzz/` does not hold.
 //!
-//! It needs a nightly compiler and cargo-fuzz, which nothing else does; the tests try the kept inputs without either.
+//! It needs a nightly compiler and cargo-fuzz, which nothing else does; the tests try the kept
+//! inputs without either.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -24,7 +25,8 @@ const LONGEST_KEPT: &str = "-max_len=1000";
 /// How many inputs of a property are kept besides those that somebody named.
 const MOST_KEPT: usize = 48;
 
-/// Tries properties for so many seconds each: those that are named, or all. True if there was no finding.
+/// Tries properties for so many seconds each: those that are named, or all. True if there was no
+/// finding.
 pub(crate) fn run(words: &[&str]) -> Result<bool> {
     require()?;
     let (seconds, names) = match words.split_first() {
@@ -39,7 +41,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     Ok(steps.all_passed())
 }
 
-/// Chooses anew which inputs are kept, of those that are and of those that runs have found: few that reach much.
+/// Chooses anew which inputs are kept, of those that are and of those that runs have found: few
+/// that reach much.
 pub(crate) fn keep(names: &[&str]) -> Result<()> {
     require()?;
     chosen(names)?.iter().try_for_each(Property::keep)
@@ -123,7 +126,8 @@ impl Property {
             fs::create_dir_all(folder).map_err(|fault| cannot(folder, &fault))?;
         }
         let mut command = cargo_fuzz();
-        // Our one `unsafe` on these ways takes bytes for UTF-8, which the properties check: no sanitizer would see more.
+        // Our one `unsafe` on these ways takes bytes for UTF-8, which the properties check: no
+        // sanitizer would see more.
         command.args(["run", "--sanitizer", "none", &self.name]).args(folders).arg("--").args(LIMITS);
         // What libFuzzer measures is lost in link-time optimisation.
         command.env("CARGO_PROFILE_RELEASE_LTO", "off");

@@ -1,13 +1,16 @@
-//! What tests use from a package index: installed below `target/` by a pinned list, and anew when the list changes.
+//! What tests use from a package index: installed below `target/` by a pinned list, and anew when
+//! the list changes.
 //!
-//! It is made under a lock, because several runs may go on at once, and what was left half made is made again.
+//! It is made under a lock, because several runs may go on at once, and what was left half made is
+//! made again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::Result;
 
-/// `target/NAME/PRODUCT`, where `target/NAME` has what the files of `pins` ask for; `make` gets that folder with what is there.
+/// `target/NAME/PRODUCT`, where `target/NAME` has what the files of `pins` ask for; `make` gets
+/// that folder with what is there.
 pub(crate) fn prepare(
     target: &Path,
     (name, product): (&str, &str),

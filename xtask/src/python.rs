@@ -1,6 +1,8 @@
-//! pyarrow, polars and duckdb, which read our Arrow in a test: pinned versions in a virtual environment below `target/`.
+//! pyarrow, polars and duckdb, which read our Arrow in a test: pinned versions in a virtual
+//! environment below `target/`.
 //!
-//! Where they are not to be had (no Python, no package index), that test is skipped, and the summary says so.
+//! Where they are not to be had (no Python, no package index), that test is skipped, and the
+//! summary says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,8 @@ const PACKAGE: &str = "python3-venv";
 /// In the environment.
 const PYTHON: &str = "bin/python";
 
-/// The Python that has the libraries; installs them where they are missing or others than the test wants.
+/// The Python that has the libraries; installs them where they are missing or others than the test
+/// wants.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
     let requirements = workspace().join("tests/readers/requirements.txt");
     let pins = std::slice::from_ref(&requirements);

@@ -1,4 +1,5 @@
-//! The steps of a run: each is run whatever became of those before, and the summary tells all of them.
+//! The steps of a run: each is run whatever became of those before, and the summary tells all of
+//! them.
 
 use std::process::Command;
 use std::thread::JoinHandle;

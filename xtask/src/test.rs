@@ -171,7 +171,8 @@ fn instructions() -> Outcome {
     }
 }
 
-/// With private items: those who read it work on the code. Links to them are then no fault, and are checked like all others.
+/// With private items: those who read it work on the code. Links to them are then no fault, and are
+/// checked like all others.
 fn documentation() -> Outcome {
     let arguments =
         ["doc", "--workspace", "--all-features", "--no-deps", "--document-private-items", "--locked"];
@@ -222,8 +223,8 @@ impl Tests<'_> {
         command
     }
 
-    /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has its
-    /// libraries.
+    /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
+    /// its libraries.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         match self.python {
             Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
@@ -293,7 +294,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered
+    /// out; finished in 0.01s`.
     fn add(&mut self, line: &str) {
         let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         else {

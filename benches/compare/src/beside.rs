@@ -58,7 +58,8 @@ pub(crate) fn alone(port: u16, size: Size) -> Result<Sample> {
     client::load(&lookups(port, size))
 }
 
-/// Lookups beside readers that have all begun, once no connection is free that is to become so. With [`Policy::Spill`] also what came before.
+/// Lookups beside readers that have all begun, once no connection is free that is to become so.
+/// With [`Policy::Spill`] also what came before.
 pub(crate) fn beside(port: u16, policy: Policy, size: Size) -> Result<Sample> {
     // Those that lookups share are open, and stay so.
     client::load(&lookups(port, size))?;

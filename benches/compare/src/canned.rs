@@ -1,4 +1,5 @@
-//! A server that sends one prepared block again and again, so that a client that reads from it is what is measured.
+//! A server that sends one prepared block again and again, so that a client that reads from it is
+//! what is measured.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -35,7 +36,8 @@ impl Canned {
     }
 }
 
-/// Serves so many blocks, and one row, at any path of the port that it returns, for as long as this program runs.
+/// Serves so many blocks, and one row, at any path of the port that it returns, for as long as this
+/// program runs.
 pub(crate) fn serve(canned: Canned, blocks: u64) -> Result<u16> {
     let cannot = |fault| format!("cannot serve a prepared text: {fault}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot)?;

@@ -1,4 +1,5 @@
-//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own lookups.
+//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own
+//! lookups.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,7 +97,8 @@ pub(crate) struct Load {
     pub(crate) amount: Amount,
     /// What each reader takes at most, in bytes a second.
     pub(crate) slow: Option<u64>,
-    /// Requests begin at this rate, in requests a second; otherwise each when the one before it has ended.
+    /// Requests begin at this rate, in requests a second; otherwise each when the one before it has
+    /// ended.
     pub(crate) rate: Option<u64>,
     /// An answer with another number of rows has failed.
     pub(crate) rows: Option<u64>,
@@ -188,7 +190,8 @@ fn benched(run: &Value) -> Option<Sample> {
     Some(sample)
 }
 
-/// What was received, with answers that we broke off: the sum of a run is of whole answers only, its timeline of all.
+/// What was received, with answers that we broke off: the sum of a run is of whole answers only,
+/// its timeline of all.
 fn bytes_seen(run: &Value) -> Option<f64> {
     let live = run["timeline"].as_array().and_then(|moments| moments.last()?["bytes"].as_f64());
     Some(run["bytes"].as_f64()?.max(live.unwrap_or(0.0)))

@@ -1,4 +1,5 @@
-//! The databases of a comparison: filled with the examples' own data, and what they themselves need for the same rows.
+//! The databases of a comparison: filled with the examples' own data, and what they themselves need
+//! for the same rows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,7 +77,8 @@ impl Postgres {
         Ok(Self { port, bin: bin.into() })
     }
 
-    /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a page.
+    /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a
+    /// page.
     pub(crate) fn fill(&self, size: Size) -> Result<()> {
         for sql in ["drop database if exists compare", "create database compare"] {
             self.execute("postgres", sql)?;
@@ -112,7 +114,8 @@ impl Postgres {
         .to_vec()
     }
 
-    /// One of PostgreSQL's own programs, by its full path: Debian's wrappers in `PATH` take longer than some of the runs.
+    /// One of PostgreSQL's own programs, by its full path: Debian's wrappers in `PATH` take longer
+    /// than some of the runs.
     pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
         without_postgres_settings(&mut command).envs(self.environment());
@@ -133,7 +136,8 @@ impl Postgres {
         run(&mut command)
     }
 
-    /// The floor of a stream: PostgreSQL's own client throws the rows away, `times` over, in PostgreSQL's own format.
+    /// The floor of a stream: PostgreSQL's own client throws the rows away, `times` over, in
+    /// PostgreSQL's own format.
     pub(crate) fn copy(&self, select: &str, times: usize) -> Command {
         let mut command = self.psql();
         for _ in 0..times {
@@ -143,7 +147,8 @@ impl Postgres {
         command
     }
 
-    /// Writes each row of a statement as PostgreSQL's own JSON, a line each: what the targets' answers are compared with.
+    /// Writes each row of a statement as PostgreSQL's own JSON, a line each: what the targets'
+    /// answers are compared with.
     pub(crate) fn json_lines(&self, select: &str, file: &Path) -> Result<()> {
         let mut command = self.psql();
         command.args(["--no-align", "--tuples-only", "--output"]).arg(file);
@@ -165,7 +170,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
-/// How long a command takes that has to succeed, from the start of its process to its end, in seconds.
+/// How long a command takes that has to succeed, from the start of its process to its end, in
+/// seconds.
 pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     run(command)?;

@@ -1,9 +1,12 @@
-//! Compares Rowstream with how others do the same work, and with the databases' own floors, on one machine in one run.
+//! Compares Rowstream with how others do the same work, and with the databases' own floors, on one
+//! machine in one run.
 //!
-//! `cargo xtask compare` calls it with a PostgreSQL of its own. Its parts: [`rows`] (what is compared, and what is claimed
-//! of it), [`measure`] (how a row is run), [`target`] (the servers), [`client`] (the clients and the floors), [`process`]
-//! (servers as processes, what they use), [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets), [`proof`] (that all targets answer with the same data), [`record`] (the raw runs)
-//! and [`report`] (docs/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
+//! `cargo xtask compare` calls it with a PostgreSQL of its own. Its parts: [`rows`] (what is
+//! compared, and what is claimed of it), [`measure`] (how a row is run), [`target`] (the servers),
+//! [`client`] (the clients and the floors), [`process`] (servers as processes, what they use),
+//! [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets),
+//! [`proof`] (that all targets answer with the same data), [`record`] (the raw runs) and [`report`]
+//! (docs/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
 
 mod beside;
 mod canned;

@@ -1,8 +1,8 @@
 //! How the rows are run.
 //!
-//! All servers of a row are started, proven to answer with the database's data, and warmed up; then the targets take turns,
-//! one run each, round after round. While one is measured the others idle, so that what changes on the machine during a
-//! row meets all of them alike.
+//! All servers of a row are started, proven to answer with the database's data, and warmed up; then
+//! the targets take turns, one run each, round after round. While one is measured the others idle,
+//! so that what changes on the machine during a row meets all of them alike.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ const ATTEMPTS: usize = 3;
 /// No target needs to be warmed up for longer.
 const WARM: Duration = Duration::from_secs(60);
 
-/// Seconds of runs, after which a target is run no more unless a claim is about it: a slow one has said by then how
-/// slow it is. What took so long and failed is not tried again.
+/// Seconds of runs, after which a target is run no more unless a claim is about it: a slow one has
+/// said by then how slow it is. What took so long and failed is not tried again.
 const LONG: f64 = 120.0;
 
 /// Measures the rows, writes their raw runs, and the report of them.
@@ -122,7 +122,8 @@ impl<'a> Contender<'a> {
         Ok(sample)
     }
 
-    /// A run that counts. One that failed is repeated, and told; after too many the target is left out of the rounds to come.
+    /// A run that counts. One that failed is repeated, and told; after too many the target is left
+    /// out of the rounds to come.
     fn measured(&mut self) {
         if let Some(sample) = self.repeated() {
             self.series.samples.push(sample);
@@ -239,7 +240,8 @@ impl Lab {
         Ok(RowRun { row: row.id().into(), started, series, notes })
     }
 
-    /// How often a target is run before it counts. A JIT compiler needs more work before it has settled.
+    /// How often a target is run before it counts. A JIT compiler needs more work before it has
+    /// settled.
     fn warm_ups(&self, platform: Option<Platform>, java: usize) -> usize {
         match (self.size, platform) {
             (Size::Quick, _) => 1,
@@ -384,7 +386,8 @@ impl Lab {
         })
     }
 
-    /// Rowstream, a floor and the rivals under the same load, which `work` makes for a server once its answers are proven.
+    /// Rowstream, a floor and the rivals under the same load, which `work` makes for a server once
+    /// its answers are proven.
     fn against<'a>(
         &'a self,
         data: Data,
@@ -411,7 +414,8 @@ impl Lab {
         Ok(series)
     }
 
-    /// As many `psql` at once as there are clients, which copy the authors as often as these ask for them.
+    /// As many `psql` at once as there are clients, which copy the authors as often as these ask
+    /// for them.
     fn copies(&self, clients: u64, requests: u64) -> Contender<'_> {
         let postgres = &self.postgres;
         let times = usize::try_from(requests / clients).unwrap_or(usize::MAX);
@@ -433,8 +437,9 @@ impl Lab {
     fn slow(&self) -> Result<Vec<Series>> {
         const READERS: u64 = 200;
         const BYTES_PER_SECOND: u64 = 100_000;
-        /// In which PostgreSQL has ended 200 statements of the run before and started 200 processes, on two cores that may be
-        /// slow ones. Readers wait for that long, all of them if need be.
+        /// In which PostgreSQL has ended 200 statements of the run before and started 200
+        /// processes, on two cores that may be slow ones. Readers wait for that long, all of them
+        /// if need be.
         const START: u64 = 20;
         let seconds = self.size.of(40).max(START + 2);
         let endpoints = Data::Events.folder().join("endpoints");
@@ -489,7 +494,8 @@ impl Lab {
         let quiet = beside::server(Policy::Hold, &self.postgres)?;
         let port = quiet.port();
         let alone = Contender::new(ALONE, Some(quiet), 1, move || beside::alone(port, size));
-        // The first readers that are held have 200 connections opened for them; those that spill need no more than lookups alone.
+        // The first readers that are held have 200 connections opened for them; those that spill
+        // need no more than lookups alone.
         let contenders = vec![alone, contender(HOLD, Policy::Hold, 1)?, contender(SPILL, Policy::Spill, 0)?];
         Ok(alternate(contenders, self.runs))
     }
@@ -600,8 +606,8 @@ from (select generate_series(1, :rows::bigint) as i) r
         Ok(series)
     }
 
-    /// One point of a curve, on a server of its own: memory that an earlier point needed is not this one's. `work` says how
-    /// many rows go to how many clients.
+    /// One point of a curve, on a server of its own: memory that an earlier point needed is not
+    /// this one's. `work` says how many rows go to how many clients.
     fn grown(
         &self,
         name: &str,
@@ -706,8 +712,8 @@ struct Proof {
     faults: Vec<String>,
 }
 
-/// Reads an answer and compares it with what the database says. An answer that breaks off is repeated; one that is whole and
-/// says something else is not.
+/// Reads an answer and compares it with what the database says. An answer that breaks off is
+/// repeated; one that is whole and says something else is not.
 fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     let body = workspace::scratch()?.join("body");
     let mut faults = Vec::new();

@@ -96,8 +96,8 @@ impl Server {
         Ok(())
     }
 
-    /// The most that was resident at one time since the reset, in bytes; the sum for several processes, which may not have
-    /// had their peaks together.
+    /// The most that was resident at one time since the reset, in bytes; the sum for several
+    /// processes, which may not have had their peaks together.
     pub(crate) fn peak(&self) -> f64 {
         let kibibytes: u64 = self.processes().into_iter().filter_map(peak_of).sum();
         kibibytes as f64 * 1024.0
@@ -125,7 +125,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let group = Pid::from_raw(self.child.id().cast_signed());
-        // Twice: the second signal tells Rowstream not to wait for streams that a failed row may have left.
+        // Twice: the second signal tells Rowstream not to wait for streams that a failed row may
+        // have left.
         for signal in [Signal::SIGTERM, Signal::SIGTERM, Signal::SIGKILL] {
             let _ = killpg(group, signal);
             if self.ends_within(STOP_TIMEOUT) {

@@ -1,7 +1,9 @@
-//! That all targets answer with the same data: as many rows, the same keys and the same values in the same order.
+//! That all targets answer with the same data: as many rows, the same keys and the same values in
+//! the same order.
 //!
-//! The measure is PostgreSQL's own JSON of the same statement. Notations may differ (`12.50` and `12.5`, an offset and
-//! `Z`, the order of keys), so values are compared in one notation of our own.
+//! The measure is PostgreSQL's own JSON of the same statement. Notations may differ (`12.50` and
+//! `12.5`, an offset and `Z`, the order of keys), so values are compared in one notation of our
+//! own.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -109,7 +111,8 @@ impl Rows {
     }
 }
 
-/// Writes a value in our notation: keys in order, times as microseconds, numbers that are whole without a fraction.
+/// Writes a value in our notation: keys in order, times as microseconds, numbers that are whole
+/// without a fraction.
 fn normalise(value: &Value, to: &mut String) {
     match value {
         Value::Object(members) => {

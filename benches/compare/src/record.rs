@@ -1,4 +1,5 @@
-//! The raw runs: what a measurement leaves, as small JSON files that are committed with the report made from them.
+//! The raw runs: what a measurement leaves, as small JSON files that are committed with the report
+//! made from them.
 //!
 //! ```text
 //! benches/runs/2026-11-21-53aa0de/machine.json   where it ran, and the versions of what ran
@@ -37,7 +38,8 @@ pub(crate) enum Measure {
     HeldPerStream,
     /// Requests that did not end well.
     Failures,
-    /// The kernel's buffers of the server's sockets, per stream, at the moment when they were largest.
+    /// The kernel's buffers of the server's sockets, per stream, at the moment when they were
+    /// largest.
     SocketMemory,
     /// What the client received, without heads.
     Bytes,
@@ -131,7 +133,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Reads a folder; a file that is no row is a fault, because a report must not leave out what it cannot read.
+    /// Reads a folder; a file that is no row is a fault, because a report must not leave out what
+    /// it cannot read.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let machine = from_json(&folder.join("machine.json"))?;
         let mut paths = json_files(folder)?;
@@ -152,7 +155,8 @@ pub(crate) fn all() -> Result<Vec<Run>> {
     folders.flatten().map(|entry| Run::read(&entry.path())).collect()
 }
 
-/// Leaves each row only in the run that measured it last, and no run without rows; the newest run first.
+/// Leaves each row only in the run that measured it last, and no run without rows; the newest run
+/// first.
 pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
     let last = |id: &str| runs.iter().filter_map(|run| Some(run.row(id)?.started)).max();
     let mut newest = runs.to_vec();

@@ -236,7 +236,8 @@ fn line(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A text that may come from a program, in one line and without what Markdown would take for its own.
+/// A text that may come from a program, in one line and without what Markdown would take for its
+/// own.
 fn cell(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|").replace('<', "&lt;")
 }

@@ -1,4 +1,5 @@
-//! The rows of the comparison: what each is about, and what is claimed of it. How they are run is in [`crate::measure`].
+//! The rows of the comparison: what each is about, and what is claimed of it. How they are run is
+//! in [`crate::measure`].
 
 use crate::record::{Measure, RowRun};
 use crate::stats::Spread;

@@ -7,10 +7,11 @@ use crate::process::words;
 
 /// What bounds the memory of a server.
 pub(crate) enum Bound {
-    /// A control group: resident memory, with the files and the sockets that the kernel counts to it.
+    /// A control group: resident memory, with the files and the sockets that the kernel counts to
+    /// it.
     Group { folder: PathBuf, version: u8 },
-    /// Address space alone. It is larger than what is resident (stacks of threads, the program itself), so it is bound at
-    /// four times as much.
+    /// Address space alone. It is larger than what is resident (stacks of threads, the program
+    /// itself), so it is bound at four times as much.
     AddressSpace,
 }
 

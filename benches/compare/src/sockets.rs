@@ -5,14 +5,15 @@
 //!      skmem:(r0,rb131072,t0,tb2626560,f3840,w2625280,o0,bl0,d0)
 //! ```
 //!
-//! `r` is what was received and not read, `w` what was written and not acknowledged; `t` is the part of `w` that the lower
-//! layers hold, so the larger of the two counts.
+//! `r` is what was received and not read, `w` what was written and not acknowledged; `t` is the
+//! part of `w` that the lower layers hold, so the larger of the two counts.
 
 use std::process::Command;
 
 use crate::Result;
 
-/// The bytes in the kernel for all sockets of a server: those at its own port, and those that it has to the database.
+/// The bytes in the kernel for all sockets of a server: those at its own port, and those that it
+/// has to the database.
 pub(crate) fn memory(server_port: u16, database_port: u16) -> Result<u64> {
     let output =
         Command::new("ss").arg("-tmn").output().map_err(|fault| format!("cannot run ss: {fault}"))?;

@@ -23,8 +23,8 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// Each run divided by the other target's run of the same round: what changes slowly on the machine cancels out, which
-    /// it would not in a ratio of medians.
+    /// Each run divided by the other target's run of the same round: what changes slowly on the
+    /// machine cancels out, which it would not in a ratio of medians.
     pub(crate) fn of_ratios(values: &[f64], bases: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = values.iter().zip(bases).map(|(value, base)| value / base).collect();
         Self::of(&ratios)

@@ -1,5 +1,5 @@
-//! Pictures: bars beside one another, and curves on two logarithmic axes. Plain SVG with its own style, so that it looks
-//! the same wherever it is shown.
+//! Pictures: bars beside one another, and curves on two logarithmic axes. Plain SVG with its own
+//! style, so that it looks the same wherever it is shown.
 
 use std::fmt::Write as _;
 

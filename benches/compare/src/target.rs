@@ -1,4 +1,5 @@
-//! The servers that are compared: Rowstream, and the rivals in `rivals/`, how each is built and started.
+//! The servers that are compared: Rowstream, and the rivals in `rivals/`, how each is built and
+//! started.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -72,7 +73,8 @@ impl Rival {
             Platform::Go => vec![word(workspace::scratch()?.join(self.name()))],
             Platform::Java => self.java()?,
             Platform::Php => {
-                // A process for each request at a time: more than these only cost memory, and a connection each.
+                // A process for each request at a time: more than these only cost memory, and a
+                // connection each.
                 let workers = pool.min(PHP_WORKERS);
                 environment.push(("PHP_CLI_SERVER_WORKERS".into(), workers.to_string()));
                 let script = word(folder().join("php/index.php"));
@@ -181,7 +183,8 @@ pub(crate) fn example(data: Data, url: &str, log: AccessLog) -> Result<Launch> {
     Ok(launch)
 }
 
-/// Rowstream with a configuration of a row's own, where the examples' pool or endpoints are not what the row is about.
+/// Rowstream with a configuration of a row's own, where the examples' pool or endpoints are not
+/// what the row is about.
 pub(crate) fn configured(name: &str, endpoints: &str, source: &str) -> Result<Launch> {
     let file = workspace::scratch()?.join(name).join("rowstream.toml");
     workspace::write(&file, &format!("endpoints = \"{endpoints}\"\n\n{source}\n"))?;

@@ -1,7 +1,9 @@
-//! How many bytes of output a core writes in a second: the events as NDJSON, and texts beside a plain copy of the same bytes.
+//! How many bytes of output a core writes in a second: the events as NDJSON, and texts beside a
+//! plain copy of the same bytes.
 //!
-//! The time is the processor's of this thread, and all run by turns, so that whatever else the machine does meets them alike. It is for
-//! people, on a machine that does nothing else: other programs still take the caches.
+//! The time is the processor's of this thread, and all run by turns, so that whatever else the
+//! machine does meets them alike. It is for people, on a machine that does nothing else: other
+//! programs still take the caches.
 
 use std::time::Duration;
 
@@ -10,7 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The median of an odd number is one of them.
 const ROUNDS: usize = 21;
-/// So long that the clock's resolution does not matter, and so short that a round is over before the machine changes.
+/// So long that the clock's resolution does not matter, and so short that a round is over before
+/// the machine changes.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Whole rows: the encoder's values, and those that are decoded first.

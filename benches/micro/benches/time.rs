@@ -1,4 +1,5 @@
-//! How long the hot paths take, per item and per byte: for people, on a machine that does nothing else.
+//! How long the hot paths take, per item and per byte: for people, on a machine that does nothing
+//! else.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rowstream_micro::{Case, cases};

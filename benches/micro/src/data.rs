@@ -5,7 +5,8 @@ use rowstream_encode::{Column, ColumnKind, Value};
 /// A row that lives as long as the program.
 pub(crate) type Row = Vec<Value<'static>>;
 
-/// Rows, or values, of a case: so many that a branch predictor does not learn them by heart, as it does some hundred.
+/// Rows, or values, of a case: so many that a branch predictor does not learn them by heart, as it
+/// does some hundred.
 pub(crate) const ITEMS: usize = 4096;
 
 /// The columns of `select`ed names.
@@ -15,7 +16,8 @@ pub(crate) fn columns(names: &[&str]) -> Vec<Column> {
     names.iter().map(column).collect()
 }
 
-/// Numbers that look like chance, and are none: the high halves of Knuth's linear congruential generator (MMIX).
+/// Numbers that look like chance, and are none: the high halves of Knuth's linear congruential
+/// generator (MMIX).
 pub(crate) fn numbers() -> impl Iterator<Item = u64> {
     let next =
         |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
@@ -27,7 +29,8 @@ pub(crate) const EVENT_NAMES: [&str; 4] = ["eventNo", "paymentStatus", "statusCh
 pub(crate) const EVENT_KINDS: [ColumnKind; 4] =
     [ColumnKind::Int64, ColumnKind::Text, ColumnKind::Text, ColumnKind::TimestampTz];
 
-/// The rows of `examples/events` from event number 500,000 on, by the arithmetic of its `data/postgres.sql`.
+/// The rows of `examples/events` from event number 500,000 on, by the arithmetic of its
+/// `data/postgres.sql`.
 pub(crate) fn events() -> Vec<Row> {
     (500_000..).take(ITEMS).map(event).collect()
 }
@@ -92,7 +95,8 @@ pub(crate) const AUTHOR_KINDS: [ColumnKind; 11] = [
     ColumnKind::TimestampTz,
 ];
 
-/// Rows like those of `examples/authors`: eleven columns of six types, with NULLs, quotes and more than ASCII.
+/// Rows like those of `examples/authors`: eleven columns of six types, with NULLs, quotes and more
+/// than ASCII.
 pub(crate) fn authors() -> Vec<Row> {
     const FIRST: [&str; 6] = ["Anna", "James", "Jürgen", "Mei-Ling", "Дмитрий", "明子"];
     const LAST: [&str; 6] = ["Smith", "Müller", "O'Brien", "van der Berg", "Papadopoulos", "山田"];

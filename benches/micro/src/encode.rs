@@ -95,7 +95,8 @@ fn values(name: &'static str, value: impl Fn(u64) -> Value<'static> + 'static) -
     })
 }
 
-/// Rows of one statement. The encoder lives on from pass to pass: what it does once per statement is not counted.
+/// Rows of one statement. The encoder lives on from pass to pass: what it does once per statement
+/// is not counted.
 fn stream(shape: Shape, names: &[&str], rows: Vec<Row>) -> Pass {
     let mut encoder = RowEncoder::new(shape, &data::columns(names));
     Pass::new(rows.len(), move |out| encode(&mut encoder, &rows, out))

@@ -1,8 +1,9 @@
 //! The hot paths, each as a case that can be run by itself over data that never change.
 //!
-//! Three programs run them: `instructions` counts (for `cargo xtask instructions`, which fails when a count grows), and for people the
-//! bench `time` measures each, and the bench `speed` tells how many bytes some of them write in a second, beside a plain copy. A
-//! package of its own, so that criterion is compiled for neither the tests nor the counts.
+//! Three programs run them: `instructions` counts (for `cargo xtask instructions`, which fails when
+//! a count grows), and for people the bench `time` measures each, and the bench `speed` tells how
+//! many bytes some of them write in a second, beside a plain copy. A package of its own, so that
+//! criterion is compiled for neither the tests nor the counts.
 
 mod data;
 mod encode;
@@ -51,8 +52,8 @@ impl Pass {
         black_box(out);
     }
 
-    /// A copy of what this pass writes, where its items are all alike: each is copied from the same place, as a text that the
-    /// processor's cache holds.
+    /// A copy of what this pass writes, where its items are all alike: each is copied from the same
+    /// place, as a text that the processor's cache holds.
     pub fn copied(&mut self) -> Self {
         let mut out = Vec::new();
         self.run(&mut out);

@@ -1,6 +1,7 @@
 //! Runs one case so many times, and does nothing else: what `cargo xtask instructions` counts.
 //!
-//! `instructions` prints the name of each case; `instructions CASE PASSES` runs one, and prints its items per pass.
+//! `instructions` prints the name of each case; `instructions CASE PASSES` runs one, and prints its
+//! items per pass.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! One run: connections spread over threads. Each thread has a runtime of its own, so that cores hand
-//! nothing to one another.
+//! One run: connections spread over threads. Each thread has a runtime of its own, so that cores
+//! hand nothing to one another.
 //!
-//! The calling thread sends nothing. It looks at the server and the counts every 100 ms, and ends the
-//! run on Ctrl-C.
+//! The calling thread sends nothing. It looks at the server and the counts every 100 ms, and ends
+//! the run on Ctrl-C.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -31,7 +31,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Beyond this share of a core a thread is taken to have had no time left.
 const BUSY: f64 = 0.9;
 
-/// How long a connection waits after it was refused. The closed model would do nothing else otherwise.
+/// How long a connection waits after it was refused. The closed model would do nothing else
+/// otherwise.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
 /// What one run measured.

@@ -45,8 +45,8 @@ impl Chunked {
         self.state == State::End
     }
 
-    /// Takes bytes off the front of `bytes` up to a piece of data, and returns that; `None` when all are
-    /// taken, or at the end.
+    /// Takes bytes off the front of `bytes` up to a piece of data, and returns that; `None` when
+    /// all are taken, or at the end.
     ///
     /// # Errors
     /// The bytes are not in the chunked coding.

@@ -75,8 +75,8 @@ impl Http1 {
         }
     }
 
-    /// Reads once, and passes on what came. It borrows the thread's buffer for that alone, so that all
-    /// connections of a thread can share it.
+    /// Reads once, and passes on what came. It borrows the thread's buffer for that alone, so that
+    /// all connections of a thread can share it.
     async fn read(
         &mut self,
         limit: usize,

@@ -1,5 +1,5 @@
-//! HTTP/2 without TLS, by prior knowledge. A connection sends one request at a time, so that `-c` means
-//! the same as over HTTP/1.1.
+//! HTTP/2 without TLS, by prior knowledge. A connection sends one request at a time, so that `-c`
+//! means the same as over HTTP/1.1.
 
 use bytes::Bytes;
 use http::Request;
@@ -94,7 +94,8 @@ impl Http2 {
         let mut body = response.into_body();
         loop {
             let data = timeout(wire.timeout, body.data()).await.map_err(|_| timed_out(wire.timeout))?;
-            // A stream ends here by END_STREAM alone. Every reset is an error, also one without a code.
+            // A stream ends here by END_STREAM alone. Every reset is an error, also one without a
+            // code.
             let Some(data) = data else { return Ok(Framing::Marked) };
             let data = data.map_err(|error| failure(&error))?;
             reply.body(&data);

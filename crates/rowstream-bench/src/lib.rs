@@ -1,5 +1,5 @@
-//! The load tester: drives any HTTP URL, reads the bodies, counts rows, checks completeness, and tells
-//! the truth.
+//! The load tester: drives any HTTP URL, reads the bodies, counts rows, checks completeness, and
+//! tells the truth.
 //!
 //! ```text
 //! pacer ─► attack (threads of connections) ─► http1, http2 ─► reply ─► count
@@ -7,9 +7,9 @@
 //!             └─► watch (/proc of the server) ──────────────┴─► report (text, JSON), page (HTML)
 //! ```
 //!
-//! It knows nothing of the server: ours gets no other treatment than another's. Our own reader reads
-//! bodies over HTTP/1.1, because a load tester that is slower than what it measures measures itself.
-//! The command line is not here: `rowstream bench` reads it, and writes the reports.
+//! It knows nothing of the server: ours gets no other treatment than another's. Our own reader
+//! reads bodies over HTTP/1.1, because a load tester that is slower than what it measures measures
+//! itself. The command line is not here: `rowstream bench` reads it, and writes the reports.
 
 // Tests may unwrap; what runs in production may not.
 #![warn(clippy::unwrap_used)]
@@ -127,8 +127,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Drives the target once, or in turn with another one `pairs` times. Calls `on_run` with each run that
-/// has ended.
+/// Drives the target once, or in turn with another one `pairs` times. Calls `on_run` with each run
+/// that has ended.
 ///
 /// # Errors
 /// A host has no address, a process does not exist, or a thread cannot be started.

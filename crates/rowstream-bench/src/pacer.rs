@@ -18,8 +18,8 @@ pub enum Extent {
     Duration(Duration),
 }
 
-/// tokio's timer counts whole milliseconds and rounds up. A connection that was free and woke within
-/// this much after its time was late by our timer, not by the server.
+/// tokio's timer counts whole milliseconds and rounds up. A connection that was free and woke
+/// within this much after its time was late by our timer, not by the server.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
 /// Hands requests out, to connections on any thread.

@@ -1,8 +1,8 @@
-//! The report as one web page, with pictures in SVG that are drawn here. It has no script, and loads
-//! nothing from elsewhere.
+//! The report as one web page, with pictures in SVG that are drawn here. It has no script, and
+//! loads nothing from elsewhere.
 //!
-//! A target keeps its colour in all pictures. Of two targets the page shows the last run of each, and
-//! says so; the table holds the medians and ratios of all runs.
+//! A target keeps its colour in all pictures. Of two targets the page shows the last run of each,
+//! and says so; the table holds the medians and ratios of all runs.
 
 use std::fmt::Write as _;
 

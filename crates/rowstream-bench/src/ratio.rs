@@ -1,8 +1,8 @@
 //! Two targets, measured in turn: how many times the other's figure the target's is.
 //!
-//! Each pair of runs, which are neighbours in time, gives a ratio, and the result is the median over
-//! the pairs. What slows the machine for a while then touches both sides of a few ratios, and not the
-//! result.
+//! Each pair of runs, which are neighbours in time, gives a ratio, and the result is the median
+//! over the pairs. What slows the machine for a while then touches both sides of a few ratios, and
+//! not the result.
 
 use super::tally::Phase;
 use super::{Report, Run};

@@ -10,8 +10,8 @@ use super::count::{Counter, End};
 pub(super) enum FailureKind {
     /// No connection could be opened.
     Connect,
-    /// Nothing came for as long as `--timeout`, or the request had not ended so long after the end of
-    /// the run.
+    /// Nothing came for as long as `--timeout`, or the request had not ended so long after the end
+    /// of the run.
     Timeout,
     /// A redirect, which is not followed.
     Status3xx,

@@ -72,7 +72,8 @@ async fn authors() -> Result<StreamedJson, StreamError> {
     StreamedJson::new(Streamed::infallible(authors))
 }
 
-/// Two thousand articles, and then an error: the response ends without its closing brackets, and the connection with it.
+/// Two thousand articles, and then an error: the response ends without its closing brackets, and
+/// the connection with it.
 async fn broken() -> Result<StreamedJson, StreamError> {
     let failure = stream::once(async { Err(io::Error::other("the database went away")) });
     let articles = find_articles(2).chain(failure);

@@ -44,7 +44,8 @@ async fn csv() -> Csv {
     Csv::new(Streamed::infallible(readings(Duration::ZERO)))
 }
 
-/// For a spreadsheet whose language has the comma as its decimal point, and saved as a file by browsers.
+/// For a spreadsheet whose language has the comma as its decimal point, and saved as a file by
+/// browsers.
 async fn excel() -> impl IntoResponse {
     let dialect = CsvDialect { separator: Separator::Semicolon, bom: true, ..CsvDialect::default() };
     let rows = Streamed::infallible(readings(Duration::ZERO));

@@ -1,9 +1,11 @@
-//! Rows as an Arrow IPC stream (Apache Arrow, "Columnar Format", "IPC Streaming Format"): the schema, record batches, the end.
+//! Rows as an Arrow IPC stream (Apache Arrow, "Columnar Format", "IPC Streaming Format"): the
+//! schema, record batches, the end.
 //!
-//! Columns have types here, so a value may not fit ([`Misfit`]): the stream has then no end, and nothing of that row. Rows
-//! are turned into columns as they come and wait in the open batch until it is full, or until [`ArrowEncoder::flush`]. No
-//! dictionaries, no compression: a reader needs no more than the batch that it reads. Only the messages around the columns'
-//! bytes are a library's: its arrays would be allocated anew for each batch, and copied twice.
+//! Columns have types here, so a value may not fit ([`Misfit`]): the stream has then no end, and
+//! nothing of that row. Rows are turned into columns as they come and wait in the open batch until
+//! it is full, or until [`ArrowEncoder::flush`]. No dictionaries, no compression: a reader needs no
+//! more than the batch that it reads. Only the messages around the columns' bytes are a library's:
+//! its arrays would be allocated anew for each batch, and copied twice.
 
 mod array;
 mod decimal;
@@ -17,16 +19,17 @@ use crate::rows::RowWriter;
 use crate::{Column, ColumnKind, Value};
 use array::Array;
 
-/// A full batch, in bytes. Each stream holds one twice for a moment. Measured: a million rows in batches of 1 MiB are read 5 to
-/// 8 ms sooner by pyarrow and polars, in batches of 8 KiB 40 to 80 ms later.
+/// A full batch, in bytes. Each stream holds one twice for a moment. Measured: a million rows in
+/// batches of 1 MiB are read 5 to 8 ms sooner by pyarrow and polars, in batches of 8 KiB 40 to 80
+/// ms later.
 const BATCH: usize = 64 * 1024;
 /// The first batch is full earlier, for the first byte; each after it has twice the size.
 const FIRST_BATCH: usize = 4 * 1024;
 
 /// Writes the rows of one statement as an Arrow IPC stream.
 ///
-/// The calls are those of [`crate::RowEncoder`]; after each `end_row` [`ArrowEncoder::misfit`] tells whether the row has a place, and
-/// without one nothing more is written, whatever is called.
+/// The calls are those of [`crate::RowEncoder`]; after each `end_row` [`ArrowEncoder::misfit`]
+/// tells whether the row has a place, and without one nothing more is written, whatever is called.
 pub struct ArrowEncoder {
     columns: Box<[Column]>,
     /// The open batch.
@@ -153,7 +156,8 @@ impl RowWriter for ArrowEncoder {
     }
 }
 
-/// What a value that does not fit is, for people; nothing of what it says, because errors are logged.
+/// What a value that does not fit is, for people; nothing of what it says, because errors are
+/// logged.
 fn what(value: Value<'_>, kind: ColumnKind) -> &'static str {
     match value {
         Value::Null => "NULL",

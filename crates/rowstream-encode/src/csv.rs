@@ -1,7 +1,8 @@
 //! Rows as CSV (RFC 4180): records that end in CRLF, quotes doubled within quotes.
 //!
-//! The RFC knows no NULL. Here NULL is the dialect's `null`, never quoted, and a text that reads the same is quoted: with the
-//! default, NULL is nothing at all and an empty text is `""`, as PostgreSQL's `COPY` has it.
+//! The RFC knows no NULL. Here NULL is the dialect's `null`, never quoted, and a text that reads
+//! the same is quoted: with the default, NULL is nothing at all and an empty text is `""`, as
+//! PostgreSQL's `COPY` has it.
 
 use crate::append::Slot;
 use crate::datetime::LastHour;
@@ -19,9 +20,11 @@ pub struct CsvDialect {
     pub quote: Quote,
     /// How NULL is written.
     pub null: String,
-    /// Whether a byte order mark comes first: Excel takes a file without one for the system's old encoding.
+    /// Whether a byte order mark comes first: Excel takes a file without one for the system's old
+    /// encoding.
     pub bom: bool,
-    /// Whether a text that a spreadsheet would run as a formula gets an apostrophe before it. This changes data.
+    /// Whether a text that a spreadsheet would run as a formula gets an apostrophe before it. This
+    /// changes data.
     pub guard: bool,
 }
 
@@ -173,7 +176,8 @@ impl CsvEncoder {
         found || text == self.dialect.null || (self.columns == 1 && text.is_empty())
     }
 
-    /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty NULL is an empty text, in quotes.
+    /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty
+    /// NULL is an empty text, in quotes.
     fn write_null(&self, out: &mut Vec<u8>) {
         let null: &[u8] = match self.dialect.null.as_bytes() {
             b"" if self.columns == 1 => b"\"\"",
@@ -182,7 +186,8 @@ impl CsvEncoder {
         out.extend_from_slice(null);
     }
 
-    /// A value whose JSON is a string without escapes, or no string: CSV has the same without JSON's quotes.
+    /// A value whose JSON is a string without escapes, or no string: CSV has the same without
+    /// JSON's quotes.
     fn write_plain(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         json::write_next_value(value, &mut self.last_hour, Slot::new(out));
@@ -204,7 +209,8 @@ impl CsvEncoder {
         }
     }
 
-    /// Puts the value from `start` on into quotes if it reads as NULL does: `NaN`, say, where that is how NULL is written.
+    /// Puts the value from `start` on into quotes if it reads as NULL does: `NaN`, say, where that
+    /// is how NULL is written.
     #[cold]
     fn quote_like_null(&self, start: usize, out: &mut Vec<u8>) {
         if out[start..] == *self.dialect.null.as_bytes() {
@@ -377,7 +383,8 @@ mod tests {
         assert_eq!(record(dialect, &row), "NULL,\"NULL\",\r\n");
     }
 
-    /// Only texts were compared with NULL: of floats whose NULL is `NaN`, none could tell which was missing.
+    /// Only texts were compared with NULL: of floats whose NULL is `NaN`, none could tell which was
+    /// missing.
     #[test]
     fn null_is_told_from_every_value_that_reads_the_same() {
         for (null, value) in [

@@ -1,8 +1,8 @@
 //! Dates and times as text, without quotes.
 //!
-//! The form is that of PostgreSQL's JSON (`JsonEncodeDateTime`, `src/backend/utils/adt/json.c`): RFC 3339 where
-//! RFC 3339 can say it, more digits for years beyond 9999, and ` BC` behind the years before 1. Only the zone
-//! differs: instants are always UTC, and say so with `Z`.
+//! The form is that of PostgreSQL's JSON (`JsonEncodeDateTime`, `src/backend/utils/adt/json.c`):
+//! RFC 3339 where RFC 3339 can say it, more digits for years beyond 9999, and ` BC` behind the
+//! years before 1. Only the zone differs: instants are always UTC, and say so with `Z`.
 
 use std::ops::Range;
 
@@ -24,7 +24,8 @@ pub(crate) enum Zone {
 /// The days of the years 1 to 9999, whose dates have ten characters: all but a few.
 const FOUR_DIGIT_YEARS: Range<i64> = -719_162..2_932_897;
 
-/// Puts a date of [`FOUR_DIGIT_YEARS`] with its quotes into `room`; gives its length, or `None` for any other.
+/// Puts a date of [`FOUR_DIGIT_YEARS`] with its quotes into `room`; gives its length, or `None` for
+/// any other.
 #[inline]
 pub(crate) fn put_date(days: i32, room: &mut Room) -> Option<usize> {
     let days = i64::from(days);
@@ -51,7 +52,8 @@ pub(crate) fn write_date(days: i32, out: &mut Vec<u8>) {
 
 /// Appends a time, given in microseconds since midnight.
 ///
-/// Beyond a day it is a span: hours have as many digits as they need, and a sign where there is one.
+/// Beyond a day it is a span: hours have as many digits as they need, and a sign where there is
+/// one.
 pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
     // MySQL's TIME goes from -838:59:59 to 838:59:59.
     if micros < 0 {
@@ -70,7 +72,8 @@ pub(crate) fn write_time(micros: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&fraction[..length]);
 }
 
-/// Appends a timestamp, given in microseconds since 1970-01-01; `i64::MAX` and `i64::MIN` are the infinities.
+/// Appends a timestamp, given in microseconds since 1970-01-01; `i64::MAX` and `i64::MIN` are the
+/// infinities.
 pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
     match micros {
         i64::MAX => out.extend_from_slice(b"infinity"),
@@ -88,7 +91,8 @@ pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
     }
 }
 
-/// The hour of the timestamp that was written last: neighbouring rows often share it, and it is half of the work.
+/// The hour of the timestamp that was written last: neighbouring rows often share it, and it is
+/// half of the work.
 #[derive(Debug)]
 pub(crate) struct LastHour {
     /// Its begin, in microseconds since 1970-01-01.
@@ -104,7 +108,8 @@ impl Default for LastHour {
 }
 
 impl LastHour {
-    /// Puts a timestamp of a year of four digits, with its quotes, into `room`; gives its length, or `None` for any other.
+    /// Puts a timestamp of a year of four digits, with its quotes, into `room`; gives its length,
+    /// or `None` for any other.
     ///
     /// What [`write_timestamp`] appends, without a call on a `Vec` and with the hour remembered.
     #[inline]
@@ -138,13 +143,14 @@ impl LastHour {
     }
 }
 
-/// `.` and the six digits of a second's microseconds, and how many of these bytes stand before the zeros at the end; none
-/// where there are no microseconds. The last byte is none of them.
+/// `.` and the six digits of a second's microseconds, and how many of these bytes stand before the
+/// zeros at the end; none where there are no microseconds. The last byte is none of them.
 #[inline]
 fn fraction(micros: u32) -> ([u8; 8], usize) {
     // Of eight digits the first two are zeros; as a little-endian word they are the lowest bytes.
     let digits = eight_digits(u64::from(micros));
-    // Zeros behind the last other digit lead in the word. A mark in the byte before the digits ends them.
+    // Zeros behind the last other digit lead in the word. A mark in the byte before the digits ends
+    // them.
     let zeros = (digits | (1 << 8)).leading_zeros() as usize / 8;
     let length = if zeros == 6 { 0 } else { 7 - zeros };
     let text = (digits >> 8) | u64::from_le_bytes(*b".000000\0");
@@ -162,11 +168,13 @@ struct Civil {
 impl Civil {
     /// The day that is `days` after 1970-01-01.
     ///
-    /// C. Neri and L. Schneider, "Euclidean affine functions and their application to calendar algorithms",
-    /// Software: Practice and Experience 53 (2023), figure 12: a computational year begins in March, so that the
-    /// leap day is its last, and multiplications stand in for divisions. The names are the paper's.
+    /// C. Neri and L. Schneider, "Euclidean affine functions and their application to calendar
+    /// algorithms", Software: Practice and Experience 53 (2023), figure 12: a computational year
+    /// begins in March, so that the leap day is its last, and multiplications stand in for
+    /// divisions. The names are the paper's.
     fn from_days(days: i64) -> Self {
-        /// Eras of 400 years that are added before and taken away after, so that every day of an `i32` is positive.
+        /// Eras of 400 years that are added before and taken away after, so that every day of an
+        /// `i32` is positive.
         const ERAS: i64 = 14_700;
         const ERA_DAYS: i64 = 146_097;
         /// From 0000-03-01 to 1970-01-01.

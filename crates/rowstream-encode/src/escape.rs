@@ -1,12 +1,13 @@
 //! Text as a JSON string.
 //!
-//! What is escaped, and how, is what PostgreSQL's `escape_json` (`src/backend/utils/adt/json.c`) does: the seven
-//! bytes with a short form, and the other controls below 0x20 as `\u00xx`. RFC 8259, section 7, asks for no more.
+//! What is escaped, and how, is what PostgreSQL's `escape_json` (`src/backend/utils/adt/json.c`)
+//! does: the seven bytes with a short form, and the other controls below 0x20 as `\u00xx`. RFC
+//! 8259, section 7, asks for no more.
 
 use crate::append::{ROOM, Room};
 
-/// Puts `text` as a JSON string with its quotes into `room`; gives its length, or `None` where it is longer than 32 bytes
-/// or needs an escape.
+/// Puts `text` as a JSON string with its quotes into `room`; gives its length, or `None` where it
+/// is longer than 32 bytes or needs an escape.
 #[inline(always)]
 pub(crate) fn put_string(text: &str, room: &mut Room) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -98,10 +99,11 @@ fn clean_prefix(bytes: &[u8]) -> usize {
     at + clean_tail(bytes, at)
 }
 
-/// How many bytes at the front are clean, in whole blocks; the block with the first escape is left to the words.
+/// How many bytes at the front are clean, in whole blocks; the block with the first escape is left
+/// to the words.
 ///
-/// The test of a block has no branch, so that the compiler makes vector instructions of it: 10 KB of clean text
-/// take a third of the time that words alone need.
+/// The test of a block has no branch, so that the compiler makes vector instructions of it: 10 KB
+/// of clean text take a third of the time that words alone need.
 #[inline]
 fn clean_blocks(bytes: &[u8]) -> usize {
     const BLOCK: usize = 64;
@@ -109,14 +111,16 @@ fn clean_blocks(bytes: &[u8]) -> usize {
     blocks.iter().position(|block| is_dirty(*block)).unwrap_or(blocks.len()) * BLOCK
 }
 
-/// How many bytes are clean from `at`, which is less than a word before the end; all before it are clean.
+/// How many bytes are clean from `at`, which is less than a word before the end; all before it are
+/// clean.
 #[inline]
 fn clean_tail(bytes: &[u8], at: usize) -> usize {
     let left = bytes.len() - at;
     let Some(last) = bytes.last_chunk() else {
         return bytes.iter().position(|&byte| needs_escape(byte)).unwrap_or(left);
     };
-    // The word that ends with the text begins with bytes that are known to be clean: one test instead of seven.
+    // The word that ends with the text begins with bytes that are known to be clean: one test
+    // instead of seven.
     first_escape(*last).map_or(left, |offset| offset + left - WORD)
 }
 
@@ -149,10 +153,10 @@ fn first_escape(bytes: [u8; WORD]) -> Option<usize> {
 
 /// A mark in the high bit of bytes that need an escape, all eight bytes tested at once.
 ///
-/// `x - n·ONES & !x & HIGH` has the high bit of each byte that is below `n` (for `n` up to 0x80; "Bit Twiddling
-/// Hacks", S. E. Anderson). A borrow can mark a clean byte too, but only above a byte that is truly marked, and
-/// the lowest mark is the one that counts. Flipping bit 1 takes `"` (0x22) to 0x20 and keeps the controls
-/// among themselves, so one comparison finds both.
+/// `x - n·ONES & !x & HIGH` has the high bit of each byte that is below `n` (for `n` up to 0x80;
+/// "Bit Twiddling Hacks", S. E. Anderson). A borrow can mark a clean byte too, but only above a
+/// byte that is truly marked, and the lowest mark is the one that counts. Flipping bit 1 takes `"`
+/// (0x22) to 0x20 and keeps the controls among themselves, so one comparison finds both.
 #[inline]
 fn marks(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -187,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Words, blocks and the overlapping tail meet at different offsets; every byte stands once at each.
+    /// Words, blocks and the overlapping tail meet at different offsets; every byte stands once at
+    /// each.
     #[test]
     fn finds_every_special_byte_at_every_offset() {
         for length in 1..=72 {

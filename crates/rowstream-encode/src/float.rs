@@ -1,8 +1,9 @@
-//! Floats as text: the shortest digits that read back as the same float, laid out as PostgreSQL does.
+//! Floats as text: the shortest digits that read back as the same float, laid out as PostgreSQL
+//! does.
 //!
-//! The digits are zmij's; the layout is that of `float8out` and `float4out`
-//! (`src/common/d2s.c` and `f2s.c`, `to_chars`): scientific when the decimal exponent is below -4, or as
-//! large as the type's precision in whole digits (15 and 6); else fixed, without an empty fraction.
+//! The digits are zmij's; the layout is that of `float8out` and `float4out` (`src/common/d2s.c` and
+//! `f2s.c`, `to_chars`): scientific when the decimal exponent is below -4, or as large as the
+//! type's precision in whole digits (15 and 6); else fixed, without an empty fraction.
 
 /// Appends a 64-bit float; NaN and infinities as PostgreSQL spells them, without quotes.
 pub(crate) fn write_f64(float: f64, out: &mut Vec<u8>) {
@@ -41,14 +42,15 @@ fn write_non_finite(float: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-/// Appends `shortest` as zmij wrote it, whose own fixed range holds both of PostgreSQL's, without an empty fraction.
+/// Appends `shortest` as zmij wrote it, whose own fixed range holds both of PostgreSQL's, without
+/// an empty fraction.
 fn write_fixed(shortest: &str, out: &mut Vec<u8>) {
     let text = shortest.strip_suffix(".0").unwrap_or(shortest);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a decimal with one digit before the point, and the exponent as C's `%e` does: a sign, and two digits at
-/// least.
+/// Appends a decimal with one digit before the point, and the exponent as C's `%e` does: a sign,
+/// and two digits at least.
 fn write_scientific(negative: bool, decimal: Decimal, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let (first, rest) = buffer.format(decimal.digits).split_at(1);
@@ -96,11 +98,12 @@ impl Decimal {
 
     /// This, or the shortest decimal inside of the float's interval where this lies on its edge.
     ///
-    /// The decimals that read back as a float lie between the midpoints to its neighbours. Whether a midpoint does
-    /// too hangs on the reader's rounding, so PostgreSQL leaves the midpoints out (`d2s.c`, `acceptBounds`) and zmij
-    /// lets them in: `1e23`, a midpoint, is `9.999999999999999e+22` there.
-    /// `neighbours` are the float before, the float, and the one after. Only where they are whole numbers, from 2^53
-    /// and 2^24 on, can a midpoint be as short as this. Beyond 2^128, where that happens to a handful of floats, they are left.
+    /// The decimals that read back as a float lie between the midpoints to its neighbours. Whether
+    /// a midpoint does too hangs on the reader's rounding, so PostgreSQL leaves the midpoints out
+    /// (`d2s.c`, `acceptBounds`) and zmij lets them in: `1e23`, a midpoint, is
+    /// `9.999999999999999e+22` there. `neighbours` are the float before, the float, and the one
+    /// after. Only where they are whole numbers, from 2^53 and 2^24 on, can a midpoint be as short
+    /// as this. Beyond 2^128, where that happens to a handful of floats, they are left.
     fn inside(self, neighbours: [u128; 3]) -> Self {
         let [below, float, above] = neighbours;
         match self.whole() {

@@ -9,7 +9,8 @@ pub enum Format {
     Ndjson,
     /// Records of values (RFC 4180).
     Csv,
-    /// Server-sent events (HTML standard, "Server-sent events"), each with one JSON object as its data.
+    /// Server-sent events (HTML standard, "Server-sent events"), each with one JSON object as its
+    /// data.
     Sse,
     /// A sequence of JSON objects, each behind a record separator (RFC 7464).
     JsonSeq,
@@ -50,7 +51,8 @@ impl Format {
         }
     }
 
-    /// Whether its bytes are compressed already, so that compressing them again would be time for nothing.
+    /// Whether its bytes are compressed already, so that compressing them again would be time for
+    /// nothing.
     pub fn is_compressed(self) -> bool {
         match self {
             Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow => false,

@@ -50,9 +50,10 @@ fn put_eight(number: u64, at: usize, room: &mut Room) -> usize {
 
 /// The digits of a number below 10^8, a byte each, the first one in the lowest byte.
 ///
-/// All digits at once: the number is halved into two numbers of four digits, which lie in one word and are halved into
-/// four numbers of two digits, and these into eight digits. A division by 10^n is a multiplication that rounds up and a
-/// shift; the fields are wide enough that none reaches into the next (P. Khuong, "How to print integers really fast").
+/// All digits at once: the number is halved into two numbers of four digits, which lie in one word
+/// and are halved into four numbers of two digits, and these into eight digits. A division by 10^n
+/// is a multiplication that rounds up and a shift; the fields are wide enough that none reaches
+/// into the next (P. Khuong, "How to print integers really fast").
 #[inline]
 pub(crate) fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);

@@ -1,6 +1,7 @@
 //! One value as JSON, as PostgreSQL's `row_to_json` writes it.
 //!
-//! Two differences are promised: instants are in UTC and say so with `Z`, and the zone comes before ` BC`.
+//! Two differences are promised: instants are in UTC and say so with `Z`, and the zone comes before
+//! ` BC`.
 
 use crate::append::{Room, Slot};
 use crate::datetime::{self, LastHour, Zone};
@@ -54,8 +55,8 @@ fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
 
 /// Appends a JSON document without a line break.
 ///
-/// PostgreSQL's `json` keeps the whitespace it was given. A raw line break in valid JSON is always whitespace
-/// (RFC 8259, section 7: a string must escape it), so a space means the same.
+/// PostgreSQL's `json` keeps the whitespace it was given. A raw line break in valid JSON is always
+/// whitespace (RFC 8259, section 7: a string must escape it), so a space means the same.
 pub(crate) fn write_json_in_line(json: &str, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());

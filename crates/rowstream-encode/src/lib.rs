@@ -1,10 +1,11 @@
-//! How values become bytes: [`Value`], the formats, and the body template. With the feature `axum`, also how streams become
-//! responses.
+//! How values become bytes: [`Value`], the formats, and the body template. With the feature `axum`,
+//! also how streams become responses.
 //!
 //! # Pure bytes
 //!
-//! No I/O, no async, no allocation per row. A caller lends values one by one and owns the buffer they are written to; this part
-//! never sees a socket or a database. Rows of columns become JSON ([`RowEncoder`]) or CSV ([`CsvEncoder`]):
+//! No I/O, no async, no allocation per row. A caller lends values one by one and owns the buffer
+//! they are written to; this part never sees a socket or a database. Rows of columns become JSON
+//! ([`RowEncoder`]) or CSV ([`CsvEncoder`]):
 //!
 //! ```
 //! use rowstream_encode::{Column, ColumnKind, RowEncoder, RowWriter, Shape, Value};
@@ -44,8 +45,8 @@
 //!
 //! # Responses of axum handlers
 //!
-//! With the feature `axum`, a handler returns any structure that serde can serialise with streams in it, and memory stays that
-//! of one chunk:
+//! With the feature `axum`, a handler returns any structure that serde can serialise with streams
+//! in it, and memory stays that of one chunk:
 //!
 //! ```
 //! # #[cfg(feature = "axum")] {
@@ -75,7 +76,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! NDJSON, CSV and server-sent events are made of a stream in the same way. The module `axum` describes all of it.
+//! NDJSON, CSV and server-sent events are made of a stream in the same way. The module `axum`
+//! describes all of it.
 
 mod append;
 #[cfg(feature = "arrow")]

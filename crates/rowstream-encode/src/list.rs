@@ -1,14 +1,17 @@
 //! Lists within rows: what stands around the objects of lists that are nested in one another.
 //!
-//! The objects themselves are a [`RowEncoder`](crate::RowEncoder)'s, of the shape that [`ListEncoder::part`] tells: each is left
-//! open, for the lists that stand in it. Which row belongs into which list is the caller's to know.
+//! The objects themselves are a [`RowEncoder`](crate::RowEncoder)'s, of the shape that
+//! [`ListEncoder::part`] tells: each is left open, for the lists that stand in it. Which row
+//! belongs into which list is the caller's to know.
 
 use crate::rows::RECORD_SEPARATOR;
 use crate::{Shape, escape};
 
-/// Writes the lists of one statement: the only one of a body or placeholder, or one in each object of another's.
+/// Writes the lists of one statement: the only one of a body or placeholder, or one in each object
+/// of another's.
 ///
-/// The calls are `(start (row end_row)* finish)*`; between `row` and `end_row` stand the lists that the row has as members.
+/// The calls are `(start (row end_row)* finish)*`; between `row` and `end_row` stand the lists that
+/// the row has as members.
 #[derive(Debug)]
 pub struct ListEncoder {
     shape: Shape,
@@ -51,10 +54,12 @@ impl ListEncoder {
         self.rows_in_list
     }
 
-    /// Begins a list. The first one in an object has to be begun before what its row wrote leaves `out`.
+    /// Begins a list. The first one in an object has to be begun before what its row wrote leaves
+    /// `out`.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         self.rows_in_list = 0;
-        // No member ends in a brace that opens; so that is an object whose members were all left out.
+        // No member ends in a brace that opens; so that is an object whose members were all left
+        // out.
         if self.is_member && out.last() != Some(&b'{') {
             out.push(b',');
         }

@@ -1,7 +1,8 @@
 //! The grammar of JSON numbers, for sources that hold decimals as text.
 
-/// Whether `text` is a JSON number (RFC 8259, section 6), as [`Value::Number`](crate::Value::Number) must be: no leading zeros, a
-/// digit on both sides of the point.
+/// Whether `text` is a JSON number (RFC 8259, section 6), as
+/// [`Value::Number`](crate::Value::Number) must be: no leading zeros, a digit on both sides of the
+/// point.
 pub fn is_json_number(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let Some(rest) = skip_integer(text) else { return false };

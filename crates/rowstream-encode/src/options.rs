@@ -1,7 +1,8 @@
-//! What of values is a matter of choice: for readers whose numbers are floats, or who want bytes in another form.
+//! What of values is a matter of choice: for readers whose numbers are floats, or who want bytes in
+//! another form.
 //!
-//! By default values are those of PostgreSQL's `to_jsonb`. Where an option has no meaning it changes nothing: in CSV every value is
-//! text already, and a column is a column.
+//! By default values are those of PostgreSQL's `to_jsonb`. Where an option has no meaning it
+//! changes nothing: in CSV every value is text already, and a column is a column.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,8 @@
 //! The rows of one statement as they stand in a body.
 //!
-//! Nothing here can fail: a source that cannot read a value says so before it lends it. Whether a statement
-//! may have one row or many is the caller's to check; [`RowEncoder::rows`] counts them for it.
+//! Nothing here can fail: a source that cannot read a value says so before it lends it. Whether a
+//! statement may have one row or many is the caller's to check; [`RowEncoder::rows`] counts them
+//! for it.
 
 mod by_options;
 
@@ -11,8 +12,8 @@ use crate::{Column, Value, ValueOptions, escape, json};
 
 pub use by_options::OptionsEncoder;
 
-/// Takes the values of rows: `(begin_row value* end_row)*`, one `value` for each column in order. The buffer may be another one
-/// at each call. A value beyond the last column is not written.
+/// Takes the values of rows: `(begin_row value* end_row)*`, one `value` for each column in order.
+/// The buffer may be another one at each call. A value beyond the last column is not written.
 pub trait RowWriter {
     /// Begins a row.
     fn begin_row(&mut self, out: &mut Vec<u8>);
@@ -41,12 +42,13 @@ pub enum Shape {
     Scalar,
     /// NDJSON: one object a line.
     Lines,
-    /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind it.
+    /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind
+    /// it.
     Sequence,
     /// Server-sent events: each object is the data of one, which an empty line ends.
     Event,
-    /// The objects of a list that has lists in its rows, or is one: left open, and with nothing between them. What stands
-    /// around them is a [`ListEncoder`](crate::ListEncoder)'s.
+    /// The objects of a list that has lists in its rows, or is one: left open, and with nothing
+    /// between them. What stands around them is a [`ListEncoder`](crate::ListEncoder)'s.
     Part,
     /// The same within a line, which has no raw line break.
     LinePart,
@@ -57,8 +59,8 @@ pub(crate) const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Writes the rows of one statement as JSON.
 ///
-/// The calls are `start`, those of [`RowWriter`], `finish`. A row beyond the first is not written where the shape has room for one
-/// only.
+/// The calls are `start`, those of [`RowWriter`], `finish`. A row beyond the first is not written
+/// where the shape has room for one only.
 #[derive(Debug)]
 pub struct RowEncoder {
     shape: Shape,
@@ -70,8 +72,8 @@ pub struct RowEncoder {
     last_hour: LastHour,
 }
 
-/// What stands before each value of a row: `{"a":`, `,"b":`, … The brace or the comma is what `before` gives for the column's
-/// number.
+/// What stands before each value of a row: `{"a":`, `,"b":`, … The brace or the comma is what
+/// `before` gives for the column's number.
 fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Vec<Prefix> {
     let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {

@@ -1,7 +1,8 @@
 //! Body templates: the JSON around streamed placeholders.
 //!
-//! A template is cut once, when the configuration is read; a response sends the literals and puts each
-//! statement's rows where its name stands. Whether a statement of that name exists is not known here.
+//! A template is cut once, when the configuration is read; a response sends the literals and puts
+//! each statement's rows where its name stands. Whether a statement of that name exists is not
+//! known here.
 
 use crate::escape;
 use serde_json::Value as Json;
@@ -24,9 +25,10 @@ pub enum Segment {
 
 /// A body template, cut at its placeholders.
 ///
-/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number of rows, `$next` for a cursor,
-/// `$digest` for a digest of the bytes before it. A string that begins with `$$` stands for itself without the first `$`. Every other
-/// string, and every key, stands for itself.
+/// A string that is wholly `$name` is a placeholder, `$count` and `$count(name)` stand for a number
+/// of rows, `$next` for a cursor, `$digest` for a digest of the bytes before it. A string that
+/// begins with `$$` stands for itself without the first `$`. Every other string, and every key,
+/// stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order; no two literals are neighbours.
@@ -137,7 +139,8 @@ fn placeholder(text: &str) -> Option<Segment> {
     })
 }
 
-/// Whether `name` can name a statement: an ASCII letter or underscore, then letters, digits and underscores.
+/// Whether `name` can name a statement: an ASCII letter or underscore, then letters, digits and
+/// underscores.
 fn is_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(is_word) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())

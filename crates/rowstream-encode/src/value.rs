@@ -11,7 +11,8 @@ pub struct Column {
     pub kind: ColumnKind,
 }
 
-/// What the values of a column are, as its source promises. A format without types for columns takes each value as it comes.
+/// What the values of a column are, as its source promises. A format without types for columns
+/// takes each value as it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ColumnKind {
     /// Booleans.
@@ -58,8 +59,9 @@ impl ColumnKind {
 
     /// The decimals of SQL's `numeric(precision, scale)`; texts where they have too many digits.
     ///
-    /// SQL also has scales below zero (`numeric(3, -2)` counts hundreds) and beyond the precision (`numeric(2, 4)` holds 0.0099 at
-    /// most), and few others do: there the precision is so much larger that all digits have a place.
+    /// SQL also has scales below zero (`numeric(3, -2)` counts hundreds) and beyond the precision
+    /// (`numeric(2, 4)` holds 0.0099 at most), and few others do: there the precision is so much
+    /// larger that all digits have a place.
     pub fn decimal(precision: u16, scale: i16) -> Self {
         let (places, zeros) = (scale.max(0).unsigned_abs(), scale.min(0).unsigned_abs());
         let precision = u8::try_from(precision.saturating_add(zeros).max(places)).unwrap_or(u8::MAX);
@@ -72,7 +74,8 @@ impl ColumnKind {
 
 /// One value of a row, lent by its source until the next value is asked for.
 ///
-/// There is a variant exactly where some format writes it differently. No decimal ever passes through a float.
+/// There is a variant exactly where some format writes it differently. No decimal ever passes
+/// through a float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// SQL NULL.
@@ -81,12 +84,13 @@ pub enum Value<'a> {
     Bool(bool),
     /// An integer of 64 bits, which readers whose numbers are floats do not take exactly.
     Int(i64),
-    /// An integer of up to 32 bits, kept apart because every reader takes it exactly. It is widened, so that one piece of code
-    /// writes both.
+    /// An integer of up to 32 bits, kept apart because every reader takes it exactly. It is
+    /// widened, so that one piece of code writes both.
     Int4(i64),
     /// A 64-bit float; NaN and infinities are written as strings.
     Float(f64),
-    /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its 64-bit value.
+    /// A 32-bit float, kept apart because its shortest decimal form is shorter than that of its
+    /// 64-bit value.
     Float4(f32),
     /// A decimal that its database keeps as a float of 64 bits (SQLite's `DECIMAL`): written as
     /// that float, but as a string where decimals are strings.
@@ -99,11 +103,13 @@ pub enum Value<'a> {
     Json(&'a str),
     /// Raw bytes, written as PostgreSQL's hex form (`\x6869`) unless an option says otherwise.
     Bytes(&'a [u8]),
-    /// Days since 1970-01-01 in the proleptic Gregorian calendar; `i32::MAX` and `i32::MIN` are the infinities.
+    /// Days since 1970-01-01 in the proleptic Gregorian calendar; `i32::MAX` and `i32::MIN` are the
+    /// infinities.
     Date(i32),
     /// Microseconds since midnight, 0 ..= 86,400,000,000 (24:00:00 is a time in SQL).
     Time(i64),
-    /// Microseconds since 1970-01-01T00:00:00 without a time zone; `i64::MAX` and `i64::MIN` are the infinities.
+    /// Microseconds since 1970-01-01T00:00:00 without a time zone; `i64::MAX` and `i64::MIN` are
+    /// the infinities.
     Timestamp(i64),
     /// Microseconds since 1970-01-01T00:00:00Z; `i64::MAX` and `i64::MIN` are the infinities.
     TimestampTz(i64),

@@ -291,7 +291,8 @@ fn values_beyond_the_last_column_are_not_written() {
     assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().values()[..], [1]);
 }
 
-/// The kind and the length of the body of each message, up to the end, after what holds for all of them.
+/// The kind and the length of the body of each message, up to the end, after what holds for all of
+/// them.
 fn messages(stream: &[u8]) -> Vec<(MessageHeader, usize)> {
     let mut messages = Vec::new();
     let mut rest = stream.strip_suffix(&END).expect("the end is marked");

@@ -272,7 +272,8 @@ fn every_special_byte_at_every_offset() {
     }
 }
 
-/// An encoder remembers the day of the timestamp before; whatever that was, nothing else is written.
+/// An encoder remembers the day of the timestamp before; whatever that was, nothing else is
+/// written.
 #[test]
 fn the_remembered_day_changes_nothing() {
     const DAY: i64 = 86_400_000_000;

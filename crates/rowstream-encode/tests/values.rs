@@ -1,4 +1,5 @@
-//! The corpus of values, as far as it can be told what a source lends: each value is made of what it is in Arrow.
+//! The corpus of values, as far as it can be told what a source lends: each value is made of what
+//! it is in Arrow.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 #[path = "../../../tests/support/corpus.rs"]
@@ -43,7 +44,8 @@ fn value<'a>(line: &'a Line, bytes: &'a mut Vec<u8>) -> Option<Value<'a>> {
         "extension<arrow.json>" => Value::Json(text),
         "binary" => Value::Bytes(bytes),
         "string" if json.starts_with('"') => Value::Text(text),
-        // SQLite has no decimals: in columns that are of them, and in those of no type, are integers and floats.
+        // SQLite has no decimals: in columns that are of them, and in those of no type, are
+        // integers and floats.
         _ if line.source == "sqlite" => {
             let is_decimal = ["DECIMAL", "NUMERIC"].iter().any(|name| line.type_name.starts_with(name));
             let float = if is_decimal { Value::Real } else { Value::Float };
@@ -101,7 +103,8 @@ fn the_corpus_is_what_we_write() {
         write_value(value, &mut plain);
         let plain = String::from_utf8(plain).unwrap().replace(['\n', '\r'], " ");
         assert_eq!(Some(plain), line.written.json, "{}", line.name());
-        // What options make of a source's own JSON and texts, such as intervals, is the source's affair.
+        // What options make of a source's own JSON and texts, such as intervals, is the source's
+        // affair.
         let of_the_source = matches!(value, Value::Json(_) | Value::Text(_));
         let expected = line.expected();
         let expected = if of_the_source { &expected[..1] } else { &expected[..] };

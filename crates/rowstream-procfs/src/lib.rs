@@ -1,7 +1,7 @@
 //! What Linux's `/proc` tells of a process (proc(5)), for the server's metrics and the load tester.
 //!
-//! Some fields of text files need no library. All are of one process: a server of several processes is
-//! not seen whole.
+//! Some fields of text files need no library. All are of one process: a server of several processes
+//! is not seen whole.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,8 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// A field of `stat` by its number in the manual. The second one is the program's name in parentheses,
-/// which may hold anything.
+/// A field of `stat` by its number in the manual. The second one is the program's name in
+/// parentheses, which may hold anything.
 fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()

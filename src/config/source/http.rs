@@ -12,7 +12,8 @@ use crate::upstream::address::Allowed;
 use crate::upstream::url::{Base, Host};
 use crate::upstream::{Balance, Health, MOST_HOSTS, Protocol, Retries, Settings, Timeouts};
 
-/// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded, when these cannot be used.
+/// Reads the rest of a source, whose URL or URLs were `given` so. `None`, with the reason recorded,
+/// when these cannot be used.
 pub(super) fn read(
     name: &str,
     given: &Value<'_>,

@@ -1,7 +1,8 @@
 //! Array literals (`{1,NULL,"a b"}`) to JSON (`[1,null,"a b"]`), as `to_jsonb` has them.
 //!
-//! The grammar is that of the PostgreSQL manual, "Array Input and Output Syntax": lower bounds may stand in front
-//! (`[2:3]={…}`) and are dropped, sub-arrays are braces, elements are quoted where they have to be.
+//! The grammar is that of the PostgreSQL manual, "Array Input and Output Syntax": lower bounds may
+//! stand in front (`[2:3]={…}`) and are dropped, sub-arrays are braces, elements are quoted where
+//! they have to be.
 
 use rowstream_encode::{Value, write_value};
 
@@ -22,7 +23,8 @@ pub(super) fn write_json(
     if literal.at == text.len() { Ok(()) } else { Err(BadField::Malformed) }
 }
 
-/// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to `to_jsonb` but not in their text.
+/// Appends an `int2vector` or `oidvector` (`1 2 3`), which are arrays to the catalog and to
+/// `to_jsonb` but not in their text.
 pub(super) fn write_vector(
     writer: Writer<'_>,
     element: usize,
@@ -55,10 +57,12 @@ impl Literal<'_> {
         self.text.as_bytes().get(self.at).copied().ok_or(BadField::Malformed)
     }
 
-    /// One array with its sub-arrays. PostgreSQL allows six dimensions; a loop over the depth needs no stack at all.
+    /// One array with its sub-arrays. PostgreSQL allows six dimensions; a loop over the depth needs
+    /// no stack at all.
     fn array(&mut self, out: &mut Vec<u8>) -> Result<(), BadField> {
         let mut depth = 0_usize;
-        // Whether an element or a sub-array has just ended: then only a delimiter or a brace may follow.
+        // Whether an element or a sub-array has just ended: then only a delimiter or a brace may
+        // follow.
         let mut ended = false;
         loop {
             match self.peek()? {

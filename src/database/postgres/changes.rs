@@ -1,10 +1,12 @@
-//! What tells that something may have been committed: a connection of its own that asks for the snapshot, and listens.
+//! What tells that something may have been committed: a connection of its own that asks for the
+//! snapshot, and listens.
 //!
-//! A snapshot names the transactions that still run. It differs from the one before when one of them has ended, so none that wrote anything
-//! goes by unseen; that something else was written is told too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
+//! A snapshot names the transactions that still run. It differs from the one before when one of
+//! them has ended, so none that wrote anything goes by unseen; that something else was written is
+//! told too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
 //!
-//! After a change it is asked more often for a while: what was written then may not be read before older transactions have ended, of
-//! which nobody tells.
+//! After a change it is asked more often for a while: what was written then may not be read before
+//! older transactions have ended, of which nobody tells.
 
 use std::time::Duration;
 
@@ -18,8 +20,9 @@ use super::error::DatabaseError;
 use crate::Error;
 use crate::database::ChangeSource;
 
-/// The transactions that still run: none before the first number, none from the second on. A replica's snapshot does not name all that
-/// have ended, but how far it has come tells it; that is asked first, so that what it tells is in the snapshot.
+/// The transactions that still run: none before the first number, none from the second on. A
+/// replica's snapshot does not name all that have ended, but how far it has come tells it; that is
+/// asked first, so that what it tells is in the snapshot.
 const SNAPSHOT: &str = "select concat(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() end); \
      select pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text, s::text from pg_current_snapshot() as s";
 

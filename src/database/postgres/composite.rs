@@ -1,11 +1,13 @@
 //! Composite literals (`(1,"a ""b""",)`) to JSON objects, as `to_jsonb` has them.
 //!
-//! The grammar is that of the PostgreSQL manual, "Composite Type Input and Output Syntax", as far as the server writes it: a
-//! field is in quotes if it is empty or holds quotes, backslashes, parentheses, commas or blanks, and quotes and backslashes
-//! in it are doubled; nothing at all is NULL.
+//! The grammar is that of the PostgreSQL manual, "Composite Type Input and Output Syntax", as far
+//! as the server writes it: a field is in quotes if it is empty or holds quotes, backslashes,
+//! parentheses, commas or blanks, and quotes and backslashes in it are doubled; nothing at all is
+//! NULL.
 //!
-//! The value itself bounds the recursion: a composite within another, be it in an array, stands in quotes, and quotes double from
-//! level to level. So a row of 16 MiB is some 24 levels deep at most, whatever the catalog says of its types.
+//! The value itself bounds the recursion: a composite within another, be it in an array, stands in
+//! quotes, and quotes double from level to level. So a row of 16 MiB is some 24 levels deep at
+//! most, whatever the catalog says of its types.
 
 use rowstream_encode::{Nulls, Value, write_value};
 

@@ -28,7 +28,8 @@ use crate::settings::SourceSettings;
 use crate::tcp::{self, Refused};
 use crate::tls::{roots_of, system_roots};
 
-/// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more is an attack on our CPU.
+/// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
+/// is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 
 /// Opens the connections of a source.
@@ -44,7 +45,8 @@ pub(super) struct Connector {
 pub struct Connection {
     pub(super) wire: Wire,
     pub(super) statements: StatementCache,
-    /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one.
+    /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a
+    /// failed one.
     pub(super) status: u8,
     process_id: i32,
     secret_key: i32,
@@ -214,8 +216,8 @@ impl Connector {
         })
     }
 
-    /// Asks the server to cancel what `connection` runs, and waits until the server has passed that on (it then
-    /// closes). PostgreSQL manual, "Canceling Requests in Progress".
+    /// Asks the server to cancel what `connection` runs, and waits until the server has passed that
+    /// on (it then closes). PostgreSQL manual, "Canceling Requests in Progress".
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
         let mut wire = Wire::new(self.open_socket().await.map_err(unreachable)?, self.max_message);
         frontend::cancel_request(connection.process_id, connection.secret_key, &mut wire.write);
@@ -226,16 +228,19 @@ impl Connector {
 }
 
 impl Connection {
-    /// Reads on until the server is ready for the next query. Keys and notices on the way are noted.
+    /// Reads on until the server is ready for the next query. Keys and notices on the way are
+    /// noted.
     ///
     /// # Errors
-    /// The first error that the server reports on the way (the connection is then ready all the same), or a lost connection.
+    /// The first error that the server reports on the way (the connection is then ready all the
+    /// same), or a lost connection.
     pub(super) async fn until_ready(&mut self) -> Result<(), Error> {
         let mut failed = None;
         loop {
             let frame = match self.wire.frame().await {
                 Ok(frame) => frame,
-                // A fatal error is followed by the end of the connection: the error is what tells why.
+                // A fatal error is followed by the end of the connection: the error is what tells
+                // why.
                 Err(lost) => return Err(failed.unwrap_or(lost)),
             };
             if frame.tag == b'D' {
@@ -262,7 +267,8 @@ impl Connection {
         self.home == thread::current().id()
     }
 
-    /// Makes the connection this thread's own; without that, every wake-up would go through another core.
+    /// Makes the connection this thread's own; without that, every wake-up would go through another
+    /// core.
     ///
     /// # Errors
     /// The system refuses the registration; the connection is then closed.
@@ -295,8 +301,8 @@ async fn next(wire: &mut Wire) -> Result<Message, Error> {
     }
 }
 
-/// Asks for TLS (PostgreSQL manual, "SSL Session Encryption"). Exactly one byte is read: what an attacker sends
-/// behind it must not be taken for the server's (CVE-2021-23222).
+/// Asks for TLS (PostgreSQL manual, "SSL Session Encryption"). Exactly one byte is read: what an
+/// attacker sends behind it must not be taken for the server's (CVE-2021-23222).
 async fn server_has_tls(stream: &mut TcpStream) -> io::Result<bool> {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
@@ -308,7 +314,8 @@ async fn server_has_tls(stream: &mut TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Refuses a server-first-message (RFC 5802, section 7: `r=…,s=…,i=…`) with an excessive iteration count.
+/// Refuses a server-first-message (RFC 5802, section 7: `r=…,s=…,i=…`) with an excessive iteration
+/// count.
 fn check_iterations(message: &[u8]) -> Result<(), Error> {
     let iterations = message
         .split(|&byte| byte == b',')
@@ -320,7 +327,8 @@ fn check_iterations(message: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// What each session is set to. Statements only read, and values have one text form whatever the server's defaults.
+/// What each session is set to. Statements only read, and values have one text form whatever the
+/// server's defaults.
 fn session_settings(statement_timeout: Option<Duration>, options: Option<&str>) -> String {
     let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
     // Nobody reads notices, and a statement can raise millions of them. The URL may want them all
@@ -361,8 +369,8 @@ fn tls_connector(target: &Target) -> Result<TlsConnector, Box<dyn std::error::Er
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
 }
 
-/// `sslmode=prefer` and `require`: encryption against listeners, whoever the server is, as libpq has it. The handshake's
-/// signatures are still checked.
+/// `sslmode=prefer` and `require`: encryption against listeners, whoever the server is, as libpq
+/// has it. The handshake's signatures are still checked.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message Fields").
+/// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message
+/// Fields").
 #[derive(Debug, Default, Clone)]
 pub(super) struct DatabaseError {
     pub(super) sqlstate: String,
@@ -25,7 +26,8 @@ impl DatabaseError {
     pub(super) fn new(body: &ErrorResponseBody) -> Self {
         let mut this = Self::default();
         let mut fields = body.fields();
-        // A field that cannot be read ends the list; what was read so far is still the best that is known.
+        // A field that cannot be read ends the list; what was read so far is still the best that is
+        // known.
         while let Ok(Some(field)) = fields.next() {
             let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
             match field.type_() {
@@ -41,7 +43,8 @@ impl DatabaseError {
         this
     }
 
-    /// Whether a prepared statement no longer holds: its result changed (a migration), or a pooler dropped it.
+    /// Whether a prepared statement no longer holds: its result changed (a migration), or a pooler
+    /// dropped it.
     pub(super) fn is_stale_statement(&self) -> bool {
         self.is_missing_statement() || self.routine == "RevalidateCachedQuery"
     }
@@ -82,8 +85,8 @@ impl DatabaseError {
     }
 }
 
-/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A): the client's fault is a 4xx, a passing state of
-/// the database a 503, and what the endpoint's author must mend a 500.
+/// Code and status of an SQLSTATE (PostgreSQL manual, appendix A): the client's fault is a 4xx, a
+/// passing state of the database a 503, and what the endpoint's author must mend a 500.
 fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     let class = sqlstate.get(..2).unwrap_or_default();
     match (class, sqlstate) {

@@ -22,8 +22,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of columns by their types and modifiers. `catalog` holds DataRows as the catalog answers about types that are not built in;
-    /// `None` if one of them cannot be read.
+    /// Of columns by their types and modifiers. `catalog` holds DataRows as the catalog answers
+    /// about types that are not built in; `None` if one of them cannot be read.
     pub fn new(catalog: &[Vec<u8>], columns: &[(u32, i32)]) -> Option<Self> {
         let types = Types::default();
         catalog.iter().try_for_each(|row| types.learn(row))?;
@@ -72,7 +72,8 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-/// The messages that come from a server until the connection ends, each read as far as its kind is read by us; and why it ended.
+/// The messages that come from a server until the connection ends, each read as far as its kind is
+/// read by us; and why it ended.
 pub async fn messages(server: UnixStream, limit: usize) -> (Vec<Message>, Error) {
     let mut wire = Wire::new(Socket::Unix(server), limit);
     let mut messages = Vec::new();

@@ -6,7 +6,8 @@ use rowstream_encode::{Value, write_value};
 
 use super::text::{BadField, unquote};
 
-/// Appends the hstore `text` as a JSON object of strings. What is NULL in it stays in it: its keys are data.
+/// Appends the hstore `text` as a JSON object of strings. What is NULL in it stays in it: its keys
+/// are data.
 pub(super) fn write_json(text: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
     let mut rest = text;
     let mut unescaped = String::new();

@@ -1,7 +1,9 @@
-//! Intervals as PostgreSQL's text has them (`1 year -2 days +03:04:05.6`) to ISO 8601 (`P1Y-2DT3H4M5.6S`).
+//! Intervals as PostgreSQL's text has them (`1 year -2 days +03:04:05.6`) to ISO 8601
+//! (`P1Y-2DT3H4M5.6S`).
 //!
-//! What comes out is what the server itself writes with `intervalstyle = iso_8601`: each part may have a sign of its own, which ISO 8601-2
-//! allows. The session's style stays as it is, because values nested in others have it too.
+//! What comes out is what the server itself writes with `intervalstyle = iso_8601`: each part may
+//! have a sign of its own, which ISO 8601-2 allows. The session's style stays as it is, because
+//! values nested in others have it too.
 
 use std::fmt::Write as _;
 

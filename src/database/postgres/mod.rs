@@ -1,8 +1,9 @@
 //! PostgreSQL, and what speaks its protocol (version 3.0).
 //!
-//! The row path is our own: messages are framed in one reused read buffer ([`wire`]), a DataRow is decoded in place
-//! ([`value`]), and nothing is allocated per row. Everything that comes from the server is checked: a length or a
-//! count that cannot be ends the stream with an error, and the connection with it.
+//! The row path is our own: messages are framed in one reused read buffer ([`wire`]), a DataRow is
+//! decoded in place ([`value`]), and nothing is allocated per row. Everything that comes from the
+//! server is checked: a length or a count that cannot be ends the stream with an error, and the
+//! connection with it.
 //!
 //! | file | what it holds |
 //! |---|---|

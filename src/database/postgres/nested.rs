@@ -1,7 +1,9 @@
-//! Values that hold others, and become JSON from their text: arrays, composites, and what is in them.
+//! Values that hold others, and become JSON from their text: arrays, composites, and what is in
+//! them.
 //!
-//! In text form a value within another is its own text, in quotes where it has to be. So what is read here is one kind of
-//! text after the other, each with the form that its type has; a value stands in the JSON as it would in a column.
+//! In text form a value within another is its own text, in quotes where it has to be. So what is
+//! read here is one kind of text after the other, each with the form that its type has; a value
+//! stands in the JSON as it would in a column.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,8 +77,8 @@ impl Attribute {
 /// The forms of a column's type and of all that its values hold.
 #[derive(Debug)]
 pub(super) struct Nested {
-    /// The column's own is the first. They are no tree: several may hold the same, and PostgreSQL's word that none holds itself
-    /// is not needed.
+    /// The column's own is the first. They are no tree: several may hold the same, and PostgreSQL's
+    /// word that none holds itself is not needed.
     forms: Box<[Form]>,
     /// See [`super::types::Types`].
     version: Arc<AtomicU64>,
@@ -143,7 +145,8 @@ impl Writer<'_> {
     }
 }
 
-/// A timestamp in PostgreSQL's ISO style, in UTC, as RFC 3339: `2024-01-01 00:00:00+00` becomes `2024-01-01T00:00:00Z`.
+/// A timestamp in PostgreSQL's ISO style, in UTC, as RFC 3339: `2024-01-01 00:00:00+00` becomes
+/// `2024-01-01T00:00:00Z`.
 fn rfc3339(text: &str) -> String {
     let (text, era) = match text.strip_suffix(" BC") {
         Some(text) => (text, " BC"),

@@ -1,8 +1,9 @@
 //! Lookups: short statements of many requests, pipelined on one connection.
 //!
-//! On a connection of its own, a lookup costs a round trip in which the connection does nothing else. Here the lookups of a
-//! worker share one: what has been asked by the time the worker gets to it is sent together, behind one Sync, and the replies
-//! come in the same order (PostgreSQL manual, "Pipelining").
+//! On a connection of its own, a lookup costs a round trip in which the connection does nothing
+//! else. Here the lookups of a worker share one: what has been asked by the time the worker gets to
+//! it is sent together, behind one Sync, and the replies come in the same order (PostgreSQL manual,
+//! "Pipelining").
 //!
 //! ```text
 //! request ──look_up()──► asked ──Driver──► expected ──reply──► request
@@ -15,12 +16,14 @@
 //!
 //! 1. what is expected stands in the order of what is sent, and each batch ends in one Sync;
 //! 2. every lookup is told something; one whose sender is dropped goes elsewhere;
-//! 3. rows are taken for the described columns only if they are: a statement that is parsed here is described here too, and
-//!    compared with what its readers know;
-//! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it would have to wait for a place of its own.
-//!    It is then cancelled, and runs on connections of its own until it is seen to be quick there. The place in the pool is kept for
-//!    the others, however many streams wait for one;
-//! 5. of a reply at most two rows are held, of which the second is only the proof that there is one too many.
+//! 3. rows are taken for the described columns only if they are: a statement that is parsed here is
+//!    described here too, and compared with what its readers know;
+//! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it
+//!    would have to wait for a place of its own. It is then cancelled, and runs on connections of
+//!    its own until it is seen to be quick there. The place in the pool is kept for the others,
+//!    however many streams wait for one;
+//! 5. of a reply at most two rows are held, of which the second is only the proof that there is one
+//!    too many.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::{Future, poll_fn};
@@ -52,10 +55,11 @@ use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.
 const LONG_WAIT: Duration = Duration::from_secs(1);
-/// How long nothing may come while something is expected. A lookup by a key takes a hundredth of it, but on a busy machine the
-/// database may have to wait for its turn.
+/// How long nothing may come while something is expected. A lookup by a key takes a hundredth of
+/// it, but on a busy machine the database may have to wait for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-/// The same while no place of the pool is free: whoever leaves waits for one, and the machine is often as busy as it gets.
+/// The same while no place of the pool is free: whoever leaves waits for one, and the machine is
+/// often as busy as it gets.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
@@ -80,7 +84,8 @@ enum Refused {
 
 /// The pipelines of one source: one for each worker, as far as the size of its pool allows.
 pub(super) struct Pipelines {
-    /// The lookups that may be on their way at a time: as many as could hold a connection or wait for one.
+    /// The lookups that may be on their way at a time: as many as could hold a connection or wait
+    /// for one.
     most: usize,
     pending: AtomicUsize,
     /// The threads that have asked, in the order of their first lookup.
@@ -89,7 +94,8 @@ pub(super) struct Pipelines {
     slots: Box<[Mutex<Option<Arc<Pipeline>>>]>,
 }
 
-/// How many connections of a pool of `max` lookups share; where there are none, each has one of its own.
+/// How many connections of a pool of `max` lookups share; where there are none, each has one of its
+/// own.
 pub(crate) fn connections(max: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(max / SHARE)
@@ -123,7 +129,8 @@ impl Pipelines {
         let _pending =
             Pending::enter(&self.pending, self.most).ok_or_else(|| shared.pool.refuse(self.most))?;
         for _ in 0..ATTEMPTS {
-            // Also where another request has just found that out: one is enough that holds up the others.
+            // Also where another request has just found that out: one is enough that holds up the
+            // others.
             if statement.is_slow() {
                 break;
             }
@@ -314,7 +321,8 @@ fn write(
 ) -> Result<(), Error> {
     let name = &statement.shared_name;
     if parses {
-        // It may be there from a pipeline before, or from an attempt that failed after it; closing none is no error.
+        // It may be there from a pipeline before, or from an attempt that failed after it; closing
+        // none is no error.
         close(name, messages);
         frontend::parse(name, &statement.sql, statement.types.iter().copied(), messages)
             .map_err(unsendable)?;
@@ -357,8 +365,9 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
     place.give_back(driver.connection);
 }
 
-/// Cancels what runs on a connection, and goes on with it; or, where that takes long, with another one in its place: nobody waits for
-/// what others have asked. It is cancelled on meanwhile, and closed. `None`: there is no other.
+/// Cancels what runs on a connection, and goes on with it; or, where that takes long, with another
+/// one in its place: nobody waits for what others have asked. It is cancelled on meanwhile, and
+/// closed. `None`: there is no other.
 async fn go_on(
     shared: &Arc<Shared>,
     open: &Arc<Pipeline>,
@@ -574,8 +583,9 @@ impl Driver<'_> {
         matches!(self.expected.pop_front(), Some(Expected::Ready)).then_some(())
     }
 
-    /// Ready when nothing came, or nothing was asked, for too long. The timer is let run out and set anew, which is cheaper than
-    /// moving it at each message; and it runs out early enough to see that a place has become free.
+    /// Ready when nothing came, or nothing was asked, for too long. The timer is let run out and
+    /// set anew, which is cheaper than moving it at each message; and it runs out early enough to
+    /// see that a place has become free.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
@@ -597,7 +607,8 @@ impl Driver<'_> {
         if is_full { FULL_PATIENCE } else { PATIENCE }
     }
 
-    /// Tells those whose replies do not come what to do, and yields the number of ReadyForQuery still to come.
+    /// Tells those whose replies do not come what to do, and yields the number of ReadyForQuery
+    /// still to come.
     fn refuse_expected(&mut self) -> u32 {
         let mut syncs = 0;
         for (index, expected) in mem::take(&mut self.expected).into_iter().enumerate() {

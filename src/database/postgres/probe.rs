@@ -1,7 +1,7 @@
 //! Whether the database can be reached: an empty round trip on a connection that is kept for it.
 //!
-//! The connection is none of the pool's, all of which may be taken. Keeping it spares the database a login for each question, which
-//! with SCRAM costs both sides milliseconds of their processors.
+//! The connection is none of the pool's, all of which may be taken. Keeping it spares the database
+//! a login for each question, which with SCRAM costs both sides milliseconds of their processors.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::database::Ping;
 /// Asks the database whether it is there.
 pub struct Probe {
     shared: Arc<Shared>,
-    /// Away while it is asked: what is dropped before its answer came is closed, or the next question would get that answer.
+    /// Away while it is asked: what is dropped before its answer came is closed, or the next
+    /// question would get that answer.
     connection: Option<Connection>,
 }
 
@@ -40,7 +41,8 @@ impl Ping for Probe {
     }
 }
 
-/// A Sync, which is answered by ReadyForQuery and does nothing else (PostgreSQL manual, "Extended Query").
+/// A Sync, which is answered by ReadyForQuery and does nothing else (PostgreSQL manual, "Extended
+/// Query").
 async fn round_trip(connection: Connection) -> Result<Connection, Error> {
     let moved = connection.move_here();
     let mut connection = moved.map_err(|cause| Error::protocol("the connection is lost").cause(cause))?;

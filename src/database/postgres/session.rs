@@ -1,8 +1,8 @@
 //! The state machine of one response on one connection.
 //!
-//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly one
-//! ReadyForQuery whatever fails (PostgreSQL manual, "Extended Query"). [`State`] says what is still to
-//! come:
+//! What is sent ends in Sync (or is a simple query), so that each sending is answered by exactly
+//! one ReadyForQuery whatever fails (PostgreSQL manual, "Extended Query"). [`State`] says what is
+//! still to come:
 //!
 //! ```text
 //!                     ┌───────────► 2 answering ──────────┐ note_ready
@@ -37,14 +37,16 @@
 //!       └──────────────── note_suspended ───────────────┘  └────────────── note_end ──────────────┘
 //! ```
 //!
-//! `drop` gives the connection back when nothing is to come and no transaction is open, closes it in 7,
-//! and else leaves it to `recycle`, which cancels, reads on until the server is ready, rolls back, and
-//! gives it back, or closes it after [`RECYCLE_DEADLINE`].
+//! `drop` gives the connection back when nothing is to come and no transaction is open, closes it
+//! in 7, and else leaves it to `recycle`, which cancels, reads on until the server is ready, rolls
+//! back, and gives it back, or closes it after [`RECYCLE_DEADLINE`].
 //!
 //! Invariants:
-//! 1. a connection goes back to the pool only idle, outside of a transaction, and with no cancel request under way;
+//! 1. a connection goes back to the pool only idle, outside of a transaction, and with no cancel
+//!    request under way;
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
-//! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an error of the rows.
+//! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an
+//!    error of the rows.
 
 mod parameters;
 pub(super) mod portals;
@@ -82,7 +84,8 @@ use crate::pool::Lease;
 /// All statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "begin isolation level repeatable read, read only";
 
-/// How long a connection may take to become ready again after its response was dropped; then it is closed.
+/// How long a connection may take to become ready again after its response was dropped; then it is
+/// closed.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One PostgreSQL connection, held by one response.
@@ -194,7 +197,8 @@ impl Session {
         &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
     }
 
-    /// Whether the transaction that the response's snapshot needs is still to be opened. Nothing is to come.
+    /// Whether the transaction that the response's snapshot needs is still to be opened. Nothing is
+    /// to come.
     fn needs_begin(&mut self) -> bool {
         self.snapshot == Snapshot::Transaction && self.connection().status == b'I'
     }
@@ -284,7 +288,8 @@ impl Session {
         failed.map_or(Ok((parameters, described)), Err)
     }
 
-    /// What is known of the columns' types; the catalog is asked once per source for those that are not built in.
+    /// What is known of the columns' types; the catalog is asked once per source for those that are
+    /// not built in.
     async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<ColumnType>, Error> {
         let oids = || fields.iter().map(|field| field.type_oid);
         let missing = self.shared.types.missing(oids());
@@ -397,7 +402,8 @@ impl Session {
 
     #[inline]
     fn row(&mut self, frame: &Frame) -> Result<Row<'_>, Error> {
-        // Rows stand after all that came before this statement, and before the end of it or of the portion.
+        // Rows stand after all that came before this statement, and before the end of it or of the
+        // portion.
         let in_place = matches!(self.state, State::Running(Running { progress: Progress::Rows, .. }));
         if !in_place {
             return Err(self.broken(out_of_order()));
@@ -606,7 +612,8 @@ impl Drop for Session {
             connection.wire.rest();
             return place.give_back(connection);
         }
-        // Outside of a runtime (it is shutting down) the connection is closed, which ends the backend too.
+        // Outside of a runtime (it is shutting down) the connection is closed, which ends the
+        // backend too.
         if let Ok(runtime) = Handle::try_current() {
             let runs = in_flight > 0 && !matches!(self.state, State::Stopped);
             let recycled = recycle(Arc::clone(&self.shared), place, connection, in_flight, runs);
@@ -615,7 +622,8 @@ impl Drop for Session {
     }
 }
 
-/// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may still run on it.
+/// Brings a connection back to where its next user can begin, or closes it. `runs`: a statement may
+/// still run on it.
 async fn recycle(
     shared: Arc<Shared>,
     place: Lease<Connection>,
@@ -628,7 +636,8 @@ async fn recycle(
     }
 }
 
-/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be used.
+/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be
+/// used.
 pub(super) async fn settle_in_time(
     shared: &Shared,
     connection: &mut Connection,
@@ -645,8 +654,9 @@ pub(super) async fn settle_in_time(
 
 /// Cancels what runs and reads on until the server is ready, outside of a transaction.
 ///
-/// A cancel request travels on a connection of its own and could reach the backend late. Two things fence it: the server closes
-/// that connection only once the signal is sent, and behind it one more round trip must pass without an error.
+/// A cancel request travels on a connection of its own and could reach the backend late. Two things
+/// fence it: the server closes that connection only once the signal is sent, and behind it one more
+/// round trip must pass without an error.
 async fn settle(
     shared: &Shared,
     connection: &mut Connection,

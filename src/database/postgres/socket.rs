@@ -17,8 +17,9 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Registers the socket with the runtime that runs now, so that what comes wakes no other thread. TLS stays where it is,
-    /// because its stream cannot be taken apart; it works all the same.
+    /// Registers the socket with the runtime that runs now, so that what comes wakes no other
+    /// thread. TLS stays where it is, because its stream cannot be taken apart; it works all the
+    /// same.
     ///
     /// # Errors
     /// The system refuses the registration.
@@ -30,8 +31,9 @@ impl Socket {
         })
     }
 
-    /// Asks the kernel to wake us only when `bytes` have come, or the peer has ended (socket(7), `SO_RCVLOWAT`). What has
-    /// come already counts: a lower mark may wake at once. Whether it is so: Unix sockets have no such mark.
+    /// Asks the kernel to wake us only when `bytes` have come, or the peer has ended (socket(7),
+    /// `SO_RCVLOWAT`). What has come already counts: a lower mark may wake at once. Whether it is
+    /// so: Unix sockets have no such mark.
     pub(super) fn set_receive_mark(&self, bytes: usize) -> bool {
         let stream = match self {
             Self::Tcp(stream) => stream,
@@ -41,7 +43,8 @@ impl Socket {
         let mark = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         let length = size_of::<libc::c_int>() as libc::socklen_t;
         #[expect(unsafe_code, reason = "socket2 has no such option")]
-        // SAFETY: the descriptor is open for as long as `stream` is borrowed, and `mark` is an int that lives through the call.
+        // SAFETY: the descriptor is open for as long as `stream` is borrowed, and `mark` is an int
+        // that lives through the call.
         let status = unsafe {
             let mark = (&raw const mark).cast();
             libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, mark, length)

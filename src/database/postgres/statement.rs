@@ -14,11 +14,12 @@ use super::pipeline::PATIENCE;
 use super::value::Decoder;
 use crate::params::{BindType, ParamType};
 
-/// How long a statement that held up others runs on connections of its own, at the least: one that is slow for some
-/// arguments only would be back at once.
+/// How long a statement that held up others runs on connections of its own, at the least: one that
+/// is slow for some arguments only would be back at once.
 const SLOW_FOR: Duration = Duration::from_secs(1);
-/// After which it may try again, quick or not: it may be that there is no connection of its own to show it on, because streams
-/// have all of them, and that it was the machine that was busy. At worst it holds up the others once in that time.
+/// After which it may try again, quick or not: it may be that there is no connection of its own to
+/// show it on, because streams have all of them, and that it was the machine that was busy. At
+/// worst it holds up the others once in that time.
 const SLOW_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A statement that the server has prepared on one connection.
@@ -82,7 +83,8 @@ pub(super) struct Described {
     pub(super) has_refcursors: bool,
     /// That of the types by which it was described.
     pub(super) version: u64,
-    /// When it held up others; until it is seen to be quick, or for [`SLOW_AT_MOST`], it runs on connections of its own.
+    /// When it held up others; until it is seen to be quick, or for [`SLOW_AT_MOST`], it runs on
+    /// connections of its own.
     slow_since: Mutex<Option<Instant>>,
 }
 
@@ -171,8 +173,8 @@ pub(super) struct StatementCache {
     clock: u64,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
-    /// The name that was given out last, until its statement is kept: the server may hold a statement of that name which
-    /// failed after it was parsed, or whose request went away.
+    /// The name that was given out last, until its statement is kept: the server may hold a
+    /// statement of that name which failed after it was parsed, or whose request went away.
     unclaimed: Option<String>,
 }
 
@@ -194,7 +196,8 @@ impl StatementCache {
         Some(Arc::clone(&entry.prepared))
     }
 
-    /// A name for the next statement. The one before is closed if nobody kept it, which is no error for one that never was.
+    /// A name for the next statement. The one before is closed if nobody kept it, which is no error
+    /// for one that never was.
     pub(super) fn next_name(&mut self, write: &mut BytesMut) -> String {
         self.named += 1;
         let name = format!("s{}", self.named);
@@ -204,8 +207,9 @@ impl StatementCache {
         name
     }
 
-    /// Keeps a statement; those that have to go are closed on the server by messages appended to `write`. A statement that a
-    /// session still holds does not go: it may be yet to run. So a response of many statements exceeds the limit for its time.
+    /// Keeps a statement; those that have to go are closed on the server by messages appended to
+    /// `write`. A statement that a session still holds does not go: it may be yet to run. So a
+    /// response of many statements exceeds the limit for its time.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
         self.unclaimed.take_if(|name| *name == prepared.name);
         while self.entries.len() >= self.limit {

@@ -1,4 +1,5 @@
-//! Values in PostgreSQL's text form, as columns, elements of arrays and attributes of composites have them.
+//! Values in PostgreSQL's text form, as columns, elements of arrays and attributes of composites
+//! have them.
 
 use rowstream_encode::{Value, is_json_number};
 
@@ -19,7 +20,8 @@ pub(super) fn boolean(field: &[u8]) -> Result<bool, BadField> {
     }
 }
 
-/// A numeric or float in text form. NaN and the infinities have no JSON number and become text, as in `to_jsonb`.
+/// A numeric or float in text form. NaN and the infinities have no JSON number and become text, as
+/// in `to_jsonb`.
 pub(super) fn number(text: &str) -> Result<Value<'_>, BadField> {
     match text {
         "NaN" | "Infinity" | "-Infinity" => Ok(Value::Text(text)),
@@ -40,8 +42,8 @@ fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Takes a text in quotes, in which a backslash stands before each quote and each backslash, off the front of `text` into
-/// `unescaped`; gives what stands behind it.
+/// Takes a text in quotes, in which a backslash stands before each quote and each backslash, off
+/// the front of `text` into `unescaped`; gives what stands behind it.
 pub(super) fn unquote<'a>(text: &'a str, unescaped: &mut String) -> Result<&'a str, BadField> {
     let mut rest = text.strip_prefix('"').ok_or(BadField::Malformed)?;
     unescaped.clear();

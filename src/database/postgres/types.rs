@@ -1,11 +1,13 @@
-//! What is known of types: of built-in ones by their OID, of all others by the catalog, which is asked once per source.
+//! What is known of types: of built-in ones by their OID, of all others by the catalog, which is
+//! asked once per source.
 //!
-//! What the catalog said can grow old: a migration alters a composite, and no message tells of it. So what is known has a version;
-//! where it rises, all types are forgotten, and all statements are described anew. It rises when
+//! What the catalog said can grow old: a migration alters a composite, and no message tells of it.
+//! So what is known has a version; where it rises, all types are forgotten, and all statements are
+//! described anew. It rises when
 //!
 //! 1. a value is not as its type was described (attributes are more or fewer): that response fails;
-//! 2. the catalog, which is asked about composites again every [`TRUSTED`], says otherwise than before: what a value cannot show
-//!    is a name.
+//! 2. the catalog, which is asked about composites again every [`TRUSTED`], says otherwise than
+//!    before: what a value cannot show is a name.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +19,8 @@ use postgres_types::{Kind, Type};
 use super::nested::{Attribute, Form, Nested};
 use super::value::{Decoder, text_field};
 
-/// How long the catalog's word on composites is taken. Asking takes a millisecond of one request's time.
+/// How long the catalog's word on composites is taken. Asking takes a millisecond of one request's
+/// time.
 const TRUSTED: Duration = Duration::from_secs(2);
 
 /// The types of a source.
@@ -70,7 +73,8 @@ impl Types {
         Some(())
     }
 
-    /// Whether the catalog is to be asked again. Says so to one caller, who goes to where [`Types::take_due`] is called.
+    /// Whether the catalog is to be asked again. Says so to one caller, who goes to where
+    /// [`Types::take_due`] is called.
     pub(super) fn is_due(&self) -> bool {
         if !self.has_composites.load(Ordering::Relaxed) {
             return false;
@@ -122,7 +126,8 @@ impl Types {
 struct Known {
     version: u64,
     types: HashMap<u32, TypeInfo>,
-    /// When the catalog was last asked again; `None`: not yet, and what it said first is still to grow old.
+    /// When the catalog was last asked again; `None`: not yet, and what it said first is still to
+    /// grow old.
     asked: Option<Instant>,
     /// Whether somebody is on the way to ask.
     due: bool,
@@ -245,9 +250,10 @@ fn delimiter(element: &Type) -> u8 {
     }
 }
 
-/// The catalog query for types that are not built in, and for all that their values hold: OID, name, the base of a domain, the
-/// element of an array, the delimiter of its elements, the attributes of a composite as JSON, and whether it is an `hstore` (or
-/// like it: `to_jsonb` asks whether a type has a cast to `json`).
+/// The catalog query for types that are not built in, and for all that their values hold: OID,
+/// name, the base of a domain, the element of an array, the delimiter of its elements, the
+/// attributes of a composite as JSON, and whether it is an `hstore` (or like it: `to_jsonb` asks
+/// whether a type has a cast to `json`).
 pub(super) fn catalog_query(oids: &[u32]) -> String {
     let oids = oids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     format!(

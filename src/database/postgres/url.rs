@@ -1,4 +1,5 @@
-//! `postgres://user:password@host:port/database?parameters`, as libpq reads it (PostgreSQL manual, "Connection URIs").
+//! `postgres://user:password@host:port/database?parameters`, as libpq reads it (PostgreSQL manual,
+//! "Connection URIs").
 
 use std::fmt;
 use std::path::PathBuf;
@@ -38,7 +39,8 @@ pub(super) enum SslMode {
     Disable,
     /// TLS if the server has it, whoever it is.
     Prefer,
-    /// TLS, whoever the server is; with `sslrootcert`, its certificate must be signed by one of these.
+    /// TLS, whoever the server is; with `sslrootcert`, its certificate must be signed by one of
+    /// these.
     Require,
     /// TLS, and the certificate must be valid for the host.
     VerifyFull,
@@ -176,7 +178,8 @@ fn split_port(address: &str) -> Result<(&str, &str), UrlError> {
 fn parse_port(port: &str) -> Result<u16, UrlError> {
     match port {
         "" => Ok(5432),
-        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands in the place of the port.
+        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands
+        // in the place of the port.
         port => {
             port.parse().or_else(|_| refuse(format!("the URL's port is not a number up to 65535; {ESCAPES}")))
         }
@@ -185,7 +188,8 @@ fn parse_port(port: &str) -> Result<u16, UrlError> {
 
 const ESCAPES: &str = "in a password, `/` is written as %2F, `?` as %3F and `@` as %40";
 
-/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters: these are not quoted.
+/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters:
+/// these are not quoted.
 fn quote_no_password(error: UrlError, query: &str) -> UrlError {
     match query.contains('@') {
         true => UrlError(format!("the URL's parameters are not supported; {ESCAPES}")),

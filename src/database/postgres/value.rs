@@ -1,7 +1,8 @@
 //! Field bytes to [`Value`]s, in place.
 //!
-//! The wire format is chosen per column: binary where it is cheaper for the server (integers, floats, dates and times,
-//! uuid, bytea), text for the rest. PostgreSQL counts days and microseconds from 2000-01-01, we from 1970-01-01.
+//! The wire format is chosen per column: binary where it is cheaper for the server (integers,
+//! floats, dates and times, uuid, bytea), text for the rest. PostgreSQL counts days and
+//! microseconds from 2000-01-01, we from 1970-01-01.
 
 use std::sync::Arc;
 
@@ -136,8 +137,9 @@ impl Decoder {
     }
 }
 
-/// `numeric(precision, scale)` by its modifier (PostgreSQL, `numeric.c`, `make_numeric_typmod`): 16 bits each, of which the lower 11
-/// of the second one are the scale with its sign. A plain `numeric` holds values of any scale.
+/// `numeric(precision, scale)` by its modifier (PostgreSQL, `numeric.c`, `make_numeric_typmod`): 16
+/// bits each, of which the lower 11 of the second one are the scale with its sign. A plain
+/// `numeric` holds values of any scale.
 fn numeric_kind(modifier: i32) -> ColumnKind {
     /// What a modifier counts from.
     const HEADER: i32 = 4;
@@ -164,7 +166,8 @@ fn text(field: &[u8]) -> Result<&str, BadField> {
     std::str::from_utf8(field).map_err(|_| BadField::NotUtf8)
 }
 
-/// `[u8]::is_ascii`, for the short fields that most are: eight bytes at a time, the last eight once more.
+/// `[u8]::is_ascii`, for the short fields that most are: eight bytes at a time, the last eight once
+/// more.
 #[inline]
 fn is_ascii(field: &[u8]) -> bool {
     let high = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes) & 0x8080_8080_8080_8080;
@@ -190,8 +193,9 @@ fn timestamp<'a>(
     }
 }
 
-/// The last 30 of PostgreSQL's years (294247 to 294276) lie beyond the 64 bits that count from 1970. The calendar repeats
-/// itself every 400 years, so they are written as the text of 400 years before, with the year put right.
+/// The last 30 of PostgreSQL's years (294247 to 294276) lie beyond the 64 bits that count from
+/// 1970. The calendar repeats itself every 400 years, so they are written as the text of 400 years
+/// before, with the year put right.
 #[cold]
 fn far_timestamp<'a>(
     micros: i64,
@@ -223,8 +227,8 @@ fn time_of_day(micros: i64) -> Result<i64, BadField> {
     }
 }
 
-/// A DataRow in the connection's read buffer (PostgreSQL manual, "Message Formats"): a count of fields, then for each
-/// its length, -1 for NULL, and its bytes.
+/// A DataRow in the connection's read buffer (PostgreSQL manual, "Message Formats"): a count of
+/// fields, then for each its length, -1 for NULL, and its bytes.
 pub struct Row<'a> {
     pub(super) data: &'a [u8],
     pub(super) decoders: &'a [Decoder],
@@ -285,8 +289,8 @@ impl RowLayout for Layout {
 }
 
 impl Row<'static> {
-    /// What encodes DataRows of `columns`, of built-in types, apart from a session: the way in for `benches/micro`, which counts
-    /// this path without a database and its sockets.
+    /// What encodes DataRows of `columns`, of built-in types, apart from a session: the way in for
+    /// `benches/micro`, which counts this path without a database and its sockets.
     #[doc(hidden)]
     pub fn encode_apart(
         columns: Vec<Column>,
@@ -313,7 +317,8 @@ fn split_field(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
 }
 
-/// The fields of a DataRow as text, for the few queries of our own (`None`: NULL, or no such field).
+/// The fields of a DataRow as text, for the few queries of our own (`None`: NULL, or no such
+/// field).
 pub(super) fn text_field(data: &[u8], index: usize) -> Option<&str> {
     let mut rest = data.get(2..)?;
     for _ in 0..index {

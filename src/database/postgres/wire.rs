@@ -3,14 +3,16 @@
 //! The read buffer holds `[start, end)`: bytes that came and are not consumed. Invariants:
 //!
 //! 1. a [`Frame`] stays readable by [`Wire::body`] until the next poll;
-//! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond the limit;
-//! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other: the server may have to be
-//!    read before it reads on;
+//! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond
+//!    the limit;
+//! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other:
+//!    the server may have to be read before it reads on;
 //! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up;
-//! 5. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other tasks run first.
+//! 5. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other
+//!    tasks run first.
 //!
-//! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the receive mark lets several pieces
-//! come together, which halves the CPU time of a stream:
+//! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the
+//! receive mark lets several pieces come together, which halves the CPU time of a stream:
 //!
 //! ```text
 //!  mark down ──── RAISE_AFTER bytes have come ────► mark up
@@ -34,13 +36,15 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::socket::Socket;
 use crate::Error;
 
-/// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the wall time.
+/// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the
+/// wall time.
 pub(super) const BUFFER: usize = 32 * 1024;
 
 /// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
 const RAISE_AFTER: usize = 128 * 1024;
 
-/// The mark of a flowing result. Measured: 64 KiB take a third less CPU time than 8 KiB, more take no less.
+/// The mark of a flowing result. Measured: 64 KiB take a third less CPU time than 8 KiB, more take
+/// no less.
 const MARK: usize = 64 * 1024;
 
 /// How long the rest of a result, which may be shorter than the mark, waits for it.
@@ -244,7 +248,8 @@ impl Wire {
         }
     }
 
-    /// Moves what is left to the front, and grows the buffer when one message fills it, or shrinks it again.
+    /// Moves what is left to the front, and grows the buffer when one message fills it, or shrinks
+    /// it again.
     fn make_room(&mut self) {
         let held = self.end - self.start;
         if held == self.read.len() {
@@ -257,7 +262,8 @@ impl Wire {
         }
     }
 
-    /// Gives back what a large result took, before the connection is idle. What came and is not consumed stays.
+    /// Gives back what a large result took, before the connection is idle. What came and is not
+    /// consumed stays.
     pub(super) fn rest(&mut self) {
         self.lower_mark();
         if self.read.len() > BUFFER && self.end - self.start <= BUFFER {
@@ -327,8 +333,9 @@ mod tests {
         [&[tag][..], &length, &vec![b'x'; bytes]].concat()
     }
 
-    /// A buffer that one large row had grown stayed large for as long as its connection was idle: what followed the row came with
-    /// the last of its bytes, so there was no reading after it in which to shrink.
+    /// A buffer that one large row had grown stayed large for as long as its connection was idle:
+    /// what followed the row came with the last of its bytes, so there was no reading after it in
+    /// which to shrink.
     #[tokio::test]
     async fn an_idle_connection_holds_no_large_buffer() {
         let (client, mut server) = UnixStream::pair().unwrap();

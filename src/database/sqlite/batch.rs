@@ -6,7 +6,8 @@
 //! payload = nothing (NULL) | i64 (INTEGER) | f64 (REAL) | length (u32), bytes (TEXT, BLOB)
 //! ```
 //!
-//! Numbers are little-endian. Both ends are in this file, so the readers trust the bytes and panic on broken ones.
+//! Numbers are little-endian. Both ends are in this file, so the readers trust the bytes and panic
+//! on broken ones.
 
 use rusqlite::types::ValueRef;
 

@@ -1,5 +1,5 @@
-//! Parameter values as SQLite takes them. SQLite has no types for dates, lists and booleans: what is bound is the form
-//! that its own functions make, so that comparisons with stored values hold.
+//! Parameter values as SQLite takes them. SQLite has no types for dates, lists and booleans: what
+//! is bound is the form that its own functions make, so that comparisons with stored values hold.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,8 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// `YYYY-MM-DD HH:MM:SS[.ffffff]` in UTC: what `datetime()` makes, and with a fraction what sorts behind it.
+/// `YYYY-MM-DD HH:MM:SS[.ffffff]` in UTC: what `datetime()` makes, and with a fraction what sorts
+/// behind it.
 fn instant(timestamp: jiff::Timestamp) -> String {
     let format = match timestamp.subsec_nanosecond() {
         0 => "%Y-%m-%d %H:%M:%S",

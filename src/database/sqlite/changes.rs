@@ -1,4 +1,5 @@
-//! What tells that something was committed: a connection of its own that asks for SQLite's count of other connections' changes.
+//! What tells that something was committed: a connection of its own that asks for SQLite's count of
+//! other connections' changes.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

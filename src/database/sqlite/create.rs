@@ -1,7 +1,7 @@
 //! Fills a SQLite file that does not exist yet from SQL scripts (`create = […]` of a source).
 //!
-//! The file is made beside its place, as `FILE.partial`, and renamed when it is whole: whoever finds FILE finds all of
-//! it, also when a run before was killed.
+//! The file is made beside its place, as `FILE.partial`, and renamed when it is whole: whoever
+//! finds FILE finds all of it, also when a run before was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,15 +16,17 @@ use super::{fault, worker};
 use crate::Error;
 use crate::settings::SourceSettings;
 
-/// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no disk.
+/// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no
+/// disk.
 const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive;
     pragma cache_size = -8192; pragma temp_store = memory";
 
-/// Runs the scripts of `create` when the source is a SQLite file that does not exist. Whether it did. Tells what it does
-/// on stderr: a bar on a terminal, a line per script elsewhere.
+/// Runs the scripts of `create` when the source is a SQLite file that does not exist. Whether it
+/// did. Tells what it does on stderr: a bar on a terminal, a line per script elsewhere.
 ///
 /// # Errors
-/// A script cannot be read or fails, another process fills the file at this moment, or the file cannot be written.
+/// A script cannot be read or fails, another process fills the file at this moment, or the file
+/// cannot be written.
 pub fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     let file = worker::path(&config.url);
     if config.create.is_empty() || !config.url.starts_with("sqlite:") || file.exists() {
@@ -43,8 +45,8 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// The partial file, locked and empty; `None` when the whole file is there by now. Without the lock, of two processes one
-/// could rename what the other has half filled.
+/// The partial file, locked and empty; `None` when the whole file is there by now. Without the
+/// lock, of two processes one could rename what the other has half filled.
 fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(partial);
     let lock = open.map_err(|error| failed(partial, error))?;
@@ -52,7 +54,8 @@ fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
         TryLockError::WouldBlock => being_filled(file),
         TryLockError::Error(error) => failed(partial, error),
     })?;
-    // Between our open and our lock the other may have renamed it: what is locked then is the whole file.
+    // Between our open and our lock the other may have renamed it: what is locked then is the whole
+    // file.
     if file.exists() {
         return Ok(None);
     }
@@ -60,8 +63,8 @@ fn lock(partial: &Path, file: &Path) -> Result<Option<File>, Error> {
     Ok(Some(lock))
 }
 
-/// Removes what SQLite keeps beside `file`. The log of a file that was deleted would be played into the new one: it does
-/// not know whose it is.
+/// Removes what SQLite keeps beside `file`. The log of a file that was deleted would be played into
+/// the new one: it does not know whose it is.
 fn remove_logs(file: &Path) -> io::Result<()> {
     for suffix in ["-wal", "-shm", "-journal"] {
         match std::fs::remove_file(beside(file, suffix)) {

@@ -1,15 +1,17 @@
 //! The batch that a worker fills, and when it is handed over.
 //!
-//! It is handed over when it is full; when the first rows of a statement are there, for the first byte; and when it has
-//! been open for [`PATIENCE`], because then rows come slowly and each is worth its way. SQLite may compute for seconds
-//! within one step, so the last of the three cannot be left to the loop over the rows: SQLite's progress handler looks at
-//! the clock, every [`TICK`] instructions of its virtual machine, which costs nothing when rows are fast.
+//! It is handed over when it is full; when the first rows of a statement are there, for the first
+//! byte; and when it has been open for [`PATIENCE`], because then rows come slowly and each is
+//! worth its way. SQLite may compute for seconds within one step, so the last of the three cannot
+//! be left to the loop over the rows: SQLite's progress handler looks at the clock, every [`TICK`]
+//! instructions of its virtual machine, which costs nothing when rows are fast.
 //!
-//! Each hand-over costs two threads a sleep and a waking, so batches grow while a statement runs, up to what its source's
-//! streams share ([`Running`]): few streams have large ones, and many streams take little memory.
+//! Each hand-over costs two threads a sleep and a waking, so batches grow while a statement runs,
+//! up to what its source's streams share ([`Running`]): few streams have large ones, and many
+//! streams take little memory.
 //!
-//! The handlers run on the worker's own thread, inside `sqlite3_step`. That is why the state is thread-local: a lock
-//! would be paid for each row.
+//! The handlers run on the worker's own thread, inside `sqlite3_step`. That is why the state is
+//! thread-local: a lock would be paid for each row.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,7 +39,8 @@ pub(super) const LARGEST: usize = LARGE + SLACK;
 const KEPT: usize = FIRST + SLACK;
 /// How long rows may wait for others.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing, some 50 rows.
+/// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing,
+/// some 50 rows.
 pub(super) const TICK: i32 = 500;
 /// How long a writer's lock is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,15 +116,15 @@ pub(super) fn start(settings: &Settings) -> Run<'_> {
     Run(&settings.running)
 }
 
-/// Adds the row that `rows` is at, of at most `limit` bytes; hands the batch over when it is due, which may wait for the
-/// session to read.
+/// Adds the row that `rows` is at, of at most `limit` bytes; hands the batch over when it is due,
+/// which may wait for the session to read.
 #[inline]
 pub(super) fn push(rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
     FILLING.with_borrow_mut(|filling| filling.push(rows, limit))
 }
 
-/// A portion of the rows of one of several statements, which the session waits for. It ends when it is full, or, as rows come slowly,
-/// when it has been open for [`PATIENCE`].
+/// A portion of the rows of one of several statements, which the session waits for. It ends when it
+/// is full, or, as rows come slowly, when it has been open for [`PATIENCE`].
 pub(super) struct Portion {
     /// The rows, packed (see `batch.rs`).
     pub(super) rows: Vec<u8>,
@@ -129,7 +132,8 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// An empty portion in `rows`, of a statement whose last one was full at `before` bytes; `None` for its first.
+    /// An empty portion in `rows`, of a statement whose last one was full at `before` bytes; `None`
+    /// for its first.
     pub(super) fn new(mut rows: Vec<u8>, before: Option<usize>) -> Self {
         let enough = before.map_or(FIRST, |before| (2 * before).min(SMALL));
         rows.clear();
@@ -143,7 +147,8 @@ impl Portion {
         self.enough
     }
 
-    /// Adds the row that `rows` is at, of at most `limit` bytes. Whether there is room and time for another.
+    /// Adds the row that `rows` is at, of at most `limit` bytes. Whether there is room and time for
+    /// another.
     #[inline]
     pub(super) fn push(&mut self, rows: &Rows<'_>, limit: usize) -> Result<bool, Error> {
         if self.rows.is_empty() {
@@ -173,7 +178,8 @@ pub(super) fn rest() {
     FILLING.with_borrow_mut(Filling::rest);
 }
 
-/// Empties a batch that no statement fills: an idle connection keeps what a short answer needs, not what a long one did.
+/// Empties a batch that no statement fills: an idle connection keeps what a short answer needs, not
+/// what a long one did.
 pub(super) fn empty(rows: &mut Vec<u8>) {
     rows.clear();
     rows.shrink_to(KEPT);
@@ -189,8 +195,8 @@ pub(super) fn tick() -> bool {
     FILLING.with_borrow_mut(Filling::tick)
 }
 
-/// SQLite's busy handler, `tries` counting from 0. Whether to try again. SQLite's own would wait on for a session that has
-/// left, and beyond the statement's deadline.
+/// SQLite's busy handler, `tries` counting from 0. Whether to try again. SQLite's own would wait on
+/// for a session that has left, and beyond the statement's deadline.
 pub(super) fn busy(tries: i32) -> bool {
     if tries == 0 {
         FILLING.with_borrow_mut(|filling| filling.busy_until = Instant::now() + BUSY_TIMEOUT);
@@ -253,8 +259,8 @@ impl Filling {
         empty(&mut self.rows);
     }
 
-    /// Hands the batch over, waiting for the session. That wait is the client's, so it does not count as the
-    /// statement's time.
+    /// Hands the batch over, waiting for the session. That wait is the client's, so it does not
+    /// count as the statement's time.
     fn hand_over(&mut self, end: Option<Result<(), Error>>) -> bool {
         let before = self.deadline.map(|_| Instant::now());
         if !self.link.hand_over(&mut self.rows, end) {

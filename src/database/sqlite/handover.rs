@@ -12,20 +12,23 @@
 //!
 //! Invariants:
 //!
-//! 1. A session has two batches, beside those of statements that are run by turns, each of which goes there and back with
-//!    `Fetch` and `Rows`. The worker holds one and fills it; the other is in `reply`, with the session, or in
-//!    `spare`. The worker hands over only in exchange for the spare one, so a session that does not read stops it.
-//! 2. `abandoned` is set together with `leaving`, and cleared by the worker when it takes `leaving`. Only what the
-//!    worker runs in between sees it, and the connection goes back to the pool after that: what interrupts one
-//!    session's statement can never hit the next one's. (`sqlite3_interrupt` would need the same proof and still be
-//!    lost when it comes just before a statement's first step, which clears it.)
-//! 3. A place is in exactly one of: the session, `leaving`, the worker's cleaning. Whoever holds it when the worker is
-//!    dead drops it, which frees it.
-//! 4. A session that has taken the answers to all it asked, and has no transaction open, leaves nothing behind: the statement was
-//!    reset before its end was handed over, `command`, `reply` and `waker` are empty, and both batches are where they
-//!    were at first. Such a session gives its connection back itself, without the worker.
-//! 5. `waiting` is set exactly while the worker sleeps or is about to, under the lock. Only then is it woken: a wake-up costs a
-//!    system call, also when nobody sleeps.
+//! 1. A session has two batches, beside those of statements that are run by turns, each of which
+//!    goes there and back with `Fetch` and `Rows`. The worker holds one and fills it; the other is
+//!    in `reply`, with the session, or in `spare`. The worker hands over only in exchange for the
+//!    spare one, so a session that does not read stops it.
+//! 2. `abandoned` is set together with `leaving`, and cleared by the worker when it takes
+//!    `leaving`. Only what the worker runs in between sees it, and the connection goes back to the
+//!    pool after that: what interrupts one session's statement can never hit the next one's.
+//!    (`sqlite3_interrupt` would need the same proof and still be lost when it comes just before a
+//!    statement's first step, which clears it.)
+//! 3. A place is in exactly one of: the session, `leaving`, the worker's cleaning. Whoever holds it
+//!    when the worker is dead drops it, which frees it.
+//! 4. A session that has taken the answers to all it asked, and has no transaction open, leaves
+//!    nothing behind: the statement was reset before its end was handed over, `command`, `reply`
+//!    and `waker` are empty, and both batches are where they were at first. Such a session gives
+//!    its connection back itself, without the worker.
+//! 5. `waiting` is set exactly while the worker sleeps or is about to, under the lock. Only then is
+//!    it woken: a wake-up costs a system call, also when nobody sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -150,7 +153,8 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// The worker waits here.
     work: Condvar,
-    /// Whether the session has left and the worker has not seen it yet; read without the lock while SQLite runs.
+    /// Whether the session has left and the worker has not seen it yet; read without the lock while
+    /// SQLite runs.
     abandoned: AtomicBool,
 }
 
@@ -225,8 +229,8 @@ impl Link {
         self.lock().dead
     }
 
-    /// Ends the session: the worker stops what it runs, cleans up, and gives the connection back. When the worker is
-    /// gone, the connection is dropped and the place freed here.
+    /// Ends the session: the worker stops what it runs, cleans up, and gives the connection back.
+    /// When the worker is gone, the connection is dropped and the place freed here.
     pub(super) fn leave(leaving: Leaving) {
         let link = Arc::clone(&leaving.connection.0);
         let mut state = link.lock();
@@ -294,8 +298,8 @@ impl Link {
         wake(waker);
     }
 
-    /// Hands `rows` over, in exchange for the spare batch, for which it waits. Whether it did: not when the session
-    /// has left.
+    /// Hands `rows` over, in exchange for the spare batch, for which it waits. Whether it did: not
+    /// when the session has left.
     #[must_use]
     pub(super) fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool {
         let mut state = self.lock();
@@ -328,8 +332,8 @@ impl Link {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Tells the session and the pool that the worker is gone: whoever waits gets an error, and a place that was left
-    /// here is freed.
+    /// Tells the session and the pool that the worker is gone: whoever waits gets an error, and a
+    /// place that was left here is freed.
     pub(super) fn die(&self) {
         let (waker, leaving) = {
             let mut state = self.lock();
@@ -341,7 +345,8 @@ impl Link {
     }
 }
 
-/// Puts `rows` into the reply and `spare` into its place. Wakes the session after the lock, which it will want.
+/// Puts `rows` into the reply and `spare` into its place. Wakes the session after the lock, which
+/// it will want.
 fn exchange(
     mut state: MutexGuard<'_, State>,
     rows: &mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! What is known of a source's statements, so that preparing one again does not ask a worker.
 //!
-//! It is the source's and not the connection's: what one connection has learnt serves all. What is known may have become
-//! wrong, since tables change; a worker compares it with what SQLite says at the first row of each run, and forgets
-//! it when the two differ.
+//! It is the source's and not the connection's: what one connection has learnt serves all. What is
+//! known may have become wrong, since tables change; a worker compares it with what SQLite says at
+//! the first row of each run, and forgets it when the two differ.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,12 +1,14 @@
 //! SQLite: a file that is read in this process.
 //!
-//! SQLite's library blocks, so each connection lives on a thread of its own, the worker ([`worker`]). Between it and the
-//! session stands one bounded hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
-//! read stops the worker, and what a stream holds is two batches: about 72 KB when many streams run, 270 KB when few do, unless a
-//! row is larger ([`filling`]).
+//! SQLite's library blocks, so each connection lives on a thread of its own, the worker
+//! ([`worker`]). Between it and the session stands one bounded hand-over ([`handover`]): two
+//! batches of packed rows ([`batch`]), so that a client that does not read stops the worker, and
+//! what a stream holds is two batches: about 72 KB when many streams run, 270 KB when few do,
+//! unless a row is larger ([`filling`]).
 //!
-//! The worker only steps and copies; what the values mean ([`plan`]) is decided where they are read. So the two threads
-//! share the work, and the worker, which is the bound, has the lesser part of it.
+//! The worker only steps and copies; what the values mean ([`plan`]) is decided where they are
+//! read. So the two threads share the work, and the worker, which is the bound, has the lesser part
+//! of it.
 
 mod batch;
 mod bind;
@@ -97,8 +99,8 @@ impl Database for Source {
         portion: |row| filling::LARGEST.saturating_add(row),
     };
 
-    /// Opens nothing: a file that is missing is an error of [`Database::acquire`], and may have come
-    /// by then.
+    /// Opens nothing: a file that is missing is an error of [`Database::acquire`], and may have
+    /// come by then.
     fn open(config: &SourceSettings) -> Result<Self, Error> {
         if !config.url.starts_with("sqlite:") {
             return Err(Error::endpoint(format!("the URL of source `{}` is none of SQLite's", config.name)));
@@ -150,7 +152,8 @@ impl Database for Source {
 impl Source {
     async fn connect(&self, place: Lease<Connection>, snapshot: Snapshot) -> Result<Session, Error> {
         let connection = self.settings.open()?;
-        // A session from the start: dropped while the file is opened, it gives the connection to the pool all the same.
+        // A session from the start: dropped while the file is opened, it gives the connection to
+        // the pool all the same.
         let mut session = self.session(connection, place, snapshot, Phase::Asking);
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
             Reply::Failed(error) => Err(error),
@@ -252,8 +255,8 @@ impl Session {
     /// See [`crate::database::Session::prepare`].
     ///
     /// # Errors
-    /// What SQLite says of the statement, with the place in its text; that it writes, or that its placeholders are
-    /// not as many as its declared types.
+    /// What SQLite says of the statement, with the place in its text; that it writes, or that its
+    /// placeholders are not as many as its declared types.
     pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         if !matches!(self.phase, Phase::Ready) {
             return Err(out_of_order());
@@ -272,7 +275,8 @@ impl Session {
         self.phase = Phase::Asking;
         self.link().send(Command::Describe(statement.clone()));
         let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
-        // A statement that cannot be prepared leaves the session as it was; `check` goes on with the next one.
+        // A statement that cannot be prepared leaves the session as it was; `check` goes on with
+        // the next one.
         self.phase = Phase::Ready;
         match reply {
             Reply::Described(described) => Ok(described),
@@ -362,8 +366,9 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// The worker stops what it runs, and gives the connection back once it is clean. When nothing runs and nothing is
-    /// left to be cleaned up, the connection goes back at once (invariant 4 of the hand-over).
+    /// The worker stops what it runs, and gives the connection back once it is clean. When nothing
+    /// runs and nothing is left to be cleaned up, the connection goes back at once (invariant 4 of
+    /// the hand-over).
     fn drop(&mut self) {
         let Some(leaving) = self.held.take() else { return };
         match (&self.phase, self.snapshot) {

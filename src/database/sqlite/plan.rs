@@ -1,5 +1,5 @@
-//! What a column's values become: SQLite types values, not columns, so a column's declared type is a wish that each
-//! value is held against. What does not fit the wish stays what it is.
+//! What a column's values become: SQLite types values, not columns, so a column's declared type is
+//! a wish that each value is held against. What does not fit the wish stays what it is.
 
 use serde::de::IgnoredAny;
 
@@ -17,7 +17,8 @@ pub(super) enum Plan {
     Boolean,
     /// DATE: `YYYY-MM-DD` is a date.
     Date,
-    /// DATETIME, TIMESTAMP: `YYYY-MM-DD HH:MM[:SS[.ffffff]]` is a timestamp, with a zone an instant.
+    /// DATETIME, TIMESTAMP: `YYYY-MM-DD HH:MM[:SS[.ffffff]]` is a timestamp, with a zone an
+    /// instant.
     Timestamp,
     /// TIMESTAMPTZ: an instant also without a zone, which then is UTC.
     TimestampTz,
@@ -29,7 +30,8 @@ pub(super) enum Plan {
 }
 
 impl Plan {
-    /// The plan of a column by its declared type, in any case and without its length: `Decimal(10, 2)`.
+    /// The plan of a column by its declared type, in any case and without its length: `Decimal(10,
+    /// 2)`.
     pub(super) fn of(declared: &str) -> Self {
         let name = declared.split('(').next().unwrap_or_default().trim();
         match name.to_ascii_uppercase().as_str() {
@@ -92,9 +94,10 @@ fn value_of<'a>(time: Timestamp) -> Value<'a> {
     }
 }
 
-/// What a column of this declared type is for formats whose columns have types. What its plan does not tell, SQLite's rule of
-/// affinities does ("Datatypes in SQLite", section 3.1): `VARCHAR(20)` is text, `BIGINT` an integer. That a value is what its
-/// column promises is only seen when it comes. Without a declared type, as every expression is, nothing is promised.
+/// What a column of this declared type is for formats whose columns have types. What its plan does
+/// not tell, SQLite's rule of affinities does ("Datatypes in SQLite", section 3.1): `VARCHAR(20)`
+/// is text, `BIGINT` an integer. That a value is what its column promises is only seen when it
+/// comes. Without a declared type, as every expression is, nothing is promised.
 pub(super) fn kind(declared: &str) -> ColumnKind {
     match Plan::of(declared) {
         Plan::Boolean => ColumnKind::Bool,
@@ -122,7 +125,8 @@ fn affinity_kind(declared: &str) -> ColumnKind {
     }
 }
 
-/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision the scale may be any.
+/// `DECIMAL(10, 2)`, or `DECIMAL(10)`, which has no decimal places. Without a precision the scale
+/// may be any.
 fn decimal_kind(declared: &str) -> ColumnKind {
     let limits = declared.split_once('(').and_then(|(_, rest)| rest.trim_end().strip_suffix(')'));
     let limits = limits.map(|limits| limits.split_once(',').unwrap_or((limits, "0")));

@@ -1,6 +1,8 @@
-//! Whether the file can be read: it is opened once more, as for a request that finds no idle connection.
+//! Whether the file can be read: it is opened once more, as for a request that finds no idle
+//! connection.
 //!
-//! A connection that is open already would tell nothing of a file that has been removed or replaced.
+//! A connection that is open already would tell nothing of a file that has been removed or
+//! replaced.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,7 +15,8 @@ use crate::database::Ping;
 /// Asks whether the file can be opened.
 pub struct Probe {
     settings: Arc<Settings>,
-    /// What is being opened. Where a file system hangs, the next question waits for the same: each further one would hang a thread.
+    /// What is being opened. Where a file system hangs, the next question waits for the same: each
+    /// further one would hang a thread.
     opening: Option<Connection>,
 }
 

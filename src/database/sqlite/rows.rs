@@ -1,8 +1,9 @@
 //! The rows of the statement that runs, read by SQLite's C API.
 //!
-//! rusqlite's row asks for each value four times (how many columns, which type, the text, its length), and each of these
-//! finds the value anew: a third of the worker's instructions. Here each value is found once. Everything else
-//! of the statement stays rusqlite's: what is compiled, bound, stepped and reset. This is the only `unsafe` code.
+//! rusqlite's row asks for each value four times (how many columns, which type, the text, its
+//! length), and each of these finds the value anew: a third of the worker's instructions. Here each
+//! value is found once. Everything else of the statement stays rusqlite's: what is compiled, bound,
+//! stepped and reset. This is the only `unsafe` code.
 
 #![expect(unsafe_code, reason = "rusqlite lends no `sqlite3_value`; each call says why it is sound")]
 
@@ -19,7 +20,8 @@ pub(super) type Handle = NonNull<ffi::sqlite3_stmt>;
 /// The rows of a statement. Invariants:
 ///
 /// 1. `found` is the statement behind `rows`, which lives as long as `rows` does;
-/// 2. between two calls of [`Rows::next`], which borrows mutably, a row's values stay where they are.
+/// 2. between two calls of [`Rows::next`], which borrows mutably, a row's values stay where they
+///    are.
 pub(super) struct Rows<'a> {
     connection: &'a Connection,
     rows: rusqlite::Rows<'a>,
@@ -30,8 +32,8 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Runs `statement` with what is bound to it. It must be the only one that runs on `connection`, but for those of
-    /// [`Rows::beside`].
+    /// Runs `statement` with what is bound to it. It must be the only one that runs on
+    /// `connection`, but for those of [`Rows::beside`].
     pub(super) fn new(connection: &'a Connection, statement: &'a mut Statement<'_>) -> Self {
         Self { connection, rows: statement.raw_query(), found: None, others: Vec::new(), columns: 0 }
     }
@@ -64,7 +66,8 @@ impl<'a> Rows<'a> {
         Ok(true)
     }
 
-    /// Finds what reads the values. Only now, because the first step may compile the statement anew.
+    /// Finds what reads the values. Only now, because the first step may compile the statement
+    /// anew.
     #[cold]
     fn find(&mut self) {
         let mut running = running(self.connection, &self.others);
@@ -93,9 +96,10 @@ impl<'a> Rows<'a> {
     #[inline]
     pub(super) fn value(&self, column: usize) -> ValueRef<'_> {
         let statement = self.found.expect("there is a row");
-        // SAFETY: by invariant 1 the statement lives. Without a row, or beyond its columns, the answer is a NULL of
-        // SQLite's own. The value is an unprotected one, to be used by one thread at a time: the connection never
-        // leaves the worker's thread, since it is borrowed and not `Sync`.
+        // SAFETY: by invariant 1 the statement lives. Without a row, or beyond its columns, the
+        // answer is a NULL of SQLite's own. The value is an unprotected one, to be used by one
+        // thread at a time: the connection never leaves the worker's thread, since it is borrowed
+        // and not `Sync`.
         unsafe { value(ffi::sqlite3_column_value(statement.as_ptr(), column as c_int)) }
     }
 }
@@ -135,15 +139,16 @@ fn text(statement: Handle) -> Option<String> {
 /// `value` is one of SQLite's, stays unchanged for `'a`, and no other thread uses its connection.
 #[inline]
 unsafe fn value<'a>(value: *mut ffi::sqlite3_value) -> ValueRef<'a> {
-    // SAFETY: the caller's. The type is asked for first, since reading may change it; then the bytes, since making them
-    // may move them; their length last.
+    // SAFETY: the caller's. The type is asked for first, since reading may change it; then the
+    // bytes, since making them may move them; their length last.
     unsafe {
         match ffi::sqlite3_value_type(value) {
             ffi::SQLITE_INTEGER => ValueRef::Integer(ffi::sqlite3_value_int64(value)),
             ffi::SQLITE_FLOAT => ValueRef::Real(ffi::sqlite3_value_double(value)),
             ffi::SQLITE_TEXT => {
                 let text: *const c_void = ffi::sqlite3_value_text(value).cast();
-                // A text in UTF-16 is converted, which takes memory. What could not be read must not become an empty text.
+                // A text in UTF-16 is converted, which takes memory. What could not be read must
+                // not become an empty text.
                 assert!(!text.is_null(), "SQLite has no memory for a text");
                 ValueRef::Text(bytes(text, ffi::sqlite3_value_bytes(value)))
             }

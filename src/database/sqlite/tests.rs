@@ -37,7 +37,8 @@ async fn started(source: &Source) -> Session {
     session
 }
 
-/// A client that does not read: the worker packs two batches and stops, and what it holds is bounded.
+/// A client that does not read: the worker packs two batches and stops, and what it holds is
+/// bounded.
 #[tokio::test]
 async fn a_session_that_does_not_read_stops_the_worker() {
     let (_folder, source) = source();

@@ -1,5 +1,6 @@
-//! Statements that are read by turns: the session's side. It asks the worker for a portion of one of them when the rows that it has
-//! of that one have been read, so it holds a portion of each, of some 32 KiB.
+//! Statements that are read by turns: the session's side. It asks the worker for a portion of one
+//! of them when the rows that it has of that one have been read, so it holds a portion of each, of
+//! some 32 KiB.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

@@ -19,8 +19,9 @@ use super::{Settings, fault, plan};
 use crate::Error;
 use crate::database::Statement;
 
-/// The page cache of a connection, in KiB. It is per connection, and the system caches the file anyway: 200 slow streams
-/// took 616 MB with SQLite's 2 MB, and 50 took 40 MB with 256 KiB, at the same speed, also of joins by random keys.
+/// The page cache of a connection, in KiB. It is per connection, and the system caches the file
+/// anyway: 200 slow streams took 616 MB with SQLite's 2 MB, and 50 took 40 MB with 256 KiB, at the
+/// same speed, also of joins by random keys.
 const CACHE_KIB: i64 = 64;
 
 /// Starts the thread of a new connection, which answers `Opened` or `Failed` first.
@@ -36,8 +37,8 @@ pub(super) fn spawn(settings: &Arc<Settings>) -> std::io::Result<Arc<Link>> {
     Ok(link)
 }
 
-/// The thread. A panic ends the connection and nothing else: rusqlite's types are dropped by the unwinding, and the
-/// hand-over has no half-done states.
+/// The thread. A panic ends the connection and nothing else: rusqlite's types are dropped by the
+/// unwinding, and the hand-over has no half-done states.
 fn run(link: &Arc<Link>, settings: &Settings) {
     filling::bind(link, settings);
     let ended = catch_unwind(AssertUnwindSafe(|| match open(settings) {
@@ -80,18 +81,21 @@ fn prepare_connection(mut connection: Connection, settings: &Settings) -> rusqli
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "mmap_size", i64::try_from(settings.mmap).unwrap_or(i64::MAX))?;
-    // SQLite reads the file at the first statement, not when it opens it: what is no database shows here.
+    // SQLite reads the file at the first statement, not when it opens it: what is no database shows
+    // here.
     read_schema(&connection)?;
     Ok(connection)
 }
 
-/// The longest value or record that SQLite builds, in bytes, where rows have at most `row`: what is longer it refuses while it reads it,
-/// and not when it is there. Statements are texts too, and the schema is made of them.
+/// The longest value or record that SQLite builds, in bytes, where rows have at most `row`: what is
+/// longer it refuses while it reads it, and not when it is there. Statements are texts too, and the
+/// schema is made of them.
 pub(super) fn longest_value(row: usize) -> usize {
     row.max(64 * 1024)
 }
 
-/// Makes SQLite look whether tables have changed. It does so when a statement runs, not when one is compiled.
+/// Makes SQLite look whether tables have changed. It does so when a statement runs, not when one is
+/// compiled.
 fn read_schema(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("select count(*) from sqlite_schema", [], |_| Ok(()))
 }
@@ -146,7 +150,8 @@ impl Worker<'_> {
     fn describe(&self, statement: &Statement) -> Result<Arc<Described>, Error> {
         let fault = |error| fault::of(&self.settings.source, error);
         read_schema(self.connection).map_err(fault)?;
-        // Not from the connection's cache, where a statement keeps the columns that it had when it ran last.
+        // Not from the connection's cache, where a statement keeps the columns that it had when it
+        // ran last.
         let prepared = self.connection.prepare(&statement.sql).map_err(fault)?;
         let placeholders = statement.types.len();
         check(&prepared, placeholders)?;
@@ -156,7 +161,8 @@ impl Worker<'_> {
         Ok(described)
     }
 
-    /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it ended.
+    /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it
+    /// ended.
     fn execute(&self, statement: &Described, args: &[Value], transaction: bool) {
         let _run = filling::start(self.settings);
         match self.stream(statement, args, transaction) {
@@ -194,8 +200,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The statement, from the connection's cache or compiled. When it no longer can be, a table has changed since it was
-    /// described: the error is the one that a cached statement has at its first step, which knows no place in the text.
+    /// The statement, from the connection's cache or compiled. When it no longer can be, a table
+    /// has changed since it was described: the error is the one that a cached statement has at its
+    /// first step, which knows no place in the text.
     fn compile(&self, described: &Described) -> Result<CachedStatement<'_>, Stop> {
         self.connection.prepare_cached(&described.sql).map_err(|error| match error {
             rusqlite::Error::SqlInputError { error, msg, .. } => {
@@ -206,8 +213,8 @@ impl Worker<'_> {
         })
     }
 
-    /// SQLite prepares a statement anew by itself when a table has changed, so the columns may be others than the
-    /// session was told, and their values would stand under wrong names.
+    /// SQLite prepares a statement anew by itself when a table has changed, so the columns may be
+    /// others than the session was told, and their values would stand under wrong names.
     fn check_columns(
         &self,
         statement: Option<&rusqlite::Statement<'_>>,
@@ -231,8 +238,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Makes the connection ready for its next session. Whether it is: a transaction that cannot be ended would show
-    /// the next session an old state of the data.
+    /// Makes the connection ready for its next session. Whether it is: a transaction that cannot be
+    /// ended would show the next session an old state of the data.
     fn clean_up(&self) -> bool {
         filling::rest();
         if !self.connection.is_autocommit() {
@@ -251,7 +258,8 @@ fn bind(statement: &mut rusqlite::Statement<'_>, args: &[Value]) -> rusqlite::Re
     Ok(())
 }
 
-/// Refuses what is no endpoint's statement: the file is open for reading only, so this is for a clear message in time.
+/// Refuses what is no endpoint's statement: the file is open for reading only, so this is for a
+/// clear message in time.
 fn check(statement: &rusqlite::Statement<'_>, types: usize) -> Result<(), Error> {
     if !statement.readonly() {
         return Err(Error::endpoint("the statement writes, and sources are read-only"));

@@ -1,7 +1,9 @@
-//! Statements that open refcursors for others: `-- name: opened :refcursors`, and `-- name: orders :many from opened`.
+//! Statements that open refcursors for others: `-- name: opened :refcursors`, and `-- name: orders
+//! :many from opened`.
 //!
-//! An opener has no rows that could stand in a body, so it is no statement of the endpoint: each of its readers is, with the
-//! opener's text as its own. Which columns the opener has is known only to the database.
+//! An opener has no rows that could stand in a body, so it is no statement of the endpoint: each of
+//! its readers is, with the opener's text as its own. Which columns the opener has is known only to
+//! the database.
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
 use crate::sql::{Dialect, Refcursors};
@@ -20,8 +22,8 @@ impl Opener {
 }
 
 impl Statements<'_> {
-    /// The sections that are statements of the endpoint, and those that open refcursors for them. `None` when there is an error in one
-    /// of these.
+    /// The sections that are statements of the endpoint, and those that open refcursors for them.
+    /// `None` when there is an error in one of these.
     pub(super) fn openers(&self, sections: Vec<Section>) -> Option<(Vec<Section>, Vec<Opener>)> {
         let (opening, sections): (Vec<_>, Vec<_>) =
             sections.into_iter().partition(|section| section.refcursors == Refcursors::Opens);

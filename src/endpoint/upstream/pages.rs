@@ -25,7 +25,8 @@ pub(super) struct List {
     pub(super) most: u64,
 }
 
-/// Reads the keys of a list, of the `request` as the file has it. `None`, with the reason recorded, when they cannot be used, or when there is no list.
+/// Reads the keys of a list, of the `request` as the file has it. `None`, with the reason recorded,
+/// when they cannot be used, or when there is no list.
 pub(super) fn read(
     table: &mut Table<'_>,
     rows: Option<&Value<'_>>,
@@ -181,7 +182,8 @@ fn encoded(name: &str) -> String {
     utf8_percent_encode(name, ENCODED).to_string()
 }
 
-/// The name of a parameter that is set from the first page on, and may not be in the request already.
+/// The name of a parameter that is set from the first page on, and may not be in the request
+/// already.
 fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     let name = encoded(&value.string()?);
     let query = request.split_once('?').map_or("", |(_, query)| query);

@@ -1,4 +1,5 @@
-//! `[enrich.NAME]` of an endpoint's file, and `each` of its `[upstream]`: calls for the rows of a statement.
+//! `[enrich.NAME]` of an endpoint's file, and `each` of its `[upstream]`: calls for the rows of a
+//! statement.
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ pub(in crate::endpoint) fn has_each(upstream: &Value<'_>) -> bool {
     upstream.is_table() && upstream.table("[upstream]").is_some_and(|mut table| table.take("each").is_some())
 }
 
-/// Reads `[enrich.NAME]` of each name. `None`, with the reason recorded, when one of them cannot be used.
+/// Reads `[enrich.NAME]` of each name. `None`, with the reason recorded, when one of them cannot be
+/// used.
 pub(in crate::endpoint) fn read_enrich(
     value: &Value<'_>,
     declared: &[Declared],
@@ -186,7 +188,8 @@ impl Reading<'_, '_, '_> {
 }
 
 impl Draft {
-    /// The calls of an endpoint whose statements are known. `None`, with the reason recorded, when they have no place in it.
+    /// The calls of an endpoint whose statements are known. `None`, with the reason recorded, when
+    /// they have no place in it.
     pub(in crate::endpoint) fn place(self, file: File<'_>, endpoint: &Endpoint) -> Option<CallsPerRow> {
         let statement = match place(self.form, endpoint) {
             Ok(statement) => statement,

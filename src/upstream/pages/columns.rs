@@ -1,8 +1,8 @@
 //! The columns of rows that are JSON: where in a row each of them stands, and what it may hold.
 //!
-//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be well,
-//! and notes where the values are; they are read from there, and written. Numbers are taken by their
-//! text, so that none is rounded.
+//! A [`Plan`] is made once. For each row a [`Finder`] walks over its JSON, which is known to be
+//! well, and notes where the values are; they are read from there, and written. Numbers are taken
+//! by their text, so that none is rounded.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ pub enum Kind {
     Boolean,
     /// A string `YYYY-MM-DD`.
     Date,
-    /// A string of RFC 3339, or with a blank for its `T` and without a zone, which is UTC then; to the microsecond.
+    /// A string of RFC 3339, or with a blank for its `T` and without a zone, which is UTC then; to
+    /// the microsecond.
     Timestamp,
     /// A string of a UUID.
     Uuid,
@@ -102,7 +103,8 @@ pub struct Declared {
     pub name: String,
     /// What it holds.
     pub kind: Kind,
-    /// Where it stands in a row; `None`: the member of its name, or where rows are arrays, the element of its number.
+    /// Where it stands in a row; `None`: the member of its name, or where rows are arrays, the
+    /// element of its number.
     pub at: Option<Pointer>,
 }
 

@@ -1,7 +1,8 @@
 //! Where a list goes on: links to the next page, and parameters of a query.
 //!
-//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, behind the prefix of its URL, and to be made of
-//! what URLs are made of. What comes out is a path and a query, and nothing else.
+//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, behind
+//! the prefix of its URL, and to be made of what URLs are made of. What comes out is a path and a
+//! query, and nothing else.
 
 use http::header::{self, HeaderMap};
 use http::uri::PathAndQuery;
@@ -21,7 +22,8 @@ pub(super) enum Refused {
     OutOfPrefix,
 }
 
-/// What a link asks of the source that it stands in a reply of, behind the source's prefix; `current` is what that reply was asked for.
+/// What a link asks of the source that it stands in a reply of, behind the source's prefix;
+/// `current` is what that reply was asked for.
 ///
 /// # Errors
 /// It is not followed.
@@ -38,7 +40,8 @@ pub(super) fn resolve(base: &Base, current: &str, link: &str) -> Result<String, 
     if !base.prefix.is_empty() && !matches!(inner.as_bytes().first(), None | Some(b'/' | b'?')) {
         return Err(Refused::OutOfPrefix);
     }
-    // Servers and proxies take such segments for a way out of the prefix; some of them with parameters, or with slashes that are encoded.
+    // Servers and proxies take such segments for a way out of the prefix; some of them with
+    // parameters, or with slashes that are encoded.
     let leads_out = |segment: &str| is_dots(segment.split(';').next().unwrap_or_default());
     let path_in_lower_case = path.to_ascii_lowercase();
     let has_slash = ["%2f", "%5c"].iter().any(|slash| path_in_lower_case.contains(slash));

@@ -1,4 +1,5 @@
-//! Requests for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of `[upstream]` what is told of a reply.
+//! Requests for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of
+//! `[upstream]` what is told of a reply.
 //!
 //! ```text
 //! poll_row ──► statement ──► window: no more rows than there may be calls ──► a row with what its calls said
@@ -13,11 +14,13 @@
 //!
 //! Invariants:
 //!
-//! 1. rows that are held are [`PerRow::rows`] at most, and each has one call of each kind at most: what a response holds does not hang on
-//!    the number of its rows;
-//! 2. of one upstream, a response has no more requests in flight than its pool has places, so that it is refused none on its own account;
-//!    its pool has let it in before the first row, and counts what it has in flight;
-//! 3. nothing is read or asked that is not polled, and while calls run, rows are polled that their window has room for;
+//! 1. rows that are held are [`PerRow::rows`] at most, and each has one call of each kind at most:
+//!    what a response holds does not hang on the number of its rows;
+//! 2. of one upstream, a response has no more requests in flight than its pool has places, so that
+//!    it is refused none on its own account; its pool has let it in before the first row, and
+//!    counts what it has in flight;
+//! 3. nothing is read or asked that is not polled, and while calls run, rows are polled that their
+//!    window has room for;
 //! 4. dropping the session drops the calls and the statement.
 
 mod row;
@@ -41,7 +44,8 @@ use crate::pointer::Pointer;
 
 pub use self::row::Row;
 
-/// What the values in a request may take together, in bytes. Percent-encoded, which makes three of one, it is as much as servers take.
+/// What the values in a request may take together, in bytes. Percent-encoded, which makes three of
+/// one, it is as much as servers take.
 const LONGEST: usize = 4 * 1024;
 
 /// The calls that an endpoint makes for the rows of one of its statements.
@@ -49,7 +53,8 @@ const LONGEST: usize = 4 * 1024;
 pub struct PerRow {
     /// The index of the statement in the endpoint, and its name.
     pub statement: (usize, String),
-    /// The names of the endpoint's parameters, and behind them those of the columns that stand in requests.
+    /// The names of the endpoint's parameters, and behind them those of the columns that stand in
+    /// requests.
     pub names: Vec<String>,
     /// How many of them are parameters.
     pub params: usize,
@@ -74,7 +79,8 @@ pub struct RowCall {
     pub pointer: Option<Pointer>,
     /// How many run at a time.
     pub concurrency: usize,
-    /// How many the file has asked for, which may be more than there are places; `None`: as many as there are.
+    /// How many the file has asked for, which may be more than there are places; `None`: as many as
+    /// there are.
     pub wanted: Option<usize>,
     /// What becomes of one that fails.
     pub on_error: OnError,
@@ -85,7 +91,8 @@ pub struct RowCall {
 /// What becomes of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Each is a member of its row, under the call's name. Rows that ask the same share a call, and keep their order.
+    /// Each is a member of its row, under the call's name. Rows that ask the same share a call, and
+    /// keep their order.
     Enrich,
     /// There is one for each row, of which it is told how it went.
     Each(Order),
@@ -170,7 +177,8 @@ impl PerRow {
 
     /// What the rows that are held and their calls may take, of rows of at most so many bytes.
     pub(crate) fn budget(&self, row: usize) -> usize {
-        // A request stands as it is told from others, as it was filled, and as it is sent; each time percent-encoded.
+        // A request stands as it is told from others, as it was filled, and as it is sent; each
+        // time percent-encoded.
         let calls = self.calls.iter().map(|call| reply_budget(call.max_reply).saturating_add(12 * LONGEST));
         let held = calls.fold(row, usize::saturating_add).saturating_mul(self.rows());
         // One is lent, one copied, and of that the columns are texts that stand in requests.
@@ -213,7 +221,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// `inner` with the calls of `plan`, for a request with these values of its parameters. Asks nothing yet.
+    /// `inner` with the calls of `plan`, for a request with these values of its parameters. Asks
+    /// nothing yet.
     pub(crate) fn new(
         inner: database::Session,
         plan: &Arc<PerRow>,
@@ -271,7 +280,8 @@ impl Session {
     /// See [`database::Session::poll_row`].
     ///
     /// # Errors
-    /// The statement's; or a call failed, where that is not told in its row; or 400 where the parameters make no request.
+    /// The statement's; or a call failed, where that is not told in its row; or 400 where the
+    /// parameters make no request.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Produced<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));

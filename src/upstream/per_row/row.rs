@@ -1,4 +1,5 @@
-//! A row as it is copied, read for what stands in requests, and written with what its calls have said.
+//! A row as it is copied, read for what stands in requests, and written with what its calls have
+//! said.
 
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 

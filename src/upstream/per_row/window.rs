@@ -67,7 +67,8 @@ struct Lane {
 /// The requests of one upstream.
 struct Asked {
     in_flight: usize,
-    /// What the pool has let in, before the first row: a response that has begun is refused no place later.
+    /// What the pool has let in, before the first row: a response that has begun is refused no
+    /// place later.
     group: Arc<Group>,
 }
 
@@ -91,7 +92,8 @@ impl Asked {
 /// A row that waits for its calls.
 pub(super) struct Held {
     pub(super) data: Box<[u8]>,
-    /// Of each of them, where its reply will be; `None` where a column is NULL and nothing is asked.
+    /// Of each of them, where its reply will be; `None` where a column is NULL and nothing is
+    /// asked.
     pub(super) calls: Box<[Option<usize>]>,
 }
 
@@ -256,7 +258,8 @@ impl Window {
         Ok(())
     }
 
-    /// The call of a lane for the row that came last: a new one, or one that asks the same. `None` where a column is NULL.
+    /// The call of a lane for the row that came last: a new one, or one that asks the same. `None`
+    /// where a column is NULL.
     fn ask(&mut self, lane: usize, row: u64) -> Result<Option<usize>, Error> {
         let (call, values) = (&self.plan.calls[lane], &self.values);
         let of_lane = &mut self.lanes[lane];
@@ -323,7 +326,8 @@ impl Window {
         self.lanes[lane].running -= 1;
         self.asked[call.upstream].end();
         if let Some(error) = outcome.error.take() {
-            // Without a place in time, the response has not begun: that is none of its rows. One that has waits on.
+            // Without a place in time, the response has not begun: that is none of its rows. One
+            // that has waits on.
             let told = if error.code() == POOL_TIMEOUT { Err(error) } else { told(call, error) };
             outcome.error = Some(told?);
         }

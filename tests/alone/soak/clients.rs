@@ -175,7 +175,8 @@ impl Asking<'_> {
             Ok(stream) => stream.rest().await,
             Err(ended) => return ended,
         };
-        // It has its length, so that whoever gets less knows, and no id by which it could be asked for.
+        // It has its length, so that whoever gets less knows, and no id by which it could be asked
+        // for.
         match reply.ended {
             Ended::Complete => judge(self.setting, source, shape, &reply).await,
             Ended::Broken(_) => "broken off: shorter than its length".to_owned(),
@@ -223,8 +224,9 @@ impl Asking<'_> {
         }
     }
 
-    /// A stream whose head is there, of whatever status. Without one, the server has had a reason, and the time for it: the answer
-    /// lasted for too long, or this client, whose machine is busy, took nothing for too long.
+    /// A stream whose head is there, of whatever status. Without one, the server has had a reason,
+    /// and the time for it: the answer lasted for too long, or this client, whose machine is busy,
+    /// took nothing for too long.
     async fn open(
         &self,
         client: Client,
@@ -379,7 +381,8 @@ fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
         (503, "pool_full") | (504, "pool_timeout" | "first_row_timeout" | "total_timeout") => {
             crowded || source == Source::Faulty
         }
-        // Streams without an end, whose clients take nothing, may have all the room that there is in files.
+        // Streams without an end, whose clients take nothing, may have all the room that there is
+        // in files.
         (507, "spool_full") => true,
         _ => is_fault(source, &code),
     };
@@ -387,7 +390,8 @@ fn refused(setting: &Setting, source: Source, reply: &Reply) -> String {
     format!("refused: {} {code}", reply.status)
 }
 
-/// Whether this is what becomes of a database whose connections are cut and whose backends are terminated.
+/// Whether this is what becomes of a database whose connections are cut and whose backends are
+/// terminated.
 fn is_fault(source: Source, code: &str) -> bool {
     let lost = ["source_unavailable", "source_protocol", "source_shutdown"].contains(&code);
     lost && source != Source::Lite

@@ -9,10 +9,11 @@ use super::faults::reload;
 use super::setting::{MAX_STREAMS, PLACES, Reloaded, Setting, Source};
 use crate::support::{Client, Streaming, get, open_descriptors};
 
-/// How long it may take until all is given back: streams end within their time, idle connections are closed, and threads end.
+/// How long it may take until all is given back: streams end within their time, idle connections
+/// are closed, and threads end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the resident memory may have grown by: what the allocator keeps of what was free, and the ends of streams that are told for
-/// ten minutes.
+/// What the resident memory may have grown by: what the allocator keeps of what was free, and the
+/// ends of streams that are told for ten minutes.
 const GROWTH: u64 = 40_000_000;
 
 /// What the server has at a moment.

@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{Client, Ended, Launch, Reply, Server, TcpProxy, TestDb, pg_port};
 
-/// The rows of a list: more than a stream holds on its way, so that most of them are being sent when something happens.
+/// The rows of a list: more than a stream holds on its way, so that most of them are being sent
+/// when something happens.
 pub(crate) const ROWS: usize = 20_000;
 /// The rows that others are nested in.
 const PARENTS: usize = 2000;
@@ -80,7 +81,8 @@ pub(crate) struct Setting {
     pub(crate) proxy: TcpProxy,
     /// The digest of a whole answer, by what was asked for.
     whole: BTreeMap<&'static str, [u8; 32]>,
-    /// How many bursts there are, and when the last one was over: then, and only then, may bounds be hit.
+    /// How many bursts there are, and when the last one was over: then, and only then, may bounds
+    /// be hit.
     pub(crate) bursts: AtomicUsize,
     pub(crate) last_burst: Mutex<Option<Instant>>,
 }
@@ -122,7 +124,8 @@ impl Setting {
         std::fs::write(self.server.folder().join("rowstream.toml"), text).expect("a file");
     }
 
-    /// Learns what whole answers are, from each source, as long as nothing goes wrong, and holds them to what they are made of.
+    /// Learns what whole answers are, from each source, as long as nothing goes wrong, and holds
+    /// them to what they are made of.
     pub(crate) async fn learn(&mut self) {
         let expected = expected_rows();
         for shape in SHAPES {
@@ -166,7 +169,8 @@ fn config(db: &TestDb, proxy: &TcpProxy, reloaded: &Reloaded) -> String {
         format!("pool = {{ max = {PLACES}, waiting = 40, acquire_timeout = \"5s\", idle_timeout = \"2s\" }}");
     let (direct, (faulty, name)) = (db.url(), (proxy.address(), db.name()));
     format!(
-        // What slow clients leave waits in files, as long as there is room: not for all of them, and for none that has no end.
+        // What slow clients leave waits in files, as long as there is room: not for all of them,
+        // and for none that has no end.
         "max_streams = {MAX_STREAMS}\nslow_clients = \"spill\"\nspool_limit = \"4MiB\"\nspool_quota = \"32MiB\"\nheartbeat = \"{heartbeat}s\"\ncompression = \"on\"\nwrite_timeout = \"{write_timeout}s\"
 timeout = {{ first_row = \"8s\", total = \"{total}s\" }}\n
 [source.direct]\nurl = \"{direct}\"\n{pool}
@@ -248,7 +252,8 @@ fn lines<'a>(text: &'a str, keep: impl Fn(&'a str) -> Option<&'a str>) -> String
     text.lines().filter_map(keep).fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// The digest of what an answer says, without what is another each time: tags, marks, cursors, heartbeats, and where batches end.
+/// The digest of what an answer says, without what is another each time: tags, marks, cursors,
+/// heartbeats, and where batches end.
 ///
 /// # Errors
 /// It has no end, though its shape has one.

@@ -1,5 +1,5 @@
-//! Arrow IPC streams: messages, each with a head, metadata and a body. The metadata of a record batch
-//! say how many rows it has.
+//! Arrow IPC streams: messages, each with a head, metadata and a body. The metadata of a record
+//! batch say how many rows it has.
 //!
 //! The metadata are kept until they are whole, because only then can they be read; bodies pass by.
 

@@ -1,5 +1,5 @@
-//! Server-sent events (HTML standard, 9.2): those with data. Comments and events that only set an `id`
-//! or `retry` are no rows.
+//! Server-sent events (HTML standard, 9.2): those with data. Comments and events that only set an
+//! `id` or `retry` are no rows.
 
 use super::{Document, End};
 

@@ -1,8 +1,8 @@
 //! JSON documents.
 //!
-//! Rows are the elements of the outermost arrays, that is of those that lie in objects only: the list of
-//! `[…]`, of `{"events":[…]}` and of `{"_embedded":{"articles":[…]},"total":7}`. A document without an
-//! array is one row.
+//! Rows are the elements of the outermost arrays, that is of those that lie in objects only: the
+//! list of `[…]`, of `{"events":[…]}` and of `{"_embedded":{"articles":[…]},"total":7}`. A document
+//! without an array is one row.
 //!
 //! ```text
 //! Before ──{ [──► Open ──last } ]──► After ──anything but blanks──► Broken
@@ -78,7 +78,8 @@ impl Json {
         let escaped = self.escaped(block.find(b'\\'), len);
         let strings = between_pairs(block.find(b'"') & !escaped) ^ self.string;
         self.string = 0_u64.wrapping_sub(strings >> (len - 1) & 1);
-        // `[` and `{`, and `]` and `}`, differ in this bit alone. No third byte becomes one of them.
+        // `[` and `{`, and `]` and `}`, differ in this bit alone. No third byte becomes one of
+        // them.
         let braces = block.with_bit(0x20);
         let mut brackets = (braces.find(b'{') | braces.find(b'}')) & !strings;
         let commas = block.find(b',') & !strings;

@@ -38,9 +38,9 @@ impl Sequence {
         self.part(&bytes[from..]);
     }
 
-    /// A text counts at its first line feed. That is too early for a text that is laid out in lines.
-    /// But the next separator, which would be sure, comes with the next text: too late for the time
-    /// to the first row.
+    /// A text counts at its first line feed. That is too early for a text that is laid out in
+    /// lines. But the next separator, which would be sure, comes with the next text: too late for
+    /// the time to the first row.
     fn part(&mut self, part: &[u8]) {
         let Some(last) = part.last() else { return };
         self.broken |= self.last == Last::Nothing;

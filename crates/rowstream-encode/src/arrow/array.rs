@@ -1,7 +1,8 @@
 //! The values of one column of the open batch, as they lie in a record batch's body.
 //!
-//! The layouts are the specification's ("Physical Memory Layout"): a bit for each row that has a value; then the values in a
-//! row, or the places where each of them ends and all of them joined. Integers are little-endian, bits the lowest first.
+//! The layouts are the specification's ("Physical Memory Layout"): a bit for each row that has a
+//! value; then the values in a row, or the places where each of them ends and all of them joined.
+//! Integers are little-endian, bits the lowest first.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +11,8 @@ use crate::{ColumnKind, Value, float, hex, json};
 
 /// A day in microseconds: 24:00:00, which is a time in SQL and none in Arrow.
 pub(super) const DAY: i64 = 86_400_000_000;
-/// What a column keeps of its memory when a batch is written: a huge row that was in it must not stay.
+/// What a column keeps of its memory when a batch is written: a huge row that was in it must not
+/// stay.
 const KEPT: usize = 64 * 1024;
 /// Integers that are floats, each of them.
 const EXACT_IN_FLOAT: RangeInclusive<i64> = -(1 << 53)..=1 << 53;
@@ -95,8 +97,8 @@ impl Array {
         [Some(validity), ends, Some(&self.values[..])].into_iter().flatten()
     }
 
-    /// Adds the value of row `row`, counted in the batch from 0; false if the column's type cannot hold it, and then nothing may be
-    /// added any more.
+    /// Adds the value of row `row`, counted in the batch from 0; false if the column's type cannot
+    /// hold it, and then nothing may be added any more.
     #[inline]
     pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> bool {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
@@ -174,7 +176,8 @@ impl Array {
         self.end_value()
     }
 
-    /// Ends the value that was appended. False beyond 2 GiB, which the places of Arrow's plain text do not count.
+    /// Ends the value that was appended. False beyond 2 GiB, which the places of Arrow's plain text
+    /// do not count.
     #[inline]
     fn end_value(&mut self) -> bool {
         let end = i32::try_from(self.values.len());

@@ -1,11 +1,13 @@
-//! Decimals as Arrow has them: one integer in units of the last decimal place, in two's complement, little-endian.
+//! Decimals as Arrow has them: one integer in units of the last decimal place, in two's complement,
+//! little-endian.
 
 /// Digits are taken so many at a time: ten to this power fits 64 bits.
 const CHUNK: u64 = 10_u64.pow(19);
 
-/// How many units of the last of `scale` decimal places `number`, a JSON number, is: the first 16 bytes are the number in 128 bits if
-/// `precision` is at most 38, all of them in 256 bits if it is at most 76. `None` if it has more than `precision` digits, or
-/// one beyond the scale that is not zero.
+/// How many units of the last of `scale` decimal places `number`, a JSON number, is: the first 16
+/// bytes are the number in 128 bits if `precision` is at most 38, all of them in 256 bits if it is
+/// at most 76. `None` if it has more than `precision` digits, or one beyond the scale that is not
+/// zero.
 pub(super) fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
     let (negative, number) = match number.strip_prefix('-') {
         Some(number) => (true, number),
@@ -14,7 +16,8 @@ pub(super) fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> 
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent: i64 = exponent.parse().ok()?;
-    // How many zeros stand behind the digits; below zero, how many of the digits are beyond the scale.
+    // How many zeros stand behind the digits; below zero, how many of the digits are beyond the
+    // scale.
     let zeros = exponent.checked_add(i64::from(scale))?.checked_sub(fraction.len() as i64)?;
     let beyond = usize::try_from(zeros.min(0).unsigned_abs()).unwrap_or(usize::MAX);
     // More zeros than the precision allows are too many, unless the number is zero.

@@ -1,6 +1,8 @@
-//! The messages of a stream: a head that says how long it is, metadata (a flatbuffer), and a body of buffers.
+//! The messages of a stream: a head that says how long it is, metadata (a flatbuffer), and a body
+//! of buffers.
 //!
-//! All lengths are multiples of eight, so that each message and each buffer begins at one ("Encapsulated message format").
+//! All lengths are multiples of eight, so that each message and each buffer begins at one
+//! ("Encapsulated message format").
 
 use std::collections::HashMap;
 
@@ -65,7 +67,8 @@ pub(super) fn write_batch(
     }
 }
 
-/// Finishes the metadata of a message, and appends all that stands before its body of `length` bytes, for which there is then room.
+/// Finishes the metadata of a message, and appends all that stands before its body of `length`
+/// bytes, for which there is then room.
 fn write_metadata(
     metadata: &mut FlatBufferBuilder<'_>,
     header_type: MessageHeader,
@@ -135,7 +138,8 @@ pub(super) fn data_type(kind: ColumnKind) -> DataType {
     }
 }
 
-/// What says more of a column than its type ("Canonical Extension Types"). A reader that does not know it takes the type.
+/// What says more of a column than its type ("Canonical Extension Types"). A reader that does not
+/// know it takes the type.
 fn extension(kind: ColumnKind) -> Option<&'static str> {
     match kind {
         ColumnKind::Json => Some("arrow.json"),

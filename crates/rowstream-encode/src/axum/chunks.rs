@@ -1,12 +1,14 @@
 //! The body of a response: pieces to chunks, polled by the HTTP library.
 //!
-//! Nothing runs unless the body is polled, so a client that does not read stops the streams, and a body that is dropped drops
-//! them. Invariants:
+//! Nothing runs unless the body is polled, so a client that does not read stops the streams, and a
+//! body that is dropped drops them. Invariants:
 //!
-//! 1. memory: one chunk, of at most [`CHUNK`] and one piece over it; none before it is asked for, nor while there is nothing
-//!    for it;
-//! 2. a chunk is handed out when it is full, or at once when a stream has nothing ready: there is no timer here;
-//! 3. after the last chunk of a whole body comes the end; after a failure come errors and nothing else.
+//! 1. memory: one chunk, of at most [`CHUNK`] and one piece over it; none before it is asked for,
+//!    nor while there is nothing for it;
+//! 2. a chunk is handed out when it is full, or at once when a stream has nothing ready: there is
+//!    no timer here;
+//! 3. after the last chunk of a whole body comes the end; after a failure come errors and nothing
+//!    else.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -26,7 +28,8 @@ const FIRST_CHUNK: usize = 4 * 1024;
 
 /// Writes a body piece by piece.
 pub(super) trait Pieces: Send {
-    /// Appends the next piece to `out`; `None` after the last one, and then this is not called again.
+    /// Appends the next piece to `out`; `None` after the last one, and then this is not called
+    /// again.
     ///
     /// # Errors
     /// The body cannot be completed: what `out` holds is not sent, and this is not called again.

@@ -1,12 +1,13 @@
 //! JSON with streams in it.
 //!
-//! A structure cannot wait while it is being serialised. So it is serialised once, before the first byte, and each stream puts
-//! a placeholder in its own place, at which the text is cut. The same happens to each item of a stream, so streams may stand in
-//! items too.
+//! A structure cannot wait while it is being serialised. So it is serialised once, before the first
+//! byte, and each stream puts a placeholder in its own place, at which the text is cut. The same
+//! happens to each item of a stream, so streams may stand in items too.
 //!
-//! A placeholder is a [`RawValue`] of its own. `serde_json` hands the text of such a value, and no other, to the formatter as
-//! it is; it is the placeholder if it lies where the placeholder lies in memory. That one is alive meanwhile, so no other text
-//! can lie there, whatever it reads. A serializer between us and `serde_json` that keeps a copy for later (some uses of
+//! A placeholder is a [`RawValue`] of its own. `serde_json` hands the text of such a value, and no
+//! other, to the formatter as it is; it is the placeholder if it lies where the placeholder lies in
+//! memory. That one is alive meanwhile, so no other text can lie there, whatever it reads. A
+//! serializer between us and `serde_json` that keeps a copy for later (some uses of
 //! `serde(flatten)` and `serde(tag)`) breaks this, which is noticed at once and is an error.
 
 use std::cell::{Cell, RefCell};
@@ -200,14 +201,16 @@ pub(super) struct Cut {
 pub(super) enum RawJson {
     /// It is written as it is.
     Verbatim,
-    /// Its line breaks become spaces, which between the tokens of JSON are the same: a raw one is never inside of a string.
+    /// Its line breaks become spaces, which between the tokens of JSON are the same: a raw one is
+    /// never inside of a string.
     OneLine,
 }
 
 /// Appends the JSON of `value` without its streams, and gives these in order.
 ///
 /// # Errors
-/// `value` cannot be JSON, or a stream stands where it cannot be found again. `out` may end in half a value then.
+/// `value` cannot be JSON, or a stream stands where it cannot be found again. `out` may end in half
+/// a value then.
 pub(super) fn write_json<T: Serialize>(
     value: &T,
     raw: RawJson,
@@ -270,7 +273,8 @@ pub(super) fn collecting() -> Option<RawJson> {
 /// Serialises the placeholder of `list`.
 ///
 /// # Errors
-/// The serializer's own, or that the placeholder did not come through to the formatter of [`write_json`].
+/// The serializer's own, or that the placeholder did not come through to the formatter of
+/// [`write_json`].
 pub(super) fn stand_in<S: Serializer>(list: List, serializer: S) -> Result<S::Ok, S::Error> {
     let placeholder = RawValue::from_string("null".to_owned()).map_err(S::Error::custom)?;
     let placeholder: Rc<RawValue> = Rc::from(placeholder);
@@ -354,7 +358,8 @@ mod tests {
         Rc::from(RawValue::from_string(json.to_owned()).unwrap())
     }
 
-    /// While a placeholder is on its way, a serializer between us and `serde_json` may write anything else.
+    /// While a placeholder is on its way, a serializer between us and `serde_json` may write
+    /// anything else.
     #[test]
     fn only_the_placeholder_itself_is_cut() {
         let collecting = Collecting::begin(RawJson::Verbatim);

@@ -7,8 +7,9 @@ use std::fmt;
 
 /// Why a response could not be made, or not be completed.
 ///
-/// What a stream yielded as its error is the [`source`](std::error::Error::source), which a handler can downcast to choose a
-/// status. Returned from a handler as it is, this is a 500 without details.
+/// What a stream yielded as its error is the [`source`](std::error::Error::source), which a handler
+/// can downcast to choose a status. Returned from a handler as it is, this is a 500 without
+/// details.
 #[derive(Debug)]
 pub struct StreamError {
     kind: Kind,

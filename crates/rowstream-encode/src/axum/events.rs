@@ -25,22 +25,22 @@ impl<T> Event<T> {
         Self { data: Some(data), id: None, name: None }
     }
 
-    /// Nothing that a client sees, but bytes that keep proxies from closing an idle connection. Mixed into the stream by a
-    /// timer, every 15 seconds or so.
+    /// Nothing that a client sees, but bytes that keep proxies from closing an idle connection.
+    /// Mixed into the stream by a timer, every 15 seconds or so.
     pub fn heartbeat() -> Self {
         Self { data: None, id: None, name: None }
     }
 
-    /// What a client that lost the connection sends as `Last-Event-ID` when it comes back. It may hold neither a line break nor
-    /// a NUL: that breaks the response off.
+    /// What a client that lost the connection sends as `Last-Event-ID` when it comes back. It may
+    /// hold neither a line break nor a NUL: that breaks the response off.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// The name that listeners are registered for; without one it is `message`. It may not hold a line break: that breaks the
-    /// response off.
+    /// The name that listeners are registered for; without one it is `message`. It may not hold a
+    /// line break: that breaks the response off.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

@@ -1,8 +1,10 @@
-//! Responses of [axum](https://docs.rs/axum) handlers that stream: JSON with streams in it, NDJSON, CSV and server-sent events.
+//! Responses of [axum](https://docs.rs/axum) handlers that stream: JSON with streams in it, NDJSON,
+//! CSV and server-sent events.
 //!
-//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. Where that holds a [`Streamed`], a
-//! stream's items are written as a JSON array when they come; where it holds an [`Awaited`], a future's value. Nothing is
-//! collected: memory is one chunk, however many items there are.
+//! A handler returns a [`StreamedJson`] of any structure that [`serde`] can serialise. Where that
+//! holds a [`Streamed`], a stream's items are written as a JSON array when they come; where it
+//! holds an [`Awaited`], a future's value. Nothing is collected: memory is one chunk, however many
+//! items there are.
 //!
 //! ```
 //! use axum::Router;
@@ -45,10 +47,11 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A stream may stand wherever a value may: in a struct, a map, a tuple, an enum, an `Option`, a `Vec`, as the whole document,
-//! and in the items of another stream. The structure is serialised before the first byte, and its streams are read one after
-//! another, in the order in which they stand. Placeholders are known by their place in memory and not by what they read, so no
-//! data can be taken for one.
+//! A stream may stand wherever a value may: in a struct, a map, a tuple, an enum, an `Option`, a
+//! `Vec`, as the whole document, and in the items of another stream. The structure is serialised
+//! before the first byte, and its streams are read one after another, in the order in which they
+//! stand. Placeholders are known by their place in memory and not by what they read, so no data can
+//! be taken for one.
 //!
 //! [`Ndjson`], [`Csv`] and [`Sse`] are made of a single stream.
 //!
@@ -57,12 +60,14 @@
 //! No failure looks like the end of a response, and none becomes an item.
 //!
 //! - The structure cannot be serialised: [`StreamedJson::new`] says so before there is a response.
-//! - A stream fails, or an item cannot be serialised: the body yields an error. hyper then closes the connection without the
-//!   last chunk (HTTP/1.1) or resets the stream (HTTP/2), so that clients see that something is missing. The brackets of the
-//!   document stay open. What had not left by then is lost with it: the items of the chunk that was being filled, and what
-//!   hyper still held. Over HTTP/1.0, which marks no ends, only the missing brackets tell.
-//! - A stream fails before its first item: the same, because by then the response has its status 200, unless the handler waited
-//!   for the item with `first`. That gives the error back, and the handler answers with a real status:
+//! - A stream fails, or an item cannot be serialised: the body yields an error. hyper then closes
+//!   the connection without the last chunk (HTTP/1.1) or resets the stream (HTTP/2), so that
+//!   clients see that something is missing. The brackets of the document stay open. What had not
+//!   left by then is lost with it: the items of the chunk that was being filled, and what hyper
+//!   still held. Over HTTP/1.0, which marks no ends, only the missing brackets tell.
+//! - A stream fails before its first item: the same, because by then the response has its status
+//!   200, unless the handler waited for the item with `first`. That gives the error back, and the
+//!   handler answers with a real status:
 //!
 //! ```
 //! use axum::http::StatusCode;
@@ -93,16 +98,17 @@
 //!
 //! # When bytes leave
 //!
-//! Items gather until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream has nothing ready, what there is
-//! leaves at once, so that slow items arrive as they come. A stream that waits for each item makes a chunk of each; one that
-//! reads its source in batches makes few.
+//! Items gather until a chunk is full: 4 KiB for the first one, then 32 KiB. When a stream has
+//! nothing ready, what there is leaves at once, so that slow items arrive as they come. A stream
+//! that waits for each item makes a chunk of each; one that reads its source in batches makes few.
 //!
-//! The HTTP library polls the body when the client takes more. So a slow client slows the streams down, and a client that goes
-//! away drops them. While a client does not read, hyper holds what it polled before, some 400 KB a connection unless it is told
-//! otherwise (`max_buf_size`).
+//! The HTTP library polls the body when the client takes more. So a slow client slows the streams
+//! down, and a client that goes away drops them. While a client does not read, hyper holds what it
+//! polled before, some 400 KB a connection unless it is told otherwise (`max_buf_size`).
 //!
-//! The headers ask proxies not to hold bytes back: `Cache-Control: no-transform`, `X-Accel-Buffering: no`, `Incremental: ?1`. A
-//! handler can replace them: `([(header::CACHE_CONTROL, "no-store")], page)`.
+//! The headers ask proxies not to hold bytes back: `Cache-Control: no-transform`,
+//! `X-Accel-Buffering: no`, `Incremental: ?1`. A handler can replace them:
+//! `([(header::CACHE_CONTROL, "no-store")], page)`.
 
 mod chunks;
 mod document;
@@ -133,17 +139,20 @@ pub use streamed::{Awaited, Streamed};
 pub struct StreamedJson(Chunks);
 
 impl StreamedJson {
-    /// Serialises `value`, in which [`Streamed`] and [`Awaited`] may stand anywhere; these are read when the body is.
+    /// Serialises `value`, in which [`Streamed`] and [`Awaited`] may stand anywhere; these are read
+    /// when the body is.
     ///
     /// # Errors
-    /// `value` is nothing that JSON can hold, or one of its streams was serialised before. Or one stands in the content of an
-    /// enum's variant that serde has to buffer, because the enum is flattened (`serde(flatten)`) or within another one that is
-    /// internally tagged (`serde(tag = "…")`); or is itself what is flattened or tagged.
+    /// `value` is nothing that JSON can hold, or one of its streams was serialised before. Or one
+    /// stands in the content of an enum's variant that serde has to buffer, because the enum is
+    /// flattened (`serde(flatten)`) or within another one that is internally tagged (`serde(tag =
+    /// "…")`); or is itself what is flattened or tagged.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
         Document::new(&value).map(|document| Self(Chunks::new(document)))
     }
 
-    /// Waits for the first item of a stream, or for the end if there is none, so that a failure until then can have a status.
+    /// Waits for the first item of a stream, or for the end if there is none, so that a failure
+    /// until then can have a status.
     ///
     /// A document that is whole by then has a `Content-Length`.
     ///
@@ -206,10 +215,11 @@ impl IntoResponse for Ndjson {
 
 /// The items of a stream as CSV (RFC 4180, `text/csv`), in any [`CsvDialect`].
 ///
-/// An item is a struct or a map. The header has the names of the first item's fields, and the other items must have the same
-/// fields in the same order; a body without items is empty. `None` and floats that are not finite are NULL. A `RawValue` of
-/// `serde_json` is written as the text it is, bytes are written as hex digits behind `\x`. A field that is a list, a map, a
-/// struct or a variant with content breaks the response off.
+/// An item is a struct or a map. The header has the names of the first item's fields, and the other
+/// items must have the same fields in the same order; a body without items is empty. `None` and
+/// floats that are not finite are NULL. A `RawValue` of `serde_json` is written as the text it is,
+/// bytes are written as hex digits behind `\x`. A field that is a list, a map, a struct or a
+/// variant with content breaks the response off.
 ///
 /// ```
 /// # use axum::response::IntoResponse;
@@ -275,14 +285,17 @@ impl IntoResponse for Csv {
     }
 }
 
-/// The items of a stream as server-sent events (`text/event-stream`), for `EventSource` in browsers.
+/// The items of a stream as server-sent events (`text/event-stream`), for `EventSource` in
+/// browsers.
 ///
-/// The data of each event is an item as JSON. Unlike axum's own `Sse`, which makes a chunk of each event, it lets those that
-/// are ready together share one, and can wait for the [`first`](Self::first). But it has no timer for heartbeats: where
-/// connections stay idle for long, mix [`Event::heartbeat`] into the stream.
+/// The data of each event is an item as JSON. Unlike axum's own `Sse`, which makes a chunk of each
+/// event, it lets those that are ready together share one, and can wait for the
+/// [`first`](Self::first). But it has no timer for heartbeats: where connections stay idle for
+/// long, mix [`Event::heartbeat`] into the stream.
 ///
-/// An `EventSource` does not tell an end from a failure: whenever the response ends, it comes back, and sends the id of the
-/// last event. A stream that ends should say so by an event of its own, at which the page calls `close()`.
+/// An `EventSource` does not tell an end from a failure: whenever the response ends, it comes back,
+/// and sends the id of the last event. A stream that ends should say so by an event of its own, at
+/// which the page calls `close()`.
 ///
 /// ```
 /// # use axum::response::IntoResponse;
@@ -326,8 +339,8 @@ impl IntoResponse for Sse {
     }
 }
 
-/// A head that asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing, `X-Accel-Buffering` is
-/// nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+/// A head that asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing,
+/// `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
 fn respond(content_type: &'static str, chunks: Chunks) -> Response {
     let mut response = Response::new(Body::new(chunks));
     let headers = response.headers_mut();

@@ -1,7 +1,7 @@
 //! Items as CSV: a record each, under the names of the first item's fields.
 //!
-//! `serde_json` walks through an item and tells a formatter what it meets; this one hands the values to [`CsvEncoder`] and lets
-//! `serde_json` write nothing.
+//! `serde_json` walks through an item and tells a formatter what it meets; this one hands the
+//! values to [`CsvEncoder`] and lets `serde_json` write nothing.
 
 use std::io;
 use std::mem;

@@ -19,20 +19,24 @@ const OUTSIDE: &str = "a stream or a future can only be serialised into streamed
 /// A reference to it was serialised twice.
 const TAKEN: &str = "a stream or a future was serialised before: it can only be read once";
 
-/// A stream of items that stands where a `Vec<T>` could: in a [`StreamedJson`](super::StreamedJson) it becomes a JSON array.
+/// A stream of items that stands where a `Vec<T>` could: in a [`StreamedJson`](super::StreamedJson)
+/// it becomes a JSON array.
 ///
-/// It is also what [`Ndjson`](super::Ndjson), [`Csv`](super::Csv) and [`Sse`](super::Sse) are made of. The stream is not polled
-/// before the response's body is, and it is dropped with the body, or after its last item.
+/// It is also what [`Ndjson`](super::Ndjson), [`Csv`](super::Csv) and [`Sse`](super::Sse) are made
+/// of. The stream is not polled before the response's body is, and it is dropped with the body, or
+/// after its last item.
 ///
-/// Serialised by anything else, such as [`serde_json::to_string`], it is an error, and so is serialising it twice. So it cannot
-/// stand in a `serde_json::json!` either, which panics then: a document without a type of its own can be a tuple or a map.
+/// Serialised by anything else, such as [`serde_json::to_string`], it is an error, and so is
+/// serialising it twice. So it cannot stand in a `serde_json::json!` either, which panics then: a
+/// document without a type of its own can be a tuple or a map.
 pub struct Streamed<T>(Slot<T>);
 
 impl<T> Streamed<T> {
     /// A stream that may fail.
     ///
-    /// An error breaks the response off: it is never an item, and what follows it is never read. To see it on the server, look
-    /// at it on its way, for example with `TryStreamExt::inspect_err` of the crate futures-util.
+    /// An error breaks the response off: it is never an item, and what follows it is never read. To
+    /// see it on the server, look at it on its way, for example with `TryStreamExt::inspect_err` of
+    /// the crate futures-util.
     ///
     /// ```
     /// # use futures_util::stream;
@@ -48,7 +52,8 @@ impl<T> Streamed<T> {
         }))
     }
 
-    /// A stream that cannot fail. For one of `Result`s there is [`new`](Self::new): here, serde would write them as items.
+    /// A stream that cannot fail. For one of `Result`s there is [`new`](Self::new): here, serde
+    /// would write them as items.
     pub fn infallible(stream: impl Stream<Item = T> + Send + 'static) -> Self {
         let mut stream = Box::pin(stream);
         Self(Slot::new(move |cx| stream.as_mut().poll_next(cx).map(|item| item.map(Ok))))
@@ -75,9 +80,11 @@ impl<T> fmt::Debug for Streamed<T> {
     }
 }
 
-/// A value that a future gives, and that stands where a `T` could in a [`StreamedJson`](super::StreamedJson).
+/// A value that a future gives, and that stands where a `T` could in a
+/// [`StreamedJson`](super::StreamedJson).
 ///
-/// The future is polled when the body has come to its place: a count behind a stream can tell what the stream yielded.
+/// The future is polled when the body has come to its place: a count behind a stream can tell what
+/// the stream yielded.
 pub struct Awaited<T>(Slot<T>);
 
 impl<T> Awaited<T> {
@@ -92,7 +99,8 @@ impl<T> Awaited<T> {
         }))
     }
 
-    /// A future that cannot fail. For one of a `Result` there is [`new`](Self::new): here, serde would write it as a value.
+    /// A future that cannot fail. For one of a `Result` there is [`new`](Self::new): here, serde
+    /// would write it as a value.
     pub fn infallible(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self::new(async move { Ok::<_, BoxError>(future.await) })
     }
@@ -110,8 +118,8 @@ impl<T> fmt::Debug for Awaited<T> {
     }
 }
 
-/// What is polled, until it is taken. `Serialize` only lends it; behind a lock, structures with streams may be shared like
-/// others.
+/// What is polled, until it is taken. `Serialize` only lends it; behind a lock, structures with
+/// streams may be shared like others.
 struct Slot<T>(Mutex<Option<Next<T>>>);
 
 impl<T> Slot<T> {

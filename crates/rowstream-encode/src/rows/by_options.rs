@@ -1,6 +1,7 @@
 //! Rows as JSON with values by options.
 //!
-//! An encoder of its own, so that rows with the values of the default, which are most, do not pay for the choice.
+//! An encoder of its own, so that rows with the values of the default, which are most, do not pay
+//! for the choice.
 
 use super::{RowEncoder, RowWriter, Shape, keys, opening};
 use crate::append::Prefix;
@@ -13,7 +14,8 @@ use crate::{Column, Nulls, Value, ValueOptions};
 pub struct OptionsEncoder {
     rows: RowEncoder,
     options: ValueOptions,
-    /// For each column, what stands before a value that is its row's first member; empty where NULLs are members.
+    /// For each column, what stands before a value that is its row's first member; empty where
+    /// NULLs are members.
     openings: Vec<Prefix>,
     /// Whether the row has a member.
     open: bool,

@@ -84,7 +84,8 @@ async fn nothing_is_written_for_an_item_that_is_waited_for() {
     assert_eq!(next_chunk(&mut body), None);
 }
 
-/// A million items: each chunk is of bounded size, and holds all items that were pulled and not sent before.
+/// A million items: each chunk is of bounded size, and holds all items that were pulled and not
+/// sent before.
 #[tokio::test]
 async fn chunks_are_bounded_and_pull_what_they_hold() {
     const ITEMS: usize = 1_000_000;

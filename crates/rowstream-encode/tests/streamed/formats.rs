@@ -261,7 +261,8 @@ async fn what_has_no_place_in_csv_is_an_error() {
     assert!(fault(vec![held]).await.starts_with("a stream or a future can only be serialised in"));
 }
 
-/// A field more, a field less, another name, another order: each would put values under the wrong names.
+/// A field more, a field less, another name, another order: each would put values under the wrong
+/// names.
 #[tokio::test]
 async fn all_records_have_the_same_fields() {
     let record = |names: &[&'static str]| BTreeMap::from_iter(names.iter().map(|name| (*name, 1)));

@@ -1,4 +1,5 @@
-//! Documents with streams are, byte for byte, what `serde_json` writes of the same documents with lists.
+//! Documents with streams are, byte for byte, what `serde_json` writes of the same documents with
+//! lists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -187,7 +187,8 @@ async fn documents_do_not_mix() {
     assert_eq!(reply.whole(), "[[1,2],[1,2],[1,2]]");
 }
 
-/// A type that does with serde what the raw JSON of `serde_json` does, which is how a placeholder is written.
+/// A type that does with serde what the raw JSON of `serde_json` does, which is how a placeholder
+/// is written.
 #[derive(Serialize)]
 #[serde(rename = "$serde_json::private::RawValue")]
 struct Forged {

@@ -1,8 +1,9 @@
 //! Statements that are read by turns, on one connection.
 //!
-//! Each has a portal of its own in the transaction. Its rows are fetched in portions, by Execute with a limit of rows, and each
-//! portion is a sending of its own, which ends in Sync. So portions are answered one after the other, in the order in which they
-//! were asked for; `asked` is that order:
+//! Each has a portal of its own in the transaction. Its rows are fetched in portions, by Execute
+//! with a limit of rows, and each portion is a sending of its own, which ends in Sync. So portions
+//! are answered one after the other, in the order in which they were asked for; `asked` is that
+//! order:
 //!
 //! ```text
 //!              ask                   PortalSuspended, ReadyForQuery
@@ -12,9 +13,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. the rows of the portion that comes are lent in place while they are those that are wanted, else copied and held;
-//! 2. a portal whose rows are held is not asked for more, so what it holds is one portion at most: about [`HELD`] bytes, as its
-//!    rows were so far, and never more than the longest row may have, or [`HELD_AT_MOST`];
+//! 1. the rows of the portion that comes are lent in place while they are those that are wanted,
+//!    else copied and held;
+//! 2. a portal whose rows are held is not asked for more, so what it holds is one portion at most:
+//!    about [`HELD`] bytes, as its rows were so far, and never more than the longest row may have,
+//!    or [`HELD_AT_MOST`];
 //! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
 
 use std::collections::VecDeque;

@@ -1,7 +1,8 @@
 //! Rows of cursors that functions and procedures open.
 //!
-//! A refcursor is the name of a cursor that lives in the transaction. The statement that yields it is called first; what its rows
-//! are is known only then, and nothing of it holds for the next call. Its rows are fetched in steps:
+//! A refcursor is the name of a cursor that lives in the transaction. The statement that yields it
+//! is called first; what its rows are is known only then, and nothing of it holds for the next
+//! call. Its rows are fetched in steps:
 //!
 //! ```text
 //!                 call                    Describe                 execute
@@ -11,16 +12,19 @@
 //!                                                                               └── fewer came: the end
 //! ```
 //!
-//! A cursor is a portal, so Execute could be sent for it under its own name, without FETCH. But whoever opened it has chosen text for
-//! all of its columns, which costs the server most (numbers and timestamps), and which decoders of other statements do not read. FETCH has
-//! columns in the formats of its own Bind. For that, the server makes the rows of a step before it sends the first; so steps are
-//! short, the first ones more so.
+//! A cursor is a portal, so Execute could be sent for it under its own name, without FETCH. But
+//! whoever opened it has chosen text for all of its columns, which costs the server most (numbers
+//! and timestamps), and which decoders of other statements do not read. FETCH has columns in the
+//! formats of its own Bind. For that, the server makes the rows of a step before it sends the
+//! first; so steps are short, the first ones more so.
 //!
 //! Invariants:
-//! 1. a step is asked for only when the rows of the one before were taken, so a client that does not read stops the cursor;
-//! 2. how many rows a step had is what the server says at its end, and a step that was full is followed by another: no row is lost
-//!    or doubled where steps meet;
-//! 3. rows end with `None` only after the CommandComplete of a step that was not full, and ReadyForQuery.
+//! 1. a step is asked for only when the rows of the one before were taken, so a client that does
+//!    not read stops the cursor;
+//! 2. how many rows a step had is what the server says at its end, and a step that was full is
+//!    followed by another: no row is lost or doubled where steps meet;
+//! 3. rows end with `None` only after the CommandComplete of a step that was not full, and
+//!    ReadyForQuery.
 
 use std::sync::Arc;
 
@@ -38,8 +42,8 @@ use crate::params::ParamValue;
 
 /// Rows of the first step, unless the source says: the first row does not wait for many others.
 const FIRST_STEP: i32 = 32;
-/// Rows of a step at most, unless the source says. Measured: from some 500 rows on, a step more or less costs the server nothing; and a
-/// round trip is then a small part of its time.
+/// Rows of a step at most, unless the source says. Measured: from some 500 rows on, a step more or
+/// less costs the server nothing; and a round trip is then a small part of its time.
 const LONGEST_STEP: i32 = 1024;
 /// One row, and a second one as proof that there is one too many.
 const MAX_ROWS: i32 = 2;
@@ -154,8 +158,8 @@ impl Session {
         Ok(())
     }
 
-    /// Parses the FETCH anew each time, which takes a small part of what a step takes: with a name it would have to be closed on
-    /// every way out of a response.
+    /// Parses the FETCH anew each time, which takes a small part of what a step takes: with a name
+    /// it would have to be closed on every way out of a response.
     fn write_fetch(&mut self, fetch: &str, prepared: &Prepared) -> Result<(), Error> {
         let write = &mut self.connection().wire.write;
         frontend::parse("", fetch, [], write).map_err(unsendable)?;

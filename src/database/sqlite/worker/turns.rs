@@ -1,8 +1,8 @@
 //! Statements that are run by turns, on one connection.
 //!
-//! A statement alone runs ahead of its session (see `filling.rs`). Of several, the worker cannot know whose rows are wanted next: so
-//! the session asks for a portion of one of them, and waits for it. They end with whatever else the session asks for, or with
-//! the session.
+//! A statement alone runs ahead of its session (see `filling.rs`). Of several, the worker cannot
+//! know whose rows are wanted next: so the session asks for a portion of one of them, and waits for
+//! it. They end with whatever else the session asks for, or with the session.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,7 +50,8 @@ impl Worker<'_> {
         Ok(statement)
     }
 
-    /// Answers one Fetch after the other, until there is something else to do. The statements are reset when this returns.
+    /// Answers one Fetch after the other, until there is something else to do. The statements are
+    /// reset when this returns.
     fn take_turns(&self, runs: &[Run], statements: &mut [CachedStatement<'_>], first: Fetch) -> Work {
         let runs = runs.iter().zip(statements);
         let mut turns: Vec<_> = runs.map(|(run, statement)| self.turn(run, statement)).collect();
