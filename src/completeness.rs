@@ -10,7 +10,7 @@
 //! | [`digest`] | what the bytes must hash to |
 //! | [`trailers`] | fields behind the body |
 //! | [`streams`] | another request, which tells how a stream went |
-//! | [`spool`] | a length, because the whole result is there before its head |
+//! | [`crate::spool`] | a length, because the whole result is there before its head |
 //! | [`delivery`] | all that was encoded before a failure, and then the break |
 
 pub(crate) mod delivery;

@@ -1,7 +1,7 @@
 //! What of a result waits in this server: in memory up to a bound, then in a temporary file.
 //!
 //! A result that waits for its end, before its head is sent, waits [`whole`]. What a slow client
-//! has not taken yet is [spilled](spill). Both share the [files](file) and their quota. Nothing
+//! has not taken yet is [spilled](spill). Both share the [files](mod@file) and their quota. Nothing
 //! here knows of rows but their number.
 
 pub(crate) mod file;

@@ -3,7 +3,7 @@
 //! A database implements [`Database`], [`DatabaseSession`], [`DatabaseRow`] and
 //! [`RowLayout`]. The list makes of them the enums that the rest of the server uses, so that a row
 //! costs a match and no virtual call. What no database does is not here: requests to upstreams are
-//! row producers of their own ([`crate::stream::producer`]).
+//! row producers of their own (`stream/producer.rs`).
 //!
 //! A [`Session`] is one connection, held by one response from its first statement to its last row.
 //! The order of calls is fixed:

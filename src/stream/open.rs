@@ -37,7 +37,7 @@ impl Opened {
     /// refcursors.
     ///
     /// # Errors
-    /// Those of [`RowStream::open_with`].
+    /// Those of [`super::RowStream::open_with`].
     pub(crate) async fn open(
         waiter: &Waiter,
         (endpoint, source): (&Endpoint, &Source),

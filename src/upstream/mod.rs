@@ -221,12 +221,12 @@ impl Source {
         self.shared.balance.stats()
     }
 
-    /// See [`super::Source::turn`].
+    /// See [`Pool::turn`].
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         self.pool().turn().await
     }
 
-    /// See [`super::Source::acquire_timeout`].
+    /// How long a request waits for a place at a host.
     pub fn acquire_timeout(&self) -> Duration {
         self.pool().acquire_timeout()
     }

@@ -257,7 +257,7 @@ impl Session {
         })
     }
 
-    /// See [`database::Session::call_per_row`].
+    /// Has calls made for each row of the prepared statement `index`; the columns of its rows then.
     pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
         let bound = Arc::new(self.plan.bind(&self.prepared[index], keys)?);
         let columns = Arc::clone(&bound.columns);
