@@ -1,4 +1,4 @@
-//! Rows whose values are told apart by their columns while they are written.
+//! Rows whose values go different ways by their columns while they are written.
 //!
 //! A row hands out its values one after the other and does not number them. One type counts them,
 //! for all that keep, add or leave out the values of certain columns.

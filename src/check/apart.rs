@@ -1,5 +1,5 @@
-//! Whether the rows of a statement are told apart by the columns by which others are nested in
-//! them.
+//! Whether no two rows of a statement have the same values in the columns by which others are
+//! nested in them.
 //!
 //! The merge of nested statements knows the row that is open and none before it (see
 //! [`crate::stream`]). Of two rows with the same key, it refuses the second where they follow each

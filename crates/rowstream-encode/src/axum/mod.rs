@@ -104,7 +104,7 @@
 //!
 //! The HTTP library polls the body when the client takes more. So a slow client slows the streams
 //! down, and a client that goes away drops them. While a client does not read, hyper holds what it
-//! polled before, some 400 KB a connection unless it is told otherwise (`max_buf_size`).
+//! polled before, some 400 KB a connection unless `max_buf_size` says otherwise.
 //!
 //! The headers ask proxies not to hold bytes back: `Cache-Control: no-transform`,
 //! `X-Accel-Buffering: no`, `Incremental: ?1`. A handler can replace them:
