@@ -42,6 +42,9 @@ const NOT_FAST: &[&str] = &[
 /// The modules of `tests/alone`, which need the machine for themselves.
 const ALONE: &str = "alone::";
 
+/// More failures than this are no accident of a busy machine, and are not tried again.
+const FEW: usize = 5;
+
 /// How much is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -226,10 +229,9 @@ impl Tests<'_> {
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
     /// its libraries.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
-        match self.python {
-            Some(python) => command.env("ROWSTREAM_TEST_PYTHON", python),
-            None => command.args(["--skip", "python_reads_"]),
-        };
+        if self.python.is_none() {
+            command.args(["--skip", "python_reads_"]);
+        }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
             Err(message) => Outcome::of_result(Err(message)),
@@ -241,14 +243,35 @@ impl Tests<'_> {
         outcome
     }
 
+    /// A few tests that failed are run once more, one at a time: a test that then passes has found
+    /// the machine busy and nothing wrong. The summary names it all the same.
     fn run_on(&self, mut command: Command, postgres: &Postgres, counts: &mut Counts) -> Result<()> {
-        give(&mut command, postgres);
+        self.give(&mut command, postgres);
+        let mut first = Counts::default();
+        let mut result = run_and_count(&mut command, &mut first);
+        if result.is_err() && first.can_be_tried_again() {
+            println!("\n--> once more, one at a time: {}", first.names.join(", "));
+            let mut again = cargo_test();
+            again.args(["--", "--exact", "--test-threads=1"]).args(&first.names);
+            self.give(&mut again, postgres);
+            let mut second = Counts::default();
+            result = run_and_count(&mut again, &mut second);
+            first.correct(&second);
+        }
+        counts.add_up(first);
+        result
+    }
+
+    fn give(&self, command: &mut Command, postgres: &Postgres) {
+        give(command, postgres);
+        if let Some(python) = self.python {
+            command.env("ROWSTREAM_TEST_PYTHON", python);
+        }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
             // A test that asks for it fails, for it is not in `NOT_FAST`.
             Scope::Fast => command.env_remove(RELEASE),
         };
-        run_and_count(&mut command, counts)
     }
 
     /// How many tests `--fast` has left out. With filters, what was not asked for looks the same.
@@ -291,16 +314,28 @@ struct Counts {
     failed: u64,
     skipped: u64,
     filtered_out: u64,
+    /// Those that failed.
+    names: Vec<String>,
+    /// Test programs that have begun and not said how it went.
+    running: u64,
+    /// Those that failed at first, and passed when they were run once more.
+    unsteady: Vec<String>,
 }
 
 impl Counts {
     /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered
-    /// out; finished in 0.01s`.
+    /// out; finished in 0.01s`, or `test module::name ... FAILED`.
     fn add(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.names.push(name.to_owned());
+            return;
+        }
+        self.running += u64::from(begins_a_program(line));
         let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         else {
             return;
         };
+        self.running = self.running.saturating_sub(1);
         for (number, word) in numbers.split("; ").filter_map(|part| part.split_once(' ')) {
             let number: u64 = number.parse().unwrap_or(0);
             match word {
@@ -313,11 +348,58 @@ impl Counts {
         }
     }
 
-    /// The last line of a run; what was left out has been skipped.
-    fn summary(&self, left_out: u64) -> String {
-        let skipped = self.skipped + left_out;
-        format!("{} passed, {} failed, {skipped} skipped", self.passed, self.failed)
+    /// Whether each failure is a test's, whose name is known. One of documentation is named after
+    /// its place, by which it cannot be asked for; and where a program crashed, no name is known.
+    fn can_be_tried_again(&self) -> bool {
+        let by_name = self.names.iter().all(|name| !name.contains(' '));
+        let all_ended = self.running == 0;
+        by_name
+            && all_ended
+            && (1..=FEW).contains(&self.names.len())
+            && self.failed == self.names.len() as u64
     }
+
+    /// Takes those that passed the second time from those that failed.
+    fn correct(&mut self, second: &Self) {
+        let failed = |name: &String| second.names.contains(name);
+        // A run that ended early has passed nothing.
+        if second.running > 0 || second.passed + second.failed < self.failed {
+            return;
+        }
+        self.unsteady = self.names.iter().filter(|name| !failed(name)).cloned().collect();
+        self.names.retain(failed);
+        self.failed = self.names.len() as u64;
+        self.passed += self.unsteady.len() as u64;
+    }
+
+    fn add_up(&mut self, other: Self) {
+        self.running += other.running;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.filtered_out += other.filtered_out;
+        self.names.extend(other.names);
+        self.unsteady.extend(other.unsteady);
+    }
+
+    /// The last lines of a run; what was left out has been skipped.
+    fn summary(&self, left_out: u64) -> String {
+        let mut summary = String::new();
+        for name in &self.names {
+            summary += &format!("failed: {name}\n");
+        }
+        for name in &self.unsteady {
+            summary += &format!("passed only when it was run once more, by itself: {name}\n");
+        }
+        let skipped = self.skipped + left_out;
+        summary + &format!("{} passed, {} failed, {skipped} skipped", self.passed, self.failed)
+    }
+}
+
+/// `running 12 tests`, `running 1 test`.
+fn begins_a_program(line: &str) -> bool {
+    let number = line.strip_prefix("running ").and_then(|rest| rest.split_once(" test"));
+    number.is_some_and(|(number, s)| number.parse::<u64>().is_ok() && (s.is_empty() || s == "s"))
 }
 
 #[cfg(test)]
@@ -353,7 +435,52 @@ mod tests {
         counts.add("test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.01s");
         counts.add("test a_test ... ok");
         counts.add("it said: test result: ok. 9 passed; 0 failed");
-        assert_eq!(counts, Counts { passed: 13, failed: 2, skipped: 1, filtered_out: 7 });
+        assert_eq!(
+            counts,
+            Counts { passed: 13, failed: 2, skipped: 1, filtered_out: 7, ..Counts::default() }
+        );
         assert_eq!(counts.summary(7), "13 passed, 2 failed, 8 skipped");
+    }
+
+    /// The counts of a test program in which these tests failed.
+    fn failed(passed: u64, names: &[&str]) -> Counts {
+        let mut counts = Counts::default();
+        for name in names {
+            counts.add(&format!("test {name} ... FAILED"));
+        }
+        let failed = names.len();
+        counts.add(&format!("test result: FAILED. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.01s"));
+        counts
+    }
+
+    #[test]
+    fn what_passes_the_second_time_is_named() {
+        let mut first = failed(10, &["a::one", "a::two"]);
+        assert!(first.can_be_tried_again());
+        first.correct(&failed(1, &["a::two"]));
+        assert_eq!(
+            first.summary(0),
+            "failed: a::two\npassed only when it was run once more, by itself: a::one\n11 passed, 1 failed, 0 skipped"
+        );
+    }
+
+    #[test]
+    fn a_second_run_that_ends_early_mends_nothing() {
+        let mut first = failed(10, &["a::one", "a::two"]);
+        first.correct(&Counts::default());
+        assert_eq!((first.passed, first.failed), (10, 2));
+    }
+
+    #[test]
+    fn only_a_few_failures_with_names_are_tried_again() {
+        assert!(!failed(10, &[]).can_be_tried_again());
+        assert!(!failed(10, &["a", "b", "c", "d", "e", "f"]).can_be_tried_again());
+        assert!(!failed(10, &["src/lib.rs - encode (line 3)"]).can_be_tried_again());
+        let mut crashed = Counts::default();
+        crashed.add("running 3 tests");
+        crashed.add("test a::one ... FAILED");
+        crashed.add("running 1 test");
+        crashed.add("test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s");
+        assert!(!crashed.can_be_tried_again());
     }
 }
