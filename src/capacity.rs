@@ -13,11 +13,10 @@ use std::time::Duration;
 
 use crate::config::{Config, memory};
 use crate::database::postgres::pipeline;
-use crate::endpoint::{Endpoint, Handler, SlowClients};
+use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
 use crate::params::ParamValue;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Protocol;
-use crate::upstream::calls::{Calls, Repeat};
 
 /// Two limits that contradict each other.
 #[derive(Debug, PartialEq, Eq)]

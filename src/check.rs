@@ -22,10 +22,9 @@ use tokio::time::timeout;
 use crate::Error;
 use crate::database::{self, Session, Snapshot};
 use crate::diagnostic::{Diagnostic, excerpt, place};
-use crate::endpoint::{Endpoint, Handler, Key, Statement};
+use crate::endpoint::{Endpoint, Handler, Key, Statement, of_refcursor};
 use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
-use crate::upstream::per_row;
 
 /// How long a database may take for one statement. One that a migration has locked the tables of
 /// takes longer.
@@ -210,7 +209,7 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
     }
     statement.check_columns(&columns)?;
     if endpoint.per_row().is_some() && !refcursors.is_empty() {
-        return Err(per_row::of_refcursor());
+        return Err(of_refcursor());
     }
     match endpoint.calls_for(index) {
         Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),

@@ -3,14 +3,17 @@
 //! What is here is what a response needs, read and checked; how files are read is in the modules
 //! below.
 
+mod calls;
 pub(crate) mod compression;
 pub(crate) mod csv;
 mod follow;
 mod handler;
 mod key;
 mod nesting;
+mod pages;
 mod params;
 mod path;
+mod per_row;
 pub(crate) mod read;
 mod refcursor;
 pub(crate) mod slow_clients;
@@ -26,10 +29,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use rowstream_encode::{Column, CsvDialect, Format, ValueOptions};
 
+pub(crate) use self::calls::reply_columns;
+pub use self::calls::{Calls, OnError, Order, Repeat};
 pub use self::compression::Compression;
 pub use self::follow::Follow;
 pub use self::handler::{Handler, Sql};
 pub use self::key::{Key, KeyColumn};
+pub use self::pages::{Absent, CURSOR, Next, Pages};
+pub(crate) use self::per_row::{Bound, LONGEST, of_refcursor};
+pub use self::per_row::{Form, PerRow, RowCall};
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
@@ -39,7 +47,6 @@ use crate::database;
 pub use crate::params::{CouchFeed, Followed};
 use crate::params::{Param, ParamValue};
 pub use crate::sql::Cardinality;
-use crate::upstream::per_row::PerRow;
 
 /// A path template with its parameters and the statements behind it, read and checked.
 #[derive(Debug, Clone)]

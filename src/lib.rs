@@ -34,6 +34,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod histogram;
+mod json_columns;
 pub mod metrics;
 pub mod negotiate;
 pub mod outcome;

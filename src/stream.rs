@@ -18,6 +18,7 @@
 //! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`],
 //! which has invariants of its own.
 
+mod calls;
 mod clock;
 mod cursors;
 pub(crate) mod encoder;
@@ -26,6 +27,8 @@ mod key;
 mod nest;
 pub(crate) mod notifier;
 mod open;
+mod pages;
+mod per_row;
 mod producer;
 mod refcursor;
 mod steps;

@@ -3,9 +3,8 @@
 
 use super::{Rate, Warning, ends_early, opens_anew, too_many};
 use crate::config::Config;
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, RowCall};
 use crate::source::SourceConfig;
-use crate::upstream::per_row::RowCall;
 
 /// The calls of an endpoint, for each row, of one source.
 pub(super) struct OfRows<'a> {

@@ -20,10 +20,9 @@ use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
 use crate::config::memory;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, Statement};
+use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
-use crate::upstream::per_row::RowCall;
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CallsPerRow, Cardinality, Endpoint, Follow, Key, Proxy, Statement};
-use crate::upstream::calls::Calls;
-use crate::upstream::pages::Pages;
+use super::{Calls, CallsPerRow, Cardinality, Endpoint, Follow, Key, Pages, Proxy, Statement};
 
 /// What answers the requests of an endpoint.
 #[derive(Debug, Clone)]

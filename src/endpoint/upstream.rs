@@ -11,7 +11,7 @@ use http::HeaderName;
 
 use super::params::Declared;
 use super::read::Defaults;
-use super::{Handler, SourceRef};
+use super::{Calls, Handler, OnError, Order, Pages, Repeat, SourceRef};
 use crate::Error;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, list, shown, suggest};
@@ -19,9 +19,7 @@ use crate::params::{ParamType, ParamValue};
 use crate::pointer::Pointer;
 use crate::source::{Kind, SourceConfig};
 use crate::upstream::Call;
-use crate::upstream::calls::{Calls, OnError, Order, Repeat};
 use crate::upstream::fields::is_of_connection;
-use crate::upstream::pages::Pages;
 use crate::upstream::template::{NUMBER, Name, Template, Values};
 
 /// A request whose answer is proxied.

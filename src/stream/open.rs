@@ -7,10 +7,12 @@ use rowstream_encode::{
     ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
 };
 
+use super::calls::CallRows;
 use super::clock::Clock;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
+use super::pages::PageRows;
 use super::producer::Producer;
 use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
@@ -21,7 +23,6 @@ use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Piece};
 use crate::params::ParamValue;
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
-use crate::upstream;
 
 /// Statements that are ready to be run.
 pub(crate) struct Opened {
@@ -267,12 +268,12 @@ async fn begin(
     match &endpoint.handler {
         Handler::Sql(_) => {}
         Handler::Calls(calls) => {
-            let session = upstream::calls::Session::new(source.upstream()?, calls);
-            return Ok((Producer::Calls(Box::new(session)), Clock::new(Duration::ZERO)));
+            let rows = CallRows::new(source.upstream()?, calls);
+            return Ok((Producer::Calls(Box::new(rows)), Clock::new(Duration::ZERO)));
         }
         Handler::Pages(pages) => {
-            let session = upstream::pages::Session::new(source.upstream()?, pages);
-            return Ok((Producer::Pages(Box::new(session)), Clock::new(Duration::ZERO)));
+            let rows = PageRows::new(source.upstream()?, pages);
+            return Ok((Producer::Pages(Box::new(rows)), Clock::new(Duration::ZERO)));
         }
         Handler::Proxy(_) => return Err(Error::endpoint("an answer that is proxied has no rows")),
     }

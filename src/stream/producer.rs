@@ -9,11 +9,14 @@ use std::task::{Context, Poll};
 
 use rowstream_encode::{Column, RowWriter};
 
+use super::calls::{CallRow, CallRows};
+use super::pages::{PageRow, PageRows};
+use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::Error;
 use crate::database::{self, Session, Statement};
+use crate::endpoint::PerRow;
 use crate::params::ParamValue;
-use crate::upstream::per_row::PerRow;
-use crate::upstream::{self, calls, pages, per_row};
+use crate::upstream;
 
 /// What makes the rows of one response.
 #[allow(
@@ -24,11 +27,11 @@ pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),
     /// Requests to an HTTP service, whose replies are rows.
-    Calls(Box<calls::Session>),
+    Calls(Box<CallRows>),
     /// Pages of a list of one.
-    Pages(Box<pages::Session>),
+    Pages(Box<PageRows>),
     /// Statements, with calls for the rows of one of them.
-    Enriched(Box<per_row::Session>),
+    Enriched(Box<EnrichedRows>),
 }
 
 impl Producer {
@@ -62,7 +65,7 @@ impl Producer {
                 return Err(Error::protocol("calls are made for the rows of statements alone"));
             }
         };
-        Ok(Self::Enriched(Box::new(per_row::Session::new(inner, plan, upstreams, values))))
+        Ok(Self::Enriched(Box::new(EnrichedRows::new(inner, plan, upstreams, values))))
     }
 
     /// Has calls made for each row of the prepared statement `index`, and returns the columns of
@@ -189,18 +192,18 @@ pub(crate) enum Row<'a> {
     /// A database's.
     Database(database::Row<'a>),
     /// The reply to a request.
-    Call(calls::Row<'a>),
+    Call(CallRow<'a>),
     /// An element of a list in a reply.
-    Page(pages::Row<'a>),
+    Page(PageRow<'a>),
     /// The copy of a row, with what calls for it have answered.
-    Enriched(per_row::Row<'a>),
+    Enriched(EnrichedRow<'a>),
 }
 
-impl<'a> From<per_row::Produced<'a>> for Row<'a> {
-    fn from(row: per_row::Produced<'a>) -> Self {
+impl<'a> From<Produced<'a>> for Row<'a> {
+    fn from(row: Produced<'a>) -> Self {
         match row {
-            per_row::Produced::Plain(row) => Self::Database(row),
-            per_row::Produced::Enriched(row) => Self::Enriched(row),
+            Produced::Plain(row) => Self::Database(row),
+            Produced::Enriched(row) => Self::Enriched(row),
         }
     }
 }

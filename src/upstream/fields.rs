@@ -176,14 +176,14 @@ fn forwarded_element(peer: IpAddr, host: Option<&str>) -> String {
 }
 
 /// Whether a reply comes in a coding that has to be undone (RFC 9110, section 8.4).
-pub(super) fn is_coded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_coded(headers: &HeaderMap) -> bool {
     let coding = headers.get(header::CONTENT_ENCODING);
     coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// Whether an answer says that it is JSON: `application/json`, or a type that ends in `+json` (RFC
 /// 6839).
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
         return false;
     };

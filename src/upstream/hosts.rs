@@ -42,7 +42,7 @@ pub enum Balance {
 pub(super) struct Hosts<C>(Pool<C, HostSet>);
 
 /// The requests of one response.
-pub(super) type Group<C> = pool::Group<C, HostSet>;
+pub(crate) type Group<C> = pool::Group<C, HostSet>;
 
 /// The hosts of a source, as the pool asks them for room.
 pub(crate) struct HostSet {

@@ -26,7 +26,7 @@ const BUFFER: usize = 32 * 1024;
 pub(super) const IDLE: usize = 64 * 1024;
 
 /// A connection, between requests or in one.
-pub(super) struct Http1 {
+pub(crate) struct Http1 {
     sender: SendRequest<String>,
     looks: Looks,
     /// How many requests were sent on it.

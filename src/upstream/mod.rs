@@ -14,9 +14,6 @@
 //! | [`reply`] | an answer whose body is polled, and what holds its place |
 //! | [`template`] | requests made of parameters, each value escaped for its place |
 //! | [`fields`] | the header fields that are handed on, and those that are not |
-//! | [`calls`] | several requests at a time, whose replies are rows |
-//! | [`per_row`] | requests for the rows of a statement |
-//! | [`pages`] | one request after another, in whose replies rows are |
 //! | [`payload`] | bodies of requests, made of parameters |
 //!
 //! A [`Lease`] of the pool is the right to one request in flight at one host. Over HTTP/1.1 it is a
@@ -25,11 +22,8 @@
 //! hyper-util's client. A connection serves requests to its own host alone.
 
 pub mod address;
-pub mod calls;
 pub mod fields;
-pub mod pages;
 pub mod payload;
-pub mod per_row;
 pub mod settings;
 pub mod template;
 pub mod url;
@@ -71,7 +65,7 @@ use crate::settings::SourceSettings;
 /// A place of the pool at one host.
 type Lease = hosts::Lease<Box<Http1>>;
 /// The requests of one response, which the pool lets in together.
-type Group = hosts::Group<Box<Http1>>;
+pub(crate) type Group = hosts::Group<Box<Http1>>;
 
 /// An HTTP service with its pool.
 #[derive(Clone)]
@@ -173,6 +167,16 @@ impl Source {
         &self.shared.name
     }
 
+    /// The fields that every request has which is made here.
+    pub(crate) fn own_fields(&self) -> HeaderMap {
+        fields::own(&self.forwarded)
+    }
+
+    /// The URL of a host, by its number.
+    pub(crate) fn base(&self, host: usize) -> &url::Base {
+        &self.shared.settings.hosts[host]
+    }
+
     fn pool(&self) -> &Pool<Box<Http1>, HostSet> {
         self.shared.balance.pool()
     }
@@ -260,7 +264,7 @@ impl Source {
     ///
     /// # Errors
     /// 503 at once when as many wait as may.
-    fn enter(&self, width: usize) -> Result<Group, Error> {
+    pub(crate) fn enter(&self, width: usize) -> Result<Group, Error> {
         self.shared.balance.enter(width, self.client)
     }
 
@@ -268,7 +272,7 @@ impl Source {
     ///
     /// # Errors
     /// As there, without the pool's 503.
-    async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
+    pub(crate) async fn send_in(&self, group: &Group, call: &Call) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let place = self.shared.balance.acquire_in(group).await?;
         self.send_from(place, Some(group), call, entered).await

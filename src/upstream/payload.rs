@@ -79,7 +79,7 @@ impl Payload {
     }
 
     /// What it says that it is.
-    pub(super) fn content_type(&self) -> HeaderValue {
+    pub(crate) fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json(_) => "application/json",
             Self::Text(_) => "text/plain; charset=utf-8",
@@ -90,7 +90,7 @@ impl Payload {
     ///
     /// # Errors
     /// 400 that names a parameter whose value cannot stand where it would.
-    pub(super) fn fill(&self, values: &Values<'_>) -> Result<String, Error> {
+    pub(crate) fn fill(&self, values: &Values<'_>) -> Result<String, Error> {
         let parts = match self {
             Self::Json(parts) => parts,
             Self::Text(text) => return Ok(text.clone()),

@@ -120,14 +120,22 @@ impl Reply {
         }
         match std::future::poll_fn(|cx| self.poll_data(cx)).await {
             Some(first) => self.first = Some(first?),
-            None => return Err(error::empty(self.source.name())),
+            None => return self.ended_empty(),
         }
         Ok(())
     }
 
+    /// It has ended without a byte.
+    ///
+    /// # Errors
+    /// 502 where it says that it is JSON.
+    pub(crate) fn ended_empty(&self) -> Result<(), Error> {
+        if self.must_have_json() { Err(error::empty(self.source.name())) } else { Ok(()) }
+    }
+
     /// Whether it says that it is JSON, and has a body by what HTTP says of its status: then it is
     /// one only with some.
-    pub(super) fn must_have_json(&self) -> bool {
+    fn must_have_json(&self) -> bool {
         let has_body = !matches!(self.head.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT);
         self.head.status.is_success() && has_body && !self.is_to_head && fields::is_json(&self.head.headers)
     }
@@ -139,7 +147,7 @@ impl Reply {
     }
 
     /// Which host of the source it came from, by its number.
-    pub(super) fn host(&self) -> usize {
+    pub(crate) fn host(&self) -> usize {
         self.host
     }
 

@@ -307,7 +307,7 @@ fn check_literals(target: &str) -> Result<(), Fault> {
 }
 
 /// Whether clients and servers take a segment for a way to another folder.
-pub(super) fn is_dots(segment: &str) -> bool {
+pub(crate) fn is_dots(segment: &str) -> bool {
     let plain = segment.to_ascii_lowercase().replace("%2e", ".");
     matches!(plain.as_str(), "." | "..")
 }

@@ -5,9 +5,9 @@ use percent_encoding::utf8_percent_encode;
 use super::{Names, read_pointer};
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::shown;
+use crate::endpoint::{Absent, CURSOR, Next};
+use crate::json_columns::{Declared, Kind, Plan};
 use crate::pointer::Pointer;
-use crate::upstream::pages::columns::{Declared, Kind, Plan};
-use crate::upstream::pages::{Absent, CURSOR, Next};
 use crate::upstream::payload::Payload;
 use crate::upstream::template::{ENCODED, Name};
 

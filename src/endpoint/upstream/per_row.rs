@@ -8,10 +8,10 @@ use crate::diagnostic::File;
 use crate::diagnostic::reader::{Table, Value};
 use crate::endpoint::params::Declared;
 use crate::endpoint::read::Defaults;
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, SourceRef, Statement};
+use crate::endpoint::{
+    CallsPerRow, Cardinality, Endpoint, Form, OnError, Order, PerRow, RowCall, SourceRef, Statement,
+};
 use crate::source::SourceConfig;
-use crate::upstream::calls::{OnError, Order};
-use crate::upstream::per_row::{Form, PerRow, RowCall};
 
 /// Calls whose statement is not known yet.
 pub(in crate::endpoint) struct Draft {

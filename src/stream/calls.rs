@@ -7,109 +7,32 @@
 //! ```
 //!
 //! Invariants: running requests and replies that wait for others are `concurrency` together at
-//! most; nothing is asked or read that is not polled; dropping the session drops the requests. The
+//! most; nothing is asked or read that is not polled; dropping it drops the requests. The
 //! pool lets them in together, before the first: a response that has begun is not refused a place
 //! later.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use http::StatusCode;
-use rowstream_encode::{Column, ColumnKind, RowWriter, Value};
+use rowstream_encode::{RowWriter, Value};
 use serde::de::IgnoredAny;
 
-use super::template::{Template, Values};
-use super::{Call, Group, Reply, Source, error, fields};
 use crate::Error;
+use crate::endpoint::{Calls, OnError, Order, Repeat};
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
-
-/// The requests that an endpoint makes for one of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Calls {
-    /// What is asked, with the number of the call.
-    pub template: Template,
-    /// The names of the endpoint's parameters.
-    pub names: Vec<String>,
-    /// How many there are.
-    pub repeat: Repeat,
-    /// How many run at a time.
-    pub concurrency: usize,
-    /// How many the file has asked for, which may be more than there are places; `None`: as many as
-    /// there are.
-    pub wanted: Option<usize>,
-    /// In which order their replies come.
-    pub order: Order,
-    /// What becomes of one that fails.
-    pub on_error: OnError,
-    /// The longest reply, in bytes.
-    pub max_reply: usize,
-}
-
-/// How many requests are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
-    /// So many.
-    Times(u64),
-    /// As many as the parameter of this index says.
-    Param(usize),
-}
-
-/// The order of replies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// As they come.
-    #[default]
-    Completion,
-    /// As they were asked for.
-    Input,
-}
-
-/// What becomes of a call that fails: without a reply, with a status that is none of success, or
-/// with a reply that is not what it says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
-    /// The response fails.
-    #[default]
-    Fail,
-    /// It is told in its row: by `error`, or by NULL where the reply is a member.
-    Row,
-}
-
-impl Calls {
-    /// The columns of the rows. `error` is there where failures are rows.
-    pub fn columns(&self) -> Arc<[Column]> {
-        static COLUMNS: LazyLock<[Arc<[Column]>; 2]> = LazyLock::new(|| {
-            let number = || column(&("n", "integer", ColumnKind::Int64));
-            [OnError::Fail, OnError::Row]
-                .map(|on_error| std::iter::once(number()).chain(reply_columns(on_error)).collect())
-        });
-        Arc::clone(match self.on_error {
-            OnError::Fail => &COLUMNS[0],
-            OnError::Row => &COLUMNS[1],
-        })
-    }
-
-    /// What the replies of one response may take, in bytes.
-    pub(crate) fn budget(&self) -> usize {
-        self.concurrency.saturating_mul(reply_budget(self.max_reply))
-    }
-}
-
-/// What one call may take whose reply has `max_reply` bytes at most: it stands twice while its
-/// buffer grows.
-pub(super) fn reply_budget(max_reply: usize) -> usize {
-    max_reply.saturating_mul(2).saturating_add(super::budget())
-}
+use crate::upstream::template::Values;
+use crate::upstream::{Call, Group, Reply, Source, fields};
 
 /// The calls of one response.
-pub struct Session {
+pub(crate) struct CallRows {
     source: Source,
     calls: Arc<Calls>,
     values: Arc<[ParamValue]>,
@@ -160,7 +83,8 @@ impl Outcome {
         Self { number, duration: Duration::ZERO, status: None, body: None, error: Some(error) }
     }
 
-    /// Writes the values of [`REPLY`], the last one only where failures are told in their rows.
+    /// Writes the values of the columns of a reply, the last one only where failures are told in
+    /// their rows.
     pub(super) fn write(&self, on_error: OnError, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
         let Self { duration, status, body, error, .. } = self;
         encoder.value(status.map_or(Value::Null, |status| Value::Int4(status.as_u16().into())), out);
@@ -173,29 +97,7 @@ impl Outcome {
     }
 }
 
-/// What is told of a reply: columns by their names, types and kinds. The last one is there where
-/// failures are told in their rows.
-const REPLY: [(&str, &str, ColumnKind); 4] = [
-    ("status", "integer", ColumnKind::Int32),
-    ("duration_ms", "number", ColumnKind::Float64),
-    ("body", "json or text", ColumnKind::Text),
-    ("error", "text", ColumnKind::Text),
-];
-
-/// The columns of what is told of a reply.
-pub(super) fn reply_columns(on_error: OnError) -> impl Iterator<Item = Column> {
-    let told = match on_error {
-        OnError::Fail => &REPLY[..3],
-        OnError::Row => &REPLY,
-    };
-    told.iter().map(column)
-}
-
-fn column(&(name, type_name, kind): &(&str, &str, ColumnKind)) -> Column {
-    Column { name: name.to_owned(), type_name: type_name.to_owned(), kind }
-}
-
-impl Session {
+impl CallRows {
     /// Whether it was let into the pool, and has had no place there yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
@@ -246,14 +148,14 @@ impl Session {
     ///
     /// # Errors
     /// A call failed, where that is not a row; or 400 where the parameters make no request.
-    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<CallRow<'_>>, Error>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
         let outcome = ready!(self.poll_outcome(cx))?;
         self.current = outcome;
         let on_error = self.calls.on_error;
-        Poll::Ready(Ok(self.current.as_ref().map(|outcome| Row { outcome, on_error })))
+        Poll::Ready(Ok(self.current.as_ref().map(|outcome| CallRow { outcome, on_error })))
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Outcome>, Error>> {
@@ -303,7 +205,7 @@ impl Session {
         while self.next < self.count && self.running.len() + self.waiting.len() < self.calls.concurrency {
             let values = Values { names: &self.calls.names, values: &self.values, number: self.next };
             let mut call = self.calls.template.fill(&values)?;
-            let mut headers = fields::own(&self.source.forwarded);
+            let mut headers = self.source.own_fields();
             fields::put(&mut headers, &call.headers);
             call.headers = headers;
             let (source, group, most) = (self.source.clone(), self.group()?, self.calls.max_reply);
@@ -360,8 +262,8 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<Text, E
         return Err(unreadable("compressed, which was not asked for"));
     }
     let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
-    if text.is_empty() && reply.must_have_json() {
-        return Err(error::empty(source.name()));
+    if text.is_empty() {
+        reply.ended_empty()?;
     }
     if !fields::is_json(&reply.head.headers) || text.is_empty() {
         return Ok(Text::Plain(text));
@@ -380,12 +282,12 @@ fn one_line(mut json: String) -> String {
 }
 
 /// The row of one call.
-pub struct Row<'a> {
+pub(crate) struct CallRow<'a> {
     outcome: &'a Outcome,
     on_error: OnError,
 }
 
-impl Row<'_> {
+impl CallRow<'_> {
     /// See [`crate::database::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) {
         let number = i64::try_from(self.outcome.number).unwrap_or(i64::MAX);

@@ -153,7 +153,7 @@ impl Plan {
     ///
     /// # Errors
     /// It has no columns, or one of them twice.
-    pub(super) fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
+    pub(crate) fn find(&self, row: &str, finder: &mut Finder) -> Result<(), String> {
         let places = self.places(row);
         if places.has_steps() && !row.trim_start().starts_with(['{', '[']) {
             return Err("it is neither an object nor an array".to_owned());
@@ -169,7 +169,7 @@ impl Plan {
     ///
     /// # Errors
     /// Which column holds what it may not.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         (row, found): (&str, &Finder),
         encoder: &mut impl RowWriter,

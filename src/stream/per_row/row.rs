@@ -4,14 +4,14 @@
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 
 use super::window::{Held, Replies};
-use super::{Form, PerRow};
 use crate::Error;
 use crate::by_column::{ByColumn, Counted};
 use crate::database::Layout;
+use crate::endpoint::{Form, PerRow, reply_columns};
 use crate::params::ParamValue;
 
 /// The copy of a row, with what its calls have said.
-pub struct Row<'a> {
+pub(crate) struct EnrichedRow<'a> {
     pub(super) layout: &'a mut Layout,
     pub(super) held: &'a Held,
     pub(super) replies: &'a Replies,
@@ -20,7 +20,7 @@ pub struct Row<'a> {
     pub(super) at: usize,
 }
 
-impl Row<'_> {
+impl EnrichedRow<'_> {
     /// See [`crate::database::Row::encode`].
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Inserting<'_> {
                 }
                 (Form::Each(_), Some(outcome)) => outcome.write(call.on_error, self.encoder, out),
                 (Form::Each(_), None) => {
-                    super::reply_columns(call.on_error).for_each(|_| self.encoder.value(Value::Null, out));
+                    reply_columns(call.on_error).for_each(|_| self.encoder.value(Value::Null, out));
                 }
             }
         }

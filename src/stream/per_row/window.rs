@@ -9,15 +9,15 @@ use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, Method, StatusCode};
 
-use super::row::{Keeping, Row};
-use super::{Bound, Form, LONGEST, PerRow, RowCall};
+use super::row::{EnrichedRow, Keeping};
 use crate::Error;
 use crate::by_column::Counted;
 use crate::database::{self, Layout};
+use crate::endpoint::{Bound, Form, LONGEST, OnError, Order, PerRow, RowCall};
 use crate::error::POOL_TIMEOUT;
 use crate::params::ParamValue;
 use crate::pointer::Pointer;
-use crate::upstream::calls::{OnError, Order, Outcome, Text, run};
+use crate::stream::calls::{Outcome, Text, run};
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Source, fields};
 
@@ -215,9 +215,9 @@ impl Window {
     }
 
     /// The row that is due.
-    pub(super) fn row(&mut self) -> Option<Row<'_>> {
+    pub(super) fn row(&mut self) -> Option<EnrichedRow<'_>> {
         let (held, layout) = (self.current.as_ref()?, self.layout.as_mut()?);
-        Some(Row { layout, held, replies: &self.replies, plan: &self.plan, at: self.bound.at })
+        Some(EnrichedRow { layout, held, replies: &self.replies, plan: &self.plan, at: self.bound.at })
     }
 
     /// Lets go of the row that was lent, and of those of its calls that no other row has.
@@ -358,7 +358,7 @@ impl Window {
 
 impl Lane {
     fn new(plan: &PerRow, call: &RowCall, source: &Source, values: &[ParamValue]) -> Result<Self, Error> {
-        let own = fields::own(&source.forwarded);
+        let own = source.own_fields();
         let [target, headers] = call.template.params();
         let parameters: Vec<_> =
             target.iter().chain(&headers).copied().filter(|name| *name < plan.params).collect();

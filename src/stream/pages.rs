@@ -18,7 +18,6 @@
 //!    an error;
 //! 4. memory: a chunk of the reply, one row, and what says how it goes on; see [`crate::split`].
 
-pub mod columns;
 mod next;
 
 use std::pin::Pin;
@@ -26,116 +25,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Method, StatusCode, header};
-use rowstream_encode::{Column, RowWriter};
+use rowstream_encode::RowWriter;
 
-use self::columns::Plan;
 use self::next::Refused;
-use super::payload::Payload;
-use super::template::{Template, Values};
-use super::{Call, Group, Reply, Source, fields};
 use crate::Error;
+use crate::endpoint::{Absent, CURSOR, Next, Pages};
 use crate::params::ParamValue;
-use crate::pointer::Pointer;
 use crate::pointer::tree::Finder;
-use crate::split::{Fault, Layout, Splitter, WATCHED, Watched};
-
-/// A list that an endpoint reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pages {
-    /// What is asked for the first page.
-    pub template: Template,
-    /// Its body: then it is a POST.
-    pub payload: Option<Payload>,
-    /// The names of the endpoint's parameters.
-    pub names: Vec<String>,
-    /// Where in a reply the array of rows is.
-    pub rows: Pointer,
-    /// What it is that a reply has no array there.
-    pub absent: Absent,
-    /// Where a reply says that it failed.
-    pub error: Option<Pointer>,
-    /// The columns.
-    pub plan: Plan,
-    /// How the list goes on; `None`: it is one page.
-    pub next: Option<Next>,
-    /// The most pages of a response.
-    pub most: u64,
-    /// The longest row, in bytes.
-    pub max_row: usize,
-}
-
-/// What it is that a reply has no array of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Absent {
-    /// A failure.
-    #[default]
-    Fails,
-    /// A page without rows.
-    IsEmpty,
-}
-
-/// How the next page is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
-    /// By the URL at this place of the reply.
-    Url(Pointer),
-    /// By the URL of the reply's `Link` with the relation `next`.
-    Link,
-    /// By the same request, in which this parameter of the query is the number of rows so far.
-    Offset(String),
-    /// By the same request, in which this parameter of the query is the number of the page, from
-    /// this on.
-    Page(String, u64),
-    /// By the same request, in which this parameter of the query is what stands at this place of
-    /// the reply.
-    Cursor(String, Pointer),
-    /// By the same request with this body, in which the last of the names stands for what is at
-    /// this place of the reply.
-    Body(Payload, Pointer),
-}
-
-/// What stands in the body of [`Next::Body`] for what the reply says.
-pub const CURSOR: &str = "cursor";
-
-impl Next {
-    /// Where a reply says how it goes on, if that is in its body.
-    fn pointer(&self) -> Option<&Pointer> {
-        match self {
-            Self::Url(at) | Self::Cursor(_, at) | Self::Body(_, at) => Some(at),
-            Self::Link | Self::Offset(_) | Self::Page(..) => None,
-        }
-    }
-}
-
-impl Pages {
-    /// The columns of the rows.
-    pub fn columns(&self) -> Arc<[Column]> {
-        self.plan.columns()
-    }
-
-    /// What one response may take, in bytes.
-    pub(crate) fn budget(&self) -> usize {
-        // A row stands twice while its buffer grows, and a text of it again where something in it
-        // was escaped.
-        let row = self.max_row.saturating_mul(3);
-        // A scalar stands twice while its buffer grows, and again in the request that is made of
-        // it.
-        let watched = 2 * 3 * WATCHED;
-        row.saturating_add(watched).saturating_add(super::budget())
-    }
-}
+use crate::split::{Fault, Layout, Splitter, Watched};
+use crate::upstream::payload::Payload;
+use crate::upstream::template::Values;
+use crate::upstream::{Call, Group, Reply, Source, fields};
 
 /// The pages of one response.
-pub struct Session {
+pub(crate) struct PageRows {
     source: Source,
     pages: Arc<Pages>,
     values: Vec<ParamValue>,
     state: State,
     splitter: Splitter,
     finder: Finder,
-    /// What the first page is asked for by, and this one.
     /// What the pool has let in; `None` before the first page.
     group: Option<Arc<Group>>,
+    /// What the first page is asked for by, and this one.
     first: Option<Arc<Call>>,
     asked: Option<Arc<Call>>,
     layout: Layout,
@@ -161,7 +73,7 @@ enum State {
 
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
 
-impl Session {
+impl PageRows {
     /// Whether it was let into the pool, and has had no place there yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
@@ -209,7 +121,7 @@ impl Session {
         let pages = &self.pages;
         let values = Values { names: &pages.names, values: &self.values, number: 0 };
         let mut call = pages.template.fill(&values)?;
-        let mut headers = fields::own(&self.source.forwarded);
+        let mut headers = self.source.own_fields();
         fields::put(&mut headers, &call.headers);
         call.headers = headers;
         if let Some(payload) = &pages.payload {
@@ -248,14 +160,14 @@ impl Session {
     /// # Errors
     /// A page did not come or is not what it should be; or 400 where the parameters make no
     /// request.
-    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<PageRow<'_>>, Error>> {
         if !ready!(self.poll_element(cx))? {
             return Poll::Ready(Ok(None));
         }
         self.rows += 1;
         let text = self.splitter.element().map_err(|fault| self.bad_page(&fault))?;
         let found = self.pages.plan.find(text, &mut self.finder);
-        let row = Row { session: self, text };
+        let row = PageRow { list: self, text };
         Poll::Ready(found.map_err(|why| row.wrong(&why)).map(|()| Some(row)))
     }
 
@@ -393,7 +305,7 @@ impl Session {
 
     /// The call of a link.
     fn follow(&self, asked: &Call, link: &str) -> Result<Option<Call>, Error> {
-        let base = &self.source.shared.settings.hosts[self.host];
+        let base = self.source.base(self.host);
         let target =
             next::resolve(base, &asked.target, link).map_err(|refused| self.refuse(refused, link))?;
         let mut headers = asked.headers.clone();
@@ -493,21 +405,21 @@ fn is_lines(headers: &HeaderMap) -> bool {
 }
 
 /// A row of a page, lent until the next poll.
-pub struct Row<'a> {
-    session: &'a Session,
+pub(crate) struct PageRow<'a> {
+    list: &'a PageRows,
     text: &'a str,
 }
 
-impl Row<'_> {
+impl PageRow<'_> {
     /// See [`crate::database::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
-        let encoded = self.session.pages.plan.encode((self.text, &self.session.finder), encoder, out);
+        let encoded = self.list.pages.plan.encode((self.text, &self.list.finder), encoder, out);
         encoded.map_err(|why| self.wrong(&why))
     }
 
     #[cold]
     fn wrong(&self, why: &str) -> Error {
-        let (rows, source) = (self.session.rows, self.session.source.name());
+        let (rows, source) = (self.list.rows, self.list.source.name());
         Error::new(
             "upstream_reply",
             StatusCode::BAD_GATEWAY,
