@@ -4,8 +4,8 @@
 //! A client succeeds when the status is 200, nothing told it of a failure and, where the format has
 //! an end of its own or was asked for one, the end is there. Where it has none and a proxy hides
 //! that the response broke off, `streams/{id}` has to say so. What clients see is the table of
-//! `docs/clients.md`, which this test writes when `ROWSTREAM_WRITE_DOCS` is set, and holds the
-//! clients to otherwise.
+//! `docs/src/explanation/clients.md`, which this test writes when `ROWSTREAM_WRITE_DOCS` is set, and
+//! holds the clients to otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -400,7 +400,7 @@ const CLEAN: &str = "**seems to end well**";
 /// What was seen is what the documentation says, or better: a proxy may or may not get to know of a
 /// failure in time.
 fn compare(table: &Table) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clients.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/explanation/clients.md");
     let docs = std::fs::read_to_string(&path).unwrap();
     let (words, old) = docs.split_once(BEGIN).expect("the table has its mark");
     if std::env::var_os("ROWSTREAM_WRITE_DOCS").is_some() {

@@ -1,35 +1,132 @@
-//! The documents for users, as they are rendered.
+//! The documents for users, as they are rendered: tables are tables, links lead somewhere, and the
+//! book has every page.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The documents below a folder; `deep` enters folders in it.
+fn below(folder: &Path, deep: bool, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && deep {
+            below(&path, deep, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
 
 /// The documents of this repository.
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["", "docs", "deploy", "benches", "testdata"].map(|folder| root.join(folder));
-    let examples = std::fs::read_dir(root.join("examples")).unwrap().map(|entry| entry.unwrap().path());
-    let files =
-        folders.into_iter().chain(examples).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
-    let files = files.map(|entry| entry.unwrap().path());
-    files.filter(|file| file.extension().is_some_and(|extension| extension == "md")).collect()
+    let mut found = Vec::new();
+    for (folder, deep) in
+        [("", false), ("docs", true), ("deploy", true), ("benches", false), ("testdata", false)]
+    {
+        below(&root().join(folder), deep, &mut found);
+    }
+    below(&root().join("examples"), true, &mut found);
+    found.sort();
+    assert!(found.len() > 30, "{found:?}");
+    found
+}
+
+/// The lines of a text that stand in no block of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        (!in_code && !is_fence).then_some((at + 1, line))
+    })
 }
 
 /// A status stood behind a blank line, and so in no table: it was shown as a line with bars.
 #[test]
 fn every_row_of_a_table_is_in_one() {
-    let documents = documents();
-    assert!(documents.len() > 5, "{documents:?}");
-    for file in documents {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let (mut in_code, mut in_table) = (false, false);
-        let mut lines = text.lines().enumerate().peekable();
+    for file in documents() {
+        let text = read(&file);
+        let mut in_table = false;
+        let mut lines = prose(&text).peekable();
         while let Some((number, line)) = lines.next() {
-            in_code ^= line.trim_start().starts_with("```");
-            let is_row = !in_code && line.starts_with('|');
+            let is_row = line.starts_with('|');
             let is_rule =
                 |line: &str| line.starts_with("|-") || line.starts_with("| -") || line.starts_with("|:");
             let has_rule = lines.peek().is_some_and(|(_, next)| is_rule(next));
-            assert!(!is_row || in_table || has_rule, "{}:{}: {line}", file.display(), number + 1);
+            assert!(!is_row || in_table || has_rule, "{}:{number}: {line}", file.display());
             in_table = is_row;
         }
     }
+}
+
+/// The targets of a document's links; those that a line break tears apart, too.
+fn links(text: &str) -> BTreeSet<String> {
+    let prose: String = prose(text).map(|(_, line)| format!("{}\n", without_code(line))).collect();
+    let parts = prose.split("](").skip(1);
+    parts.filter_map(|part| Some(part.split_once(')')?.0.to_owned())).collect()
+}
+
+/// A line without its `code`, in which brackets are no links.
+fn without_code(line: &str) -> String {
+    match line.matches('`').count() % 2 {
+        0 => line.split('`').step_by(2).collect::<Vec<_>>().join("``"),
+        _ => line.to_owned(),
+    }
+}
+
+/// The anchors that a document writes, and those of its headings, as mdBook and the usual viewers
+/// of repositories make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let written = line.strip_prefix("<a id=\"").and_then(|rest| rest.split('"').next());
+        anchors.extend(written.map(str::to_owned));
+        let Some(title) = line.strip_prefix('#').map(|line| line.trim_start_matches('#').trim()) else {
+            continue;
+        };
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect();
+        anchors.insert(anchor);
+    }
+    anchors
+}
+
+#[test]
+fn links_lead_to_what_is_there() {
+    let mut wrong = Vec::new();
+    for file in documents() {
+        for link in links(&read(&file)) {
+            if link.starts_with("http://") || link.starts_with("https://") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { file.clone() } else { file.with_file_name(path) };
+            let is_there = target.exists() && (anchor.is_empty() || anchors(&read(&target)).contains(anchor));
+            if !is_there {
+                wrong.push(format!("{}: {link}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
+}
+
+/// A page that the summary lacks is not in the book; mdBook says nothing of it.
+#[test]
+fn the_summary_has_every_page() {
+    let folder = root().join("docs/src");
+    let mut pages = Vec::new();
+    below(&folder, true, &mut pages);
+    let pages: BTreeSet<_> =
+        pages.iter().map(|page| page.strip_prefix(&folder).unwrap().to_owned()).collect();
+    let mut listed: BTreeSet<_> =
+        links(&read(&folder.join("SUMMARY.md"))).into_iter().map(PathBuf::from).collect();
+    listed.insert("SUMMARY.md".into());
+    assert_eq!(pages, listed);
 }

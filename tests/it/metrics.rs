@@ -551,7 +551,7 @@ async fn heads_tell_where_the_time_went() {
 #[tokio::test]
 async fn the_table_is_what_there_is() {
     const BEGIN: &str = "<!-- written by tests/it/metrics.rs -->\n";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/reference/metrics.md");
     let old = std::fs::read_to_string(&path).expect("the page is there");
     let (words, old) = old.split_once(BEGIN).expect("it has a place for the table");
     let table = rowstream::metrics::table();

@@ -2,12 +2,13 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer
-//! one), [`deny`] (what may become a part of it), [`installed`] (what those three get from package
-//! indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a
-//! program of their own), [`fuzz`] (inputs for which a property does not hold), [`soak`] (the mixed
-//! soak, for long), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
-//! command). It does not know what the tests test.
+//! one), [`deny`] (what may become a part of it), [`book`] (the documentation), [`installed`] (what
+//! those four get from package indexes), [`instructions`] (what the hot paths take), [`compare`]
+//! (the comparisons, which are a program of their own), [`fuzz`] (inputs for which a property does
+//! not hold), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it
+//! ended) and [`mod@test`] (the test command). It does not know what the tests test.
 
+mod book;
 mod compare;
 mod deny;
 mod fuzz;
@@ -30,10 +31,11 @@ use postgres::Postgres;
 const USAGE: &str = "\
 usage: cargo xtask test [FILTER…]          everything that has to pass; with a FILTER only the tests whose names contain one
        cargo xtask test --fast [FILTER…]   what of it answers within minutes
+       cargo xtask book                    the documentation as web pages, in target/book
        cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
-       cargo xtask compare report [RUNDIR] docs/performance.md again, from raw runs
+       cargo xtask compare report [RUNDIR] docs/src/performance.md again, from raw runs
        cargo xtask fuzz [SECONDS] [PROPERTY…]
                                            looks for inputs for which a property of fuzz/ does not hold; 600 s for each
        cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test", words @ ..] => exit(test::run(words)),
+        ["book"] => exit(target_folder().and_then(|target| book::run(&target)).map(|()| true)),
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),

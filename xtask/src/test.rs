@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::instructions::Mode;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, deny, instructions, needs, newer, python, target_folder};
+use crate::{Result, book, deny, instructions, needs, newer, python, target_folder};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
@@ -114,6 +114,7 @@ fn check(scope: Scope, target: &Path, steps: &mut Steps) {
     steps.run("dependencies", || deny::check(target));
     if scope == Scope::Everything {
         steps.run("documentation", documentation);
+        steps.run("book", || book::check(target));
     }
 }
 

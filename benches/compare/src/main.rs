@@ -6,7 +6,7 @@
 //! [`client`] (the clients and the floors), [`process`] (servers as processes, what they use),
 //! [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets),
 //! [`proof`] (that all targets answer with the same data), [`record`] (the raw runs) and [`report`]
-//! (docs/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
+//! (docs/src/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
 
 mod beside;
 mod canned;
