@@ -1,5 +1,6 @@
-//! How many times took how long.
+//! How many times took how long, or how many things were as large.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -29,30 +30,58 @@ pub(super) const ANSWERS: &[Duration] = &[
 /// For timers, which fire up to two milliseconds late on a worker that does nothing.
 pub(super) const DELAYS: &[Duration] = &[ms(2), ms(5), ms(10), ms(25), ms(100), ms(500), ms(2_500)];
 
+/// For what is sent together.
+pub(crate) const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+
 /// The most bounds of any histogram.
 const MOST: usize = 12;
 
-/// Times by upper bounds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Histogram {
-    bounds: &'static [Duration],
-    /// One more than there are bounds: the last is of what is beyond them.
-    counts: [u64; MOST + 1],
-    sum: Duration,
+/// What a histogram is of: times, or numbers of things.
+pub(crate) trait Measure: Copy + PartialOrd + AddAssign + 'static {
+    const ZERO: Self;
+
+    /// In the unit of the metrics.
+    fn value(self) -> f64;
 }
 
-impl Histogram {
+impl Measure for Duration {
+    const ZERO: Self = Self::ZERO;
+
+    /// In seconds.
+    fn value(self) -> f64 {
+        self.as_secs_f64()
+    }
+}
+
+impl Measure for u64 {
+    const ZERO: Self = 0;
+
+    fn value(self) -> f64 {
+        self as f64
+    }
+}
+
+/// Times, or other measures, by upper bounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Histogram<M: Measure = Duration> {
+    bounds: &'static [M],
+    /// One more than there are bounds: the last is of what is beyond them.
+    counts: [u64; MOST + 1],
+    sum: M,
+}
+
+impl<M: Measure> Histogram<M> {
     /// An empty one; at most [`MOST`] bounds, in their order.
-    pub(crate) const fn new(bounds: &'static [Duration]) -> Self {
+    pub(crate) const fn new(bounds: &'static [M]) -> Self {
         assert!(bounds.len() <= MOST, "too many bounds");
-        Self { bounds, counts: [0; MOST + 1], sum: Duration::ZERO }
+        Self { bounds, counts: [0; MOST + 1], sum: M::ZERO }
     }
 
-    /// One more that took so long.
-    pub(crate) fn observe(&mut self, time: Duration) {
-        let bucket = self.bounds.iter().position(|bound| time <= *bound).unwrap_or(self.bounds.len());
+    /// One more that took so long, or is so large.
+    pub(crate) fn observe(&mut self, measure: M) {
+        let bucket = self.bounds.iter().position(|bound| measure <= *bound).unwrap_or(self.bounds.len());
         self.counts[bucket] += 1;
-        self.sum += time;
+        self.sum += measure;
     }
 
     /// So many more that took no time at all.
@@ -68,7 +97,7 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    pub(super) fn sum(&self) -> Duration {
+    pub(super) fn sum(&self) -> M {
         self.sum
     }
 
@@ -76,9 +105,9 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Upper bounds in seconds, the last of them infinite, and how many are in each bucket alone.
+    /// Upper bounds in the unit of the metrics, the last of them infinite, and how many are in each bucket alone.
     pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
-        let bounds = self.bounds.iter().map(Duration::as_secs_f64).chain([f64::INFINITY]);
+        let bounds = self.bounds.iter().map(|bound| bound.value()).chain([f64::INFINITY]);
         bounds.zip(self.counts).collect()
     }
 }

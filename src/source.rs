@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
-use crate::database::{AnyDatabase, Probe, Session, Snapshot};
+use crate::database::{AnyDatabase, Probe, Session, SharedLookups, Snapshot};
 use crate::pool::{self, Priority, Vacating, Waiter};
 use crate::upstream::{self, HostStats};
 
@@ -89,9 +89,8 @@ impl Source {
         }
     }
 
-    /// How many lookups are on their way on shared connections; `None` where the source shares
-    /// none.
-    pub(crate) fn lookups(&self) -> Option<usize> {
+    /// What there is to know of lookups on shared connections; `None` where the source shares none.
+    pub(crate) fn lookups(&self) -> Option<SharedLookups> {
         match self {
             Self::Database(database) => database.lookups(),
             Self::Upstream(_) => None,

@@ -38,6 +38,7 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
+use crate::histogram::Histogram;
 use crate::params::{BindType, ParamValue};
 use crate::pool::{self, Kept, Patience, Pool, Priority, Vacating};
 use crate::settings::SourceSettings;
@@ -50,6 +51,15 @@ pub enum Snapshot {
     Statement,
     /// Several: they read one snapshot, in one read-only transaction.
     Transaction,
+}
+
+/// Lookups on the connections that they share.
+#[derive(Debug)]
+pub struct SharedLookups {
+    /// How many are on their way.
+    pub(crate) pending: usize,
+    /// How many were sent together.
+    pub(crate) batches: Histogram<u64>,
 }
 
 /// A statement as a database takes it.
@@ -138,8 +148,8 @@ pub trait Database: Clone + Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// How many lookups are on their way on shared connections; `None` where none is shared.
-    fn lookups(&self) -> Option<usize> {
+    /// What there is to know of lookups on shared connections; `None` where none is shared.
+    fn lookups(&self) -> Option<SharedLookups> {
         None
     }
 
@@ -413,9 +423,9 @@ macro_rules! databases {
                 }
             }
 
-            /// How many lookups are on their way on shared connections; `None` where the database
+            /// What there is to know of lookups on shared connections; `None` where the database
             /// shares none.
-            pub(crate) fn lookups(&self) -> Option<usize> {
+            pub(crate) fn lookups(&self) -> Option<SharedLookups> {
                 match self {
                     $(Self::$name(source) => Database::lookups(source),)+
                 }

@@ -13,7 +13,8 @@ use super::families::{self as family, Family};
 use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
-use crate::histogram::Histogram;
+use crate::database::SharedLookups;
+use crate::histogram::{Histogram, Measure};
 use crate::outcome::Ended;
 use crate::pool;
 use crate::upstream::HostStats;
@@ -41,7 +42,7 @@ pub(super) struct Snapshot {
 struct PoolSeen {
     source: String,
     stats: pool::Stats,
-    lookups: Option<usize>,
+    lookups: Option<SharedLookups>,
     hosts: Vec<HostStats>,
 }
 
@@ -155,8 +156,9 @@ impl Snapshot {
         for (family, value) in counters {
             out.counters(family, self.pools.iter().map(|pool| ([&*pool.source], value(&pool.stats))))?;
         }
-        let lookups = self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.lookups?)));
-        out.gauges(&family::POOL_LOOKUPS, lookups)
+        let lookups = || self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.lookups.as_ref()?)));
+        out.gauges(&family::POOL_LOOKUPS, lookups().map(|(source, seen)| (source, seen.pending)))?;
+        out.histograms(&family::POOL_BATCH_SIZE, lookups().map(|(source, seen)| (source, &seen.batches)))
     }
 
     fn hosts(&self, out: &mut Families<'_>) -> fmt::Result {
@@ -329,13 +331,13 @@ impl Families<'_> {
         self.each(family, samples, |out, value| out.encode_counter::<NoLabelSet, V, f64>(&value, None))
     }
 
-    fn histograms<'a, const N: usize>(
+    fn histograms<'a, M: Measure, const N: usize>(
         &mut self,
         family: &Family,
-        samples: impl IntoIterator<Item = ([&'a str; N], &'a Histogram)>,
+        samples: impl IntoIterator<Item = ([&'a str; N], &'a Histogram<M>)>,
     ) -> fmt::Result {
         self.each(family, samples, |out, value| {
-            let sum = value.sum().as_secs_f64();
+            let sum = value.sum().value();
             out.encode_histogram::<NoLabelSet>(sum, value.count(), &value.buckets(), None)
         })
     }

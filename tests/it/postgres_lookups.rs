@@ -96,6 +96,31 @@ async fn rows_and_connections(db: &TestDb) -> i64 {
     connections(db).await
 }
 
+/// Batches had collapsed: each reply woke a worker, which sent a batch of one.
+#[tokio::test]
+async fn what_is_asked_while_replies_are_awaited_goes_into_one_batch() {
+    let db = TestDb::new().await;
+    table(&db).await;
+    let server = server(&db, QUEUE, &[("t", BY_KEY)]).await;
+    // Which requests come while others wait is chance; that none ever does is not.
+    for _ in 0..100 {
+        let replies = get_all(&server, (1..=200).map(|n| format!("/t/{n}"))).await;
+        assert!(replies.iter().all(|reply| reply.status == 200));
+        let metrics = get(&server.url("/_rowstream/metrics")).await;
+        let sample = |labels: &str| {
+            let name = format!("rowstream_pool_batch_size_{labels} ");
+            let line = metrics.text().lines().find_map(|line| line.strip_prefix(&name)).expect("a sample");
+            line.parse::<f64>().expect("a number")
+        };
+        let (all, small) = (sample("count{source=\"db\"}"), sample("bucket{le=\"8.0\",source=\"db\"}"));
+        assert!(sample("sum{source=\"db\"}") >= all);
+        if small < all {
+            return;
+        }
+    }
+    panic!("no batch had more than eight lookups");
+}
+
 #[tokio::test]
 async fn an_error_is_told_to_its_own_request_alone() {
     let db = TestDb::new().await;

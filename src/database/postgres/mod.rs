@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, DatabaseSession, LookupAnswer, Sizes, Snapshot, Statement};
+use super::{Database, DatabaseSession, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
@@ -178,8 +178,8 @@ impl Database for Source {
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
     }
 
-    fn lookups(&self) -> Option<usize> {
-        Some(self.0.pipelines.pending())
+    fn lookups(&self) -> Option<SharedLookups> {
+        Some(self.0.pipelines.seen())
     }
 
     fn shared(max: usize) -> usize {

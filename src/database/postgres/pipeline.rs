@@ -49,6 +49,8 @@ use super::session::{bind, settle_in_time, unsendable};
 use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
+use crate::database::SharedLookups;
+use crate::histogram::{Histogram, SIZES};
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
 
@@ -67,6 +69,12 @@ const MAX_ROWS: i32 = 2;
 const ATTEMPTS: usize = 3;
 /// Connections of a pool for each one that lookups share: most of them are for streams.
 const SHARE: usize = 4;
+
+/// While more replies than this are awaited, what is asked waits and becomes one batch. Without
+/// that, each reply wakes a worker that sends a batch of one, and the database, the server and the
+/// clients spend their time on waking one another. Few clients lose more by waiting for a round
+/// trip than they win.
+const FEW: usize = 6;
 
 /// The rows of a lookup: the bodies of at most [`MAX_ROWS`] DataRows.
 pub(super) type Rows = Vec<Box<[u8]>>;
@@ -88,6 +96,8 @@ pub(super) struct Pipelines {
     /// for one.
     most: usize,
     pending: AtomicUsize,
+    /// What was sent together, whichever pipeline it went by.
+    batches: Arc<Mutex<Histogram<u64>>>,
     /// The threads that have asked, in the order of their first lookup.
     threads: Mutex<Vec<ThreadId>>,
     /// By the number of the thread, modulo their count.
@@ -106,6 +116,7 @@ impl Pipelines {
         Self {
             most: pool.max + pool.waiting,
             pending: AtomicUsize::new(0),
+            batches: Arc::new(Mutex::new(Histogram::new(SIZES))),
             threads: Mutex::default(),
             slots: (0..connections(pool.max)).map(|_| Mutex::default()).collect(),
         }
@@ -153,9 +164,9 @@ impl Pipelines {
         Ok(None)
     }
 
-    /// How many lookups are on their way.
-    pub(super) fn pending(&self) -> usize {
-        self.pending.load(Ordering::Relaxed)
+    pub(super) fn seen(&self) -> SharedLookups {
+        let pending = self.pending.load(Ordering::Relaxed);
+        SharedLookups { pending, batches: lock(&self.batches).clone() }
     }
 
     /// The pipeline of this thread; a new one if there is none that is open.
@@ -163,7 +174,7 @@ impl Pipelines {
         let mut slot = lock(&self.slots[self.number() % self.slots.len()]);
         match &*slot {
             Some(pipeline) if !pipeline.lock().closed => Arc::clone(pipeline),
-            _ => Arc::clone(slot.insert(Pipeline::open(shared))),
+            _ => Arc::clone(slot.insert(Pipeline::open(shared, Arc::clone(&self.batches)))),
         }
     }
 
@@ -251,9 +262,9 @@ impl Lookup {
 
 impl Pipeline {
     /// A pipeline whose connection a task of this runtime opens and drives.
-    fn open(shared: &Arc<Shared>) -> Arc<Self> {
+    fn open(shared: &Arc<Shared>, batches: Arc<Mutex<Histogram<u64>>>) -> Arc<Self> {
         let this = Arc::new(Self(Mutex::default()));
-        tokio::spawn(drive(Arc::downgrade(shared), Arc::clone(&this)));
+        tokio::spawn(drive(Arc::downgrade(shared), Arc::clone(&this), batches));
         this
     }
 
@@ -333,7 +344,7 @@ fn write(
 }
 
 /// Opens the connection of a pipeline and drives it to its end.
-async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
+async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>, batches: Arc<Mutex<Histogram<u64>>>) {
     // Also when the runtime drops this task: nobody may ask where nobody answers.
     let open = CloseOnDrop(pipeline);
     let Some((place, connection)) = connect(&shared, &open.0).await else { return };
@@ -345,6 +356,7 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>) {
         heard: Instant::now(),
         timer: Box::pin(sleep(PATIENCE)),
         shared: &shared,
+        batches: &batches,
         idle_timeout: place.idle_timeout(),
     };
     loop {
@@ -445,16 +457,17 @@ struct Driver<'a> {
     heard: Instant,
     timer: Pin<Box<Sleep>>,
     shared: &'a Weak<Shared>,
+    batches: &'a Mutex<Histogram<u64>>,
     idle_timeout: Duration,
 }
 
 impl Driver<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if !self.take_asked(cx) {
-            return Poll::Ready(End::Lost);
-        }
         let mut heard = false;
         loop {
+            if self.expected.len() <= FEW && !self.take_asked(cx) {
+                return Poll::Ready(End::Lost);
+            }
             match self.connection.wire.poll_frame(cx) {
                 Poll::Ready(Ok(frame)) if self.take(&frame).is_some() => heard = true,
                 Poll::Ready(_) => return Poll::Ready(End::Lost),
@@ -476,6 +489,7 @@ impl Driver<'_> {
                 self.heard = Instant::now();
                 self.timer.as_mut().reset(self.heard + PATIENCE);
             }
+            lock(self.batches).observe(asked.lookups.len() as u64);
             frontend::sync(&mut asked.messages);
             self.connection.wire.write.extend_from_slice(&asked.messages);
             asked.messages.clear();
