@@ -1,0 +1,95 @@
+//! The workers: a thread with a single-threaded runtime for each core.
+
+use std::io;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::metrics::{self, Metrics};
+
+/// How long the end waits for statements to be cancelled; a database that does not answer does not
+/// hold it longer.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Threads of a worker for what blocks: the files of slow clients and of `_wait=end`, and names to
+/// be resolved. A disk is not faster with more of them, and each takes memory.
+const BLOCKING_THREADS: usize = 16;
+
+/// The workers, one for each core that this process may use.
+pub(super) struct Workers {
+    workers: Vec<Worker>,
+    /// Ends the threads when it is dropped.
+    _running: watch::Sender<()>,
+}
+
+/// One worker; its thread drives the runtime until the end of all of them, because a database
+/// connection that was opened on one worker may serve a stream of another.
+struct Worker {
+    runtime: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+/// One connection of a worker; counted until it is dropped.
+pub(super) struct Load(Arc<AtomicUsize>);
+
+impl Load {
+    fn add(connections: &Arc<AtomicUsize>) -> Self {
+        connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connections))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Workers {
+    pub(super) fn start(metrics: &Metrics) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let (running, ended) = watch::channel(());
+        let worker = |number| {
+            let mut builder = Builder::new_current_thread();
+            let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
+            let handle = runtime.handle().clone();
+            let connections = Arc::default();
+            let measured = metrics::Worker::new(&handle, &connections);
+            let (mut ended, delay) = (ended.clone(), measured.delay());
+            let run = async move {
+                tokio::select! {
+                    () = async { while ended.changed().await.is_ok() {} } => {}
+                    () = delay.measure() => {}
+                }
+            };
+            let run = move || runtime.block_on(run);
+            std::thread::Builder::new().name(format!("worker {number}")).spawn(run)?;
+            metrics.workers.add(measured);
+            Ok(Worker { runtime: handle, connections })
+        };
+        let workers = (0..cores).map(worker).collect::<io::Result<_>>()?;
+        Ok(Self { workers, _running: running })
+    }
+
+    /// The runtime for the next connection, and what counts it there.
+    pub(super) fn least_loaded(&self) -> (&Handle, Load) {
+        let load = |worker: &&Worker| worker.connections.load(Ordering::Relaxed);
+        let worker = self.workers.iter().min_by_key(load).expect("there is a worker for each core");
+        (&worker.runtime, Load::add(&worker.connections))
+    }
+
+    /// Waits until the statements that were broken off are cancelled in their databases, which
+    /// tasks of their own do: a database goes on with a statement whose client has just gone. Then
+    /// ends the workers.
+    pub(super) async fn finish(self) {
+        let deadline = Instant::now() + CANCEL_TIMEOUT;
+        let busy = |worker: &Worker| worker.runtime.metrics().num_alive_tasks() > 0;
+        while self.workers.iter().any(busy) && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
