@@ -8,8 +8,10 @@
 
 pub(crate) mod bounds;
 pub(crate) mod detail;
+pub(crate) mod pages;
 
 pub use self::detail::ErrorDetail;
+pub use self::pages::codes;
 
 use std::fmt;
 use std::time::Duration;
@@ -46,8 +48,9 @@ struct Inner {
 
 impl Error {
     /// A failure by its `code` (stable, snake_case), `status` and `message`; see the constructors
-    /// by situation first. A long message is cut.
+    /// by situation first. A long message is cut. A code is one of [`codes`]: each has a page.
     pub fn new(code: &'static str, status: StatusCode, message: impl Into<String>) -> Self {
+        debug_assert!(pages::of(code).is_some(), "{code} is missing in src/error/pages.rs");
         Self(Box::new(Inner {
             code,
             status,
@@ -262,9 +265,9 @@ impl Error {
         }))
     }
 
-    /// The problem document (RFC 9457): `type`, `title`, `status`, `detail` and `code`, and where
-    /// there is one `hint`, `sqlstate`, and the list of `parameters` that are wrong. It has at most
-    /// 4 KB.
+    /// The problem document (RFC 9457): `type`, which is the address of a page at this server,
+    /// `title`, `status`, `detail` and `code`, and where there is one `hint`, `sqlstate`, and the
+    /// list of `parameters` that are wrong. It has at most 4 KB.
     pub fn problem(&self) -> String {
         self.members().to_string() + "\n"
     }
@@ -273,7 +276,7 @@ impl Error {
     pub(crate) fn members(&self) -> serde_json::Value {
         let Inner { code, status, message, .. } = &*self.0;
         let mut problem = serde_json::json!({
-            "type": format!("urn:rowstream:problem:{code}"),
+            "type": format!("{}{code}", pages::ADDRESS),
             "title": status.canonical_reason(),
             "status": status.as_u16(),
             "detail": message,

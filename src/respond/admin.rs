@@ -12,6 +12,7 @@ use super::head::no_endpoint;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
+use crate::error::pages;
 use crate::metrics::{Exposition, Metrics};
 
 /// Before the path of each admin endpoint.
@@ -24,6 +25,8 @@ const READY: &str = "ready";
 const METRICS: &str = "metrics";
 /// Where it is told how streams go, below [`ADMIN`].
 const STREAMS: &str = "streams/";
+/// Where the pages about errors are, below [`ADMIN`].
+const ERRORS: &str = "errors/";
 
 /// In a request's extensions: it came to the port of the admin endpoints.
 #[derive(Debug, Clone, Copy)]
@@ -54,25 +57,33 @@ pub(super) enum AdminEndpoint {
     Metrics(Exposition),
     /// How a stream went.
     Stream(String),
+    /// What an error's code means.
+    Page(&'static str),
 }
 
 impl App {
     /// The admin endpoint of this name.
     ///
     /// # Errors
-    /// 404: there is none, or not at the port that the request came to. How a stream went is said
-    /// wherever streams are.
+    /// 404: there is none, or not at the port that the request came to. How a stream went, and what
+    /// an error means, is said wherever streams are.
     pub(super) fn find_admin<B>(&self, name: &str, request: &Request<B>) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
             LIVE if is_here => AdminEndpoint::Live,
             READY if is_here => AdminEndpoint::Ready,
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
-            _ => {
-                let told = name.strip_prefix(STREAMS).and_then(|id| self.state.streams.told(id));
-                AdminEndpoint::Stream(told.ok_or_else(|| no_endpoint(request.uri().path()))?)
-            }
+            _ => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
         })
+    }
+
+    /// The admin endpoint of this name that is for clients, too.
+    fn find_for_clients(&self, name: &str) -> Option<AdminEndpoint> {
+        if let Some(code) = name.strip_prefix(ERRORS) {
+            return pages::of(code).map(AdminEndpoint::Page);
+        }
+        let told = self.state.streams.told(name.strip_prefix(STREAMS)?)?;
+        Some(AdminEndpoint::Stream(told))
     }
 
     /// What an admin endpoint answers. Boxed where something is waited for: every request would
@@ -90,6 +101,10 @@ impl App {
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
             AdminEndpoint::Stream(told) => Ok(report(Bytes::from(told), "application/json")),
+            // Browsers show plain text, and save Markdown.
+            AdminEndpoint::Page(page) => {
+                Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
+            }
         }
     }
 

@@ -72,7 +72,7 @@ fn problem(reply: &Reply, status: u16, code: &str) -> serde_json::Value {
     let problem = reply.json();
     assert_eq!(problem["code"], code, "{problem}");
     assert_eq!(problem["status"], status, "{problem}");
-    assert_eq!(problem["type"], format!("urn:rowstream:problem:{code}"));
+    assert_eq!(problem["type"], format!("/_rowstream/errors/{code}"));
     assert!(problem["title"].is_string() && problem["detail"].is_string(), "{problem}");
     problem
 }

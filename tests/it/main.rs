@@ -25,6 +25,7 @@ mod demo;
 mod docs;
 mod enrich;
 mod error_detail;
+mod error_pages;
 mod examples;
 mod floors;
 mod follow;

@@ -1,0 +1,96 @@
+//! A page about each error code: what a problem's `type` leads to.
+//!
+//! The pages are those of the book, and are in the program: they fit its version, and can be read
+//! where nothing else can be reached. A code without a page does not compile.
+
+/// Before the code, in the address of its page.
+pub(crate) const ADDRESS: &str = "/_rowstream/errors/";
+
+macro_rules! pages {
+    ($($code:literal)*) => {
+        &[$(($code, include_str!(concat!("../../docs/src/reference/errors/", $code, ".md")))),*]
+    };
+}
+
+/// Every code that there is, in alphabetical order, with its page.
+const PAGES: &[(&str, &str)] = pages! {
+    "bad_value"
+    "compression_failed"
+    "configuration"
+    "conflict"
+    "create_failed"
+    "demo_failed"
+    "endpoint"
+    "first_row_timeout"
+    "forbidden"
+    "internal"
+    "invalid_cursor"
+    "invalid_data"
+    "invalid_host"
+    "invalid_parameter"
+    "invalid_path"
+    "method_not_allowed"
+    "no_endpoint"
+    "no_memory"
+    "no_randomness"
+    "not_acceptable"
+    "not_found"
+    "not_ready"
+    "pool_full"
+    "pool_timeout"
+    "result_too_long"
+    "row_too_large"
+    "source_damaged"
+    "source_protocol"
+    "source_unavailable"
+    "spill_failed"
+    "spool_failed"
+    "spool_full"
+    "statement_changed"
+    "statement_composite"
+    "statement_failed"
+    "statement_timeout"
+    "too_many_connections"
+    "too_many_parameters"
+    "too_many_streams"
+    "too_many_streams_of_client"
+    "too_many_streams_of_endpoint"
+    "total_timeout"
+    "unauthorized"
+    "upstream_broken"
+    "upstream_failed"
+    "upstream_pages"
+    "upstream_redirect"
+    "upstream_refused"
+    "upstream_reply"
+    "upstream_request"
+    "upstream_status"
+    "upstream_timeout"
+    "upstream_unavailable"
+    "upstream_without_end"
+};
+
+/// The page of a code, in Markdown.
+pub(crate) fn of(code: &str) -> Option<&'static str> {
+    let found = PAGES.binary_search_by_key(&code, |(code, _)| code).ok()?;
+    Some(PAGES[found].1)
+}
+
+/// Every code that there is.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().map(|(code, _)| *code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_is_found() {
+        assert!(codes().is_sorted());
+        for code in codes() {
+            assert!(of(code).is_some_and(|page| page.starts_with(&format!("# {code}\n"))), "{code}");
+        }
+        assert_eq!(of("none"), None);
+    }
+}
