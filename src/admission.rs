@@ -12,13 +12,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Error;
 use crate::budget::{ADMIN_REQUESTS, REQUEST};
 use crate::config::Limits;
 use crate::endpoint::Endpoint;
+use crate::lock::Mutex;
 pub use crate::outcome::Refusal;
 use crate::spool::spill;
 
@@ -83,7 +84,7 @@ pub(crate) struct Spare {
 impl spill::Memory for Spare {
     fn claim(&mut self) -> bool {
         let is_there = self.held.memory == self.bytes
-            || take(&mut lock(&self.held.counts).memory, self.bytes, self.most);
+            || take(&mut self.held.counts.lock().memory, self.bytes, self.most);
         if is_there {
             self.held.memory = self.bytes;
         }
@@ -144,7 +145,7 @@ impl Admission {
     /// # Errors
     /// 503 when there is no more.
     pub(crate) fn widen(&self, held: &mut Permit, bytes: usize, holder: Holder) -> Result<(), Error> {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         let is_there = match holder {
             Holder::Client => take(&mut counts.memory, bytes, self.memory),
             Holder::Admin => take(&mut counts.reserve, bytes, Some(ADMIN_REQUESTS)),
@@ -162,7 +163,7 @@ impl Admission {
         if self.memory.is_none() {
             return (None, true);
         }
-        if !take(&mut lock(&self.counts).reserve, REQUEST, Some(ADMIN_REQUESTS / 2)) {
+        if !take(&mut self.counts.lock().reserve, REQUEST, Some(ADMIN_REQUESTS / 2)) {
             return (None, false);
         }
         let mut held = self.holding_nothing();
@@ -188,7 +189,7 @@ impl Admission {
     pub fn admit(&self, claim: &Claim<'_>, permit: &mut Option<Permit>) -> Result<(), Error> {
         let permit = permit.get_or_insert_with(|| self.holding_nothing());
         let Claim { endpoint, client, memory } = *claim;
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         let client = client.zip(self.max_streams_per_client);
         if let Some((client, limit)) = client
             && counts.clients.get(&client).is_some_and(|&running| running >= limit)
@@ -221,12 +222,12 @@ impl Admission {
 
     /// Permits in use.
     pub fn in_use(&self) -> usize {
-        lock(&self.counts).all
+        self.counts.lock().all
     }
 
     /// What is in use, and what was refused.
     pub fn usage(&self) -> Usage {
-        let counts = lock(&self.counts);
+        let counts = self.counts.lock();
         Usage {
             permits: counts.all,
             permits_max: self.max_streams,
@@ -271,7 +272,7 @@ impl Permit {
     /// dropped; `None` where memory has no limit.
     pub fn handed_over(mut self) -> Option<Self> {
         let counts = Arc::clone(&self.counts);
-        lock(&counts).end(&mut self);
+        counts.lock().end(&mut self);
         (self.memory + self.reserve > 0).then_some(self)
     }
 }
@@ -279,7 +280,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let counts = Arc::clone(&self.counts);
-        let mut counts = lock(&counts);
+        let mut counts = counts.lock();
         counts.end(self);
         counts.memory -= self.memory;
         counts.reserve -= self.reserve;
@@ -293,11 +294,6 @@ fn take(taken: &mut usize, bytes: usize, most: Option<usize>) -> bool {
         *taken += bytes;
     }
     is_there
-}
-
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    // Nothing under this lock panics half way.
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn add<K: Clone + Eq + Hash>(counts: &mut HashMap<K, usize>, key: Option<&K>) {

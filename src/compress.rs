@@ -11,9 +11,7 @@
 //! 3. the end mark is written by [`Compressor::finish`] alone. A stream that fails is dropped
 //!    without it, so that no decoder takes what came for the whole.
 
-use std::future::Future;
 use std::mem;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,10 +20,10 @@ use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, Brotli
 use bytes::Bytes;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use http::StatusCode;
-use tokio::time::Sleep;
 use zstd::stream::raw::{CParameter, InBuffer, Operation as _, OutBuffer};
 
 use crate::Error;
+use crate::timer::Timer;
 
 /// How long bytes may be withheld once the rows have nothing ready. Long enough that a source which
 /// is waited for now and then is not flushed each time; and far from what a reader of slow rows
@@ -108,7 +106,7 @@ pub(crate) struct Compressor {
     /// Whether something went in since the last flush.
     withholds: bool,
     /// Runs while something is withheld, from when the rows had nothing ready.
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     finished: bool,
 }
 
@@ -119,7 +117,14 @@ impl Compressor {
     /// See [`whole`].
     pub(crate) fn new(coding: Coding, first: Bytes) -> Result<Self, Error> {
         let encoder = Encoder::new(coding)?;
-        Ok(Self { encoder, input: first, first: true, withholds: false, timer: None, finished: false })
+        Ok(Self {
+            encoder,
+            input: first,
+            first: true,
+            withholds: false,
+            timer: Timer::default(),
+            finished: false,
+        })
     }
 
     /// Takes the next chunk, once the one before has gone in.
@@ -153,8 +158,8 @@ impl Compressor {
         if !self.withholds {
             return Poll::Pending;
         }
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_AFTER)));
-        ready!(timer.as_mut().poll(cx));
+        self.timer.start(FLUSH_AFTER);
+        ready!(self.timer.poll(cx));
         let mut out = Vec::new();
         self.flush(&mut out)?;
         // The encoder may have given all at the end of a block; whoever waits is woken by the rows.
@@ -174,7 +179,8 @@ impl Compressor {
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
-        (self.withholds, self.timer) = (false, None);
+        self.withholds = false;
+        self.timer.stop();
         self.encoder.run(Step::Flush, &[], out)
     }
 

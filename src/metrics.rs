@@ -23,7 +23,7 @@ mod times;
 mod timing;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
@@ -36,6 +36,7 @@ pub(crate) use self::timing::{SERVER_TIMING, server_timing};
 use crate::Error;
 use crate::admission::Usage;
 use crate::endpoint::Endpoint;
+use crate::lock::Mutex;
 use crate::source::Source;
 
 /// A server as its metrics see it.
@@ -69,7 +70,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// The series of endpoints, in their order.
     pub(crate) fn series_of(&self, endpoints: &[Endpoint]) -> Vec<Arc<Series>> {
-        let mut known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.endpoints.lock();
         let series = |endpoint: &Endpoint| Arc::clone(known.entry(endpoint.path.clone()).or_default());
         endpoints.iter().map(series).collect()
     }
@@ -93,7 +94,7 @@ impl Metrics {
 
     /// What was counted of every endpoint, by its template.
     fn totals(&self) -> Vec<(String, Counts)> {
-        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.endpoints.lock();
         known.iter().map(|(path, series)| (path.clone(), series.total())).collect()
     }
 }

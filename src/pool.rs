@@ -31,7 +31,7 @@ mod waiter;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -45,6 +45,7 @@ pub use self::waiter::{Patience, Waiter};
 use crate::Error;
 use crate::client::Client;
 use crate::histogram::{Histogram, WAITS};
+use crate::lock::Mutex;
 
 /// The limits of a pool (`pool = { … }` of a source).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -337,7 +338,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// All that is known of it.
     pub(crate) fn stats(&self) -> Stats {
         let Shared { config, counts, .. } = &*self.0;
-        let mut waits = lock(&counts.waits).clone();
+        let mut waits = counts.waits.lock().clone();
         waits.add_instants(counts.at_once.load(Ordering::Relaxed));
         Stats {
             max: config.max,
@@ -392,11 +393,11 @@ pub struct Usage {
 
 impl<C, S: Sites> Shared<C, S> {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
-        lock(&self.idle)
+        self.idle.lock()
     }
 
     fn state(&self) -> MutexGuard<'_, State<C, S>> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// A place, or a standing in the queue. Who has no entry is not inside yet.
@@ -603,11 +604,6 @@ impl<C, S: Sites> Group<C, S> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics half way; a poisoned list is still a list.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<C, S: Sites> Lease<C, S> {
     /// Where it is.
     pub(crate) fn site(&self) -> &S::Site {
@@ -720,7 +716,7 @@ impl<'a> WaitClock<'a> {
 
 impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
-        lock(self.waits).observe(self.since.elapsed());
+        self.waits.lock().observe(self.since.elapsed());
     }
 }
 

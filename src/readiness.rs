@@ -9,16 +9,16 @@
 //! holds for [`FRESH`]. The asking is a task: a proxy that does not wait for its end leaves an
 //! answer to the next one.
 
-use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::database::Probe;
 use crate::endpoint::Endpoint;
+use crate::lock;
 use crate::source::Source;
 
 /// How long an answer of a source holds.
@@ -32,8 +32,8 @@ pub(crate) struct Readiness(Vec<Arc<Asked>>);
 /// A source, and what it has answered.
 struct Asked {
     name: String,
-    state: Mutex<State>,
-    unprepared: SyncMutex<Unprepared>,
+    state: tokio::sync::Mutex<State>,
+    unprepared: lock::Mutex<Unprepared>,
 }
 
 /// The endpoints of a source, by their indices, whose statements it has not prepared.
@@ -70,8 +70,12 @@ struct State {
 impl Readiness {
     pub(crate) fn new<'a>(sources: impl Iterator<Item = &'a Source>) -> Self {
         let asked = |source: &Source| {
-            let state = Mutex::new(State { probe: source.probe()?, answer: None });
-            Some(Arc::new(Asked { name: source.name().to_owned(), state, unprepared: SyncMutex::default() }))
+            let state = tokio::sync::Mutex::new(State { probe: source.probe()?, answer: None });
+            Some(Arc::new(Asked {
+                name: source.name().to_owned(),
+                state,
+                unprepared: lock::Mutex::default(),
+            }))
         };
         Self(sources.filter_map(asked).collect())
     }
@@ -79,13 +83,13 @@ impl Readiness {
     /// Notes which statements of a source are not prepared.
     pub(crate) fn note(&self, source: &str, unprepared: Unprepared) {
         if let Some(asked) = self.0.iter().find(|asked| asked.name == source) {
-            *asked.unprepared() = unprepared;
+            *asked.unprepared.lock() = unprepared;
         }
     }
 
     /// The sources that have not prepared all of their statements.
     pub(crate) fn unprepared(&self) -> Vec<(String, Unprepared)> {
-        let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared().clone()));
+        let all = self.0.iter().map(|asked| (asked.name.clone(), asked.unprepared.lock().clone()));
         all.filter(|(_, unprepared)| !unprepared.is_empty()).collect()
     }
 
@@ -106,18 +110,13 @@ impl Readiness {
         let mut faults = Vec::new();
         for (asked, asking) in self.0.iter().zip(asking) {
             let why_not = asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name)));
-            faults.extend(why_not.or_else(|| asked.unprepared().why_not(&asked.name, endpoints)));
+            faults.extend(why_not.or_else(|| asked.unprepared.lock().why_not(&asked.name, endpoints)));
         }
         if faults.is_empty() { Ok(()) } else { Err(not_ready(faults.join("; "))) }
     }
 }
 
 impl Asked {
-    fn unprepared(&self) -> MutexGuard<'_, Unprepared> {
-        // Nothing under this lock panics half way.
-        self.unprepared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Why the source cannot be reached; `None`: it can.
     async fn why_not(&self) -> Option<String> {
         let mut state = self.state.lock().await;

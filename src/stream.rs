@@ -33,16 +33,13 @@ mod producer;
 mod refcursor;
 mod steps;
 
-use std::future::Future;
 use std::mem;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use rowstream_encode::{Format, ValueOptions};
-use tokio::time::Sleep;
 
 use self::clock::{Clock, Phase};
 use self::cursors::Cursors;
@@ -63,6 +60,7 @@ pub use crate::outcome::Times;
 use crate::params::ParamValue;
 use crate::pool::{Vacating, Waiter};
 use crate::source::Source;
+use crate::timer::Timer;
 use crate::upstream;
 
 /// The first chunk is full earlier: the client's first byte matters more than one write.
@@ -100,7 +98,7 @@ pub struct RowStream {
     head: Head,
     /// Bytes since the start, or since the client was slow.
     flowing: usize,
-    flush: Option<Pin<Box<Sleep>>>,
+    flush: Timer,
     armed: Armed,
     /// How long the source may have nothing before the stream says that it is still there, and how
     /// it does.
@@ -270,7 +268,7 @@ impl RowStream {
             chunk: Vec::with_capacity(capacity),
             head: Head::Held,
             flowing: 0,
-            flush: None,
+            flush: Timer::default(),
             armed: Armed::Nothing,
             heartbeat: beat.map(|beat| (endpoint.heartbeat, beat)),
             following: Following::not(),
@@ -634,11 +632,10 @@ impl RowStream {
             (false, Some((pause, _))) => (Armed::Heartbeat, pause),
             (false, None) => return Poll::Pending,
         };
-        let flush = self.flush.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
         if mem::replace(&mut self.armed, armed) != armed {
-            flush.as_mut().reset(tokio::time::Instant::now() + after);
+            self.flush.restart(after);
         }
-        flush.as_mut().poll(cx)
+        self.flush.poll(cx)
     }
 
     /// Writes the rows that the encoder holds back, or a heartbeat where there is nothing to write.

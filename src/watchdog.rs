@@ -23,19 +23,20 @@
 mod credit;
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use self::credit::Credit;
 use crate::Error;
 use crate::admission::Permit;
+use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::spill::GivesWay;
+use crate::timer::Timer;
 
 /// How long an HTTP/2 stream that has lasted for too long is given to be reset as one that has
 /// failed ([`Watchdog::is_late`]): one that is dropped is reset as one that is no longer needed.
@@ -158,37 +159,32 @@ impl Watchdog {
         CURRENT.scope(self, future)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock panics half way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The response may last for `total`, from `begun`.
     pub(crate) fn limit(&self, begun: Instant, total: Duration) {
-        self.lock().total = Some((begun + total, total));
+        self.state.lock().total = Some((begun + total, total));
     }
 
     /// The response's client has to take so many bytes a second.
     pub(crate) fn shed_below(&self, rate: usize) {
-        self.lock().credit = Some(Credit::new(rate));
+        self.state.lock().credit = Some(Credit::new(rate));
     }
 
     /// Has the response's rows spilled when its client is slow.
     pub(crate) fn spill(&self, stream: Weak<impl Spilling + 'static>) {
-        self.lock().spill = Some(stream);
+        self.state.lock().spill = Some(stream);
     }
 
     /// The client was given so many bytes.
     pub(crate) fn given(&self, bytes: usize) {
         if self.patience.is_some() {
-            self.lock().given = Some((Instant::now(), bytes));
+            self.state.lock().given = Some((Instant::now(), bytes));
         }
     }
 
     /// The client wants more.
     pub(crate) fn taken(&self) {
         if self.patience.is_some() {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if let (Some((since, bytes)), Some(credit)) = (state.given.take(), &mut state.credit) {
                 credit.pass(since.elapsed(), bytes as u64);
             }
@@ -198,7 +194,7 @@ impl Watchdog {
     /// The socket had bytes wait for so long, and its client took so many. How long it may still
     /// take none; `None`: there is no least rate.
     pub(crate) fn waited(&self, waited: Duration, taken: u64) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let credit = state.credit.as_mut()?;
         credit.pass(waited, taken);
         Some(credit.left())
@@ -208,20 +204,20 @@ impl Watchdog {
     /// kept until what was handed over has been [`flushed`](Self::flushed), or the connection or
     /// the stream ends.
     pub(crate) fn release(&self, permit: Option<Permit>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.total, state.given, state.permit) = (None, None, permit);
         (state.credit, state.spill) = (None, None);
     }
 
     /// Whether the time of what it watches goes on when the body has gone.
     pub(crate) fn outlives_body(&self) -> bool {
-        self.patience.is_none() && self.lock().total.is_some()
+        self.patience.is_none() && self.state.lock().total.is_some()
     }
 
     /// The body has gone, and its time goes on until what was handed over has been
     /// [`flushed`](Self::flushed).
     pub(crate) fn keep(&self, last: impl LastBytes + 'static) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.given, state.credit, state.spill) = (None, None, None);
         if let Some((at, total)) = state.total.take() {
             state.last.push(Ending { at, total, last: Box::new(last) });
@@ -230,7 +226,7 @@ impl Watchdog {
 
     /// All that was handed over has left this process.
     pub(crate) fn flushed(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.permit = None;
         let last = std::mem::take(&mut state.last);
         drop(state);
@@ -244,12 +240,12 @@ impl Watchdog {
 
     /// The socket's client has taken less than the least rate.
     pub(crate) fn shed(&self) {
-        self.lock().over = Some(Over::Shed);
+        self.state.lock().over = Some(Over::Shed);
     }
 
     /// Whether the response has lasted for longer than it may; then that is why it is over.
     pub(crate) fn is_late(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let late = state.total.filter(|(at, _)| *at <= Instant::now());
         if let Some((_, total)) = late {
             state.over = Some(Over::Total(total));
@@ -260,21 +256,21 @@ impl Watchdog {
     /// Why it is over, if it is.
     pub(crate) fn why(&self) -> Option<Over> {
         let stalled = || self.stalled.load(Ordering::Relaxed).then_some(Over::Stalled);
-        self.lock().over.or_else(stalled)
+        self.state.lock().over.or_else(stalled)
     }
 
     /// Ready when the response has to end. To be polled after each poll of what it watches.
     pub(crate) async fn over(&self) {
-        let mut timer = None;
+        let mut timer = Timer::default();
         poll_fn(|cx| self.poll_over(&mut timer, cx)).await;
     }
 
-    fn poll_over(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_over(&self, timer: &mut Timer, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let (end, stream) = self.next();
             let spilled = stream.map_or(Ok(None), |stream| stream.poll_spill(cx));
             let Ok(spill_at) = spilled else {
-                self.lock().over = Some(Over::Stalled);
+                self.state.lock().over = Some(Over::Stalled);
                 return Poll::Ready(());
             };
             let now = Instant::now();
@@ -282,17 +278,14 @@ impl Watchdog {
             if let Some((_, last, over)) = end
                 && last <= now
             {
-                self.lock().over = Some(over);
+                self.state.lock().over = Some(over);
                 return Poll::Ready(());
             }
             let end_at = end.map(|(at, last, _)| if at <= now { last } else { at });
             let Some(next) = end_at.into_iter().chain(spill_at).min() else { return Poll::Pending };
-            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
-            // One that fires too early is set again then: the time moves with every chunk.
-            if timer.deadline() > next || timer.is_elapsed() {
-                timer.as_mut().reset(next);
-            }
-            ready!(timer.as_mut().poll(cx));
+            // The time moves with every chunk.
+            timer.run_at_most_until(next);
+            ready!(timer.poll(cx));
         }
     }
 
@@ -307,7 +300,7 @@ impl Watchdog {
 
     /// When it will be over, and why; and what may have to be spilled until then.
     fn next(&self) -> (Option<End>, Option<Arc<dyn Spilling>>) {
-        let state = self.lock();
+        let state = self.state.lock();
         let last = state.last.iter().map(|ending| (ending.at, ending.total));
         let total = state.total.into_iter().chain(last).map(|(at, total)| (at, Over::Total(total)));
         let total = total.min_by_key(|(at, _)| *at);
@@ -324,7 +317,7 @@ impl Drop for Watchdog {
     /// The connection has ended: what has not left by then never will.
     fn drop(&mut self) {
         let why = self.why();
-        let last = std::mem::take(&mut self.lock().last);
+        let last = std::mem::take(&mut self.state.lock().last);
         last.into_iter().for_each(|ending| ending.last.cut(why));
     }
 }

@@ -16,11 +16,12 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::lock::Mutex;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -65,7 +66,7 @@ impl Flush {
     }
 
     fn put(&self, fence: Option<Fence>) {
-        *self.fence.lock().unwrap_or_else(PoisonError::into_inner) = fence;
+        *self.fence.lock() = fence;
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, StatusCode};
@@ -19,6 +19,7 @@ use serde_json::{Value as Json, json};
 
 use super::Id;
 use crate::Error;
+use crate::lock::Mutex;
 use crate::outcome::Times;
 use crate::outcome::{Ended, Outcome};
 
@@ -78,7 +79,7 @@ impl Streams {
             bytes: AtomicU64::new(0),
             end: OnceLock::new(),
         });
-        self.lock().streams.insert(stream.id, Arc::clone(&stream));
+        self.known.lock().streams.insert(stream.id, Arc::clone(&stream));
         Ok(stream)
     }
 
@@ -94,22 +95,18 @@ impl Streams {
         let state = Ended::of(outcome, Some(StatusCode::OK)).name();
         let end = End { state, error, at: Timestamp::now(), times, digest };
         if stream.end.set(end).is_ok() {
-            self.lock().end(stream.id, Instant::now());
+            self.known.lock().end(stream.id, Instant::now());
         }
     }
 
     /// How a stream goes, as JSON; `None` if it is not known.
     pub(crate) fn told(&self, id: &str) -> Option<String> {
         let id = Id::from_text(id)?;
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.forget(Instant::now());
         let stream = known.streams.get(&id).map(Arc::clone)?;
         drop(known);
         Some(stream.told())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,7 +202,7 @@ mod tests {
                 stream.id()
             })
             .collect();
-        assert_eq!(streams.lock().streams.len(), KEPT + 1);
+        assert_eq!(streams.known.lock().streams.len(), KEPT + 1);
         assert_eq!(state(&streams, runs.id()).as_deref(), Some("running"));
         assert_eq!(state(&streams, ended[9]), None);
         assert_eq!(state(&streams, ended[10]).as_deref(), Some("complete"));
@@ -217,9 +214,9 @@ mod tests {
         let (runs, ended) = (streams.begin("/a", "csv").unwrap(), streams.begin("/a", "csv").unwrap());
         let now = Instant::now();
         streams.end(&ended, &Outcome::Aborted, Times::default(), None);
-        streams.lock().forget(now + KEPT_FOR);
+        streams.known.lock().forget(now + KEPT_FOR);
         assert_eq!(state(&streams, ended.id()).as_deref(), Some("aborted"));
-        streams.lock().forget(now + KEPT_FOR + Duration::from_secs(60));
+        streams.known.lock().forget(now + KEPT_FOR + Duration::from_secs(60));
         assert_eq!(state(&streams, ended.id()), None);
         assert_eq!(state(&streams, runs.id()).as_deref(), Some("running"));
     }
@@ -239,6 +236,6 @@ mod tests {
         );
         assert_eq!((&told["digest"], &told["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
         assert_eq!(told["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
-        assert_eq!(streams.lock().ended.len(), 1);
+        assert_eq!(streams.known.lock().ended.len(), 1);
     }
 }

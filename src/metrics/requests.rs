@@ -5,13 +5,14 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, MutexGuard};
 use std::time::Duration;
 
 use http::Version;
 use rowstream_encode::Format;
 
 use crate::histogram::{ANSWERS, Histogram, WAITS};
+use crate::lock::Mutex;
 use crate::outcome::Ended;
 use crate::outcome::Times;
 
@@ -175,7 +176,7 @@ impl Series {
     fn mine(&self) -> MutexGuard<'_, Counts> {
         // Threads that are no workers share with them; a thread that is just ending takes the
         // first.
-        lock(&self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()])
+        self.0[NUMBER.try_with(|number| *number).unwrap_or_default() % self.0.len()].lock()
     }
 
     /// A stream has begun.
@@ -213,15 +214,10 @@ impl Series {
     pub(super) fn total(&self) -> Counts {
         let mut total = Counts::default();
         for shard in &self.0 {
-            total.add(&lock(shard));
+            total.add(&shard.lock());
         }
         total
     }
-}
-
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    // Nothing under this lock panics half way.
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The workers and the connections to clients: what they are doing, and whether they keep up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Version;
@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::requests::Protocol;
 use crate::histogram::{DELAYS, Histogram};
+use crate::lock::Mutex;
 
 /// How often each worker's timer is looked at: rarely enough to cost nothing, and often enough for
 /// a scrape to have many.
@@ -26,7 +27,7 @@ impl Delay {
         loop {
             let due = Instant::now() + LOOK;
             sleep_until(due).await;
-            lock(&self.0).observe(due.elapsed());
+            self.0.lock().observe(due.elapsed());
         }
     }
 }
@@ -61,7 +62,7 @@ impl Worker {
     }
 
     pub(super) fn delays(&self) -> Histogram {
-        lock(&self.delay.0).clone()
+        self.delay.0.lock().clone()
     }
 }
 
@@ -72,12 +73,12 @@ pub(crate) struct Workers(Mutex<Vec<Worker>>);
 impl Workers {
     /// One more.
     pub(crate) fn add(&self, worker: Worker) {
-        lock(&self.0).push(worker);
+        self.0.lock().push(worker);
     }
 
     /// What `seen` makes of each, by its number.
     pub(super) fn map<T>(&self, seen: impl FnMut((usize, &Worker)) -> T) -> Vec<T> {
-        lock(&self.0).iter().enumerate().map(seen).collect()
+        self.0.lock().iter().enumerate().map(seen).collect()
     }
 }
 
@@ -155,11 +156,6 @@ impl Drop for Connected {
         let place = usize::from(self.place.load(Ordering::Relaxed));
         self.connections.open[place].fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics half way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -11,11 +11,12 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::last::Last;
 use super::proxy::Proxied;
-use super::streaming::{Streaming, lock};
+use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Permit;
 use crate::completeness::delivery::{Delivery, Wait};
+use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
 
@@ -118,7 +119,7 @@ impl ResponseBody {
     /// that has left.
     fn complete(&mut self) {
         let digest = match &self.answer {
-            Answer::Stream(streaming) => lock(streaming).content_digest(),
+            Answer::Stream(streaming) => streaming.lock().content_digest(),
             _ => None,
         };
         self.answer = Answer::Nothing;
@@ -143,7 +144,7 @@ impl ResponseBody {
     /// The trailers of a stream whose last chunk was given.
     fn trailers(&self) -> Option<HeaderMap> {
         match &self.answer {
-            Answer::Stream(streaming) => lock(streaming).trailers(),
+            Answer::Stream(streaming) => streaming.lock().trailers(),
             _ => None,
         }
     }
@@ -153,7 +154,7 @@ impl ResponseBody {
             Answer::Nothing => Poll::Ready(None),
             Answer::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
             Answer::Stream(streaming) => {
-                let mut streaming = lock(streaming);
+                let mut streaming = streaming.lock();
                 let polled = streaming.poll_chunk(cx);
                 if let Some(tracker) = &mut self.tracker {
                     tracker.note_streaming(&streaming);
@@ -172,7 +173,7 @@ impl Drop for ResponseBody {
     /// client has never come back for the rest.
     fn drop(&mut self) {
         if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {
-            let streaming = lock(streaming);
+            let streaming = streaming.lock();
             tracker.note_streaming(&streaming);
             tracker.entry.times = streaming.stream.times_to_now();
         }
@@ -220,7 +221,7 @@ impl Body for ResponseBody {
             Answer::Nothing => true,
             Answer::Whole(bytes) => bytes.is_empty(),
             Answer::Stream(_) | Answer::Proxied(_) if matches!(self.delivery, Delivery::Http2) => false,
-            Answer::Stream(streaming) => lock(streaming).is_done(),
+            Answer::Stream(streaming) => streaming.lock().is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Proxied(proxied) => proxied.is_done(),
             Answer::Aborting(_) => false,

@@ -1,7 +1,7 @@
 //! Statements that are run up to the first chunk, or to the end if that is waited for.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
 use crate::endpoint::{Followed, Handler, SlowClients, SourceRef};
+use crate::lock::Mutex;
 use crate::params::ParamValue;
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};

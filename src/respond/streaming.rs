@@ -1,6 +1,5 @@
 //! A stream in flight: its rows, compressed, spilled and digested as they are asked for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -11,6 +10,7 @@ use crate::Error;
 use crate::completeness::digest::Digest;
 use crate::completeness::trailers;
 use crate::compress::Compressor;
+use crate::lock::Mutex;
 use crate::spool::spill::{GivesWay, Spill};
 use crate::spool::whole::Spooled;
 use crate::stream::RowStream;
@@ -128,9 +128,10 @@ impl Streaming {
     }
 }
 
+/// A panic under the lock ends the task of both who have it, and nothing is polled after that.
 impl Spilling for Mutex<Streaming> {
     fn poll_spill(&self, cx: &mut Context<'_>) -> Result<Option<tokio::time::Instant>, GivesWay> {
-        lock(self).poll_spill(cx)
+        self.lock().poll_spill(cx)
     }
 }
 
@@ -159,12 +160,6 @@ fn poll_compressed(
             Poll::Pending => return timed(stream, || compressor.poll_flush(cx)).map(Some),
         }
     }
-}
-
-/// What a response streams.
-pub(super) fn lock(streaming: &Mutex<Streaming>) -> MutexGuard<'_, Streaming> {
-    // After a panic under it nothing is polled any more: it ends the task of both who have it.
-    streaming.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a step of a stream's compression, whose time is that of encoding.

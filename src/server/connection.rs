@@ -18,7 +18,6 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Sleep;
 
 use super::connections::Seat;
 use super::reload::Current;
@@ -30,6 +29,7 @@ use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::completeness::delivery::Delivery;
 use crate::metrics::{Connected, Observed as _};
 use crate::respond::{Admin, NoHost, Peer, Remote, is_check};
+use crate::timer::Timer;
 use crate::watchdog::Watchdog;
 
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
@@ -196,7 +196,7 @@ async fn serve_until_end(
     let mut over = pin!(watchdog.over());
     let mut gives_way = pin!(seat.gives_way());
     // Since when it does, and may still answer what is on its way to it.
-    let mut grace: Option<Pin<Box<Sleep>>> = None;
+    let mut grace = Timer::default();
     loop {
         tokio::select! {
             // In this order: what is waited for is known once the connection has been polled.
@@ -210,15 +210,15 @@ async fn serve_until_end(
                 return;
             }
             () = over.as_mut() => return,
-            () = gives_way.as_mut(), if grace.is_none() => {
+            () = gives_way.as_mut(), if !grace.runs() => {
                 connection.as_mut().graceful_shutdown();
-                grace = Some(Box::pin(tokio::time::sleep(GRACE)));
+                grace.start(GRACE);
             }
-            () = passed(&mut grace) => {
+            () = grace.elapsed() => {
                 if seat.is_idle() {
                     return;
                 }
-                grace = Some(Box::pin(tokio::time::sleep(GRACE)));
+                grace.restart(GRACE);
             }
             Ok(()) = state.changed() => match *state.borrow() {
                 State::Ended => return,
@@ -226,14 +226,6 @@ async fn serve_until_end(
                 State::Serving => {}
             },
         }
-    }
-}
-
-/// Ready when a time is over that has begun.
-async fn passed(time: &mut Option<Pin<Box<Sleep>>>) {
-    match time {
-        Some(time) => time.await,
-        None => std::future::pending().await,
     }
 }
 

@@ -20,14 +20,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::budget::RESERVED_CONNECTIONS;
+use crate::lock::Mutex;
 
 /// How long a connection of the reserve lasts: a check asks its sources for a second.
 const RESERVED_FOR: Duration = Duration::from_secs(5);
@@ -131,7 +132,7 @@ impl Connections {
     /// Takes in a connection of `address`, which may have so many of them.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr, most: Option<usize>) -> (Seat, Taken) {
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let taken = state.room_for(address, most, self.max);
         let (id, shared) = (state.next, Arc::<Shared>::default());
         shared.idle_since.store(now, Ordering::Relaxed);
@@ -150,16 +151,11 @@ impl Connections {
 
     /// Has a connection give way, so that its descriptor is free. Whether there was one.
     pub(super) fn make_room(&self) -> bool {
-        self.lock().give_way().is_some()
+        self.state.lock().give_way().is_some()
     }
 
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock panics half way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -290,7 +286,7 @@ impl Seat {
         if !self.is_reserved() {
             return true;
         }
-        let mut state = self.connections.lock();
+        let mut state = self.connections.state.lock();
         if !state.reserved.contains(&self.id)
             || state.room_for(self.address, self.most, self.connections.max) == Taken::Reserved
         {
@@ -332,7 +328,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.connections.lock().forget(self.id);
+        self.connections.state.lock().forget(self.id);
     }
 }
 
@@ -343,7 +339,7 @@ impl Drop for Busy {
             && self.shared.is_parked.swap(false, Ordering::SeqCst)
         {
             let since = self.shared.idle_since.load(Ordering::Relaxed);
-            self.connections.lock().queue(self.id, since);
+            self.connections.state.lock().queue(self.id, since);
         }
     }
 }
@@ -434,7 +430,7 @@ mod tests {
         drop((seats, _busy, seat));
         let (_seat, taken) = connections.take(address(3), None);
         assert_eq!(taken, Taken::Free);
-        assert_eq!(connections.lock().open.len(), 1);
+        assert_eq!(connections.state.lock().open.len(), 1);
     }
 
     proptest! {
@@ -452,7 +448,7 @@ mod tests {
                     _ => {}
                 }
                 seats.retain(|seat| !seat.is_told());
-                let state = connections.lock();
+                let state = connections.state.lock();
                 let common = || state.open.iter().filter(|(id, _)| !state.reserved.contains(id));
                 prop_assert!(common().count() <= 5);
                 prop_assert_eq!(state.open.len(), seats.len());

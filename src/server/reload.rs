@@ -12,7 +12,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,6 +22,7 @@ use super::preparing::{self, Preparing};
 use crate::capacity;
 use crate::config::{Config, Files};
 use crate::database::sqlite;
+use crate::lock::RwLock;
 use crate::respond::App;
 
 /// How often files are looked at.
@@ -37,12 +38,11 @@ impl Current {
     }
 
     pub(super) fn get(&self) -> Arc<App> {
-        // Nothing under this lock panics half way.
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     fn set(&self, app: Arc<App>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = app;
+        *self.0.write() = app;
     }
 }
 

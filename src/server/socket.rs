@@ -4,18 +4,20 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::connections::{Activity, Busy};
 use crate::completeness::delivery::Flush;
+use crate::lock::Mutex;
+use crate::timer::Timer;
 use crate::watchdog::Watchdog;
 
 /// How long a connection is still read that we have ended, once the client has taken all: closed
@@ -52,24 +54,24 @@ pub(super) struct Ends {
 impl Ends {
     /// A response was handed over as a whole, or given up.
     pub(super) fn leave(&self, busy: Busy) {
-        *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) = Some(busy);
+        *self.leaving.lock() = Some(busy);
     }
 
     /// It has left, or never will.
     pub(super) fn left(&self) {
-        drop(self.leaving.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.leaving.lock().take());
     }
 
     fn keep(&self, stream: &TcpStream) {
         let socket = SockRef::from(stream).try_clone().ok();
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        *self.socket.lock() = socket;
     }
 
     /// Ends our side of a connection, and reads what still comes until the client has ended its
     /// own: while it takes what it was sent, as long as somebody who takes nothing may, and then
     /// for [`LINGER`]. Nothing is lost that could still be saved if that fails.
     pub(super) async fn linger(&self, write_timeout: Duration) {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket = self.socket.lock().take();
         let Some(Ok(mut stream)) = socket.map(|socket| TcpStream::from_std(socket.into())) else { return };
         if stream.shutdown().await.is_err() {
             return;
@@ -109,7 +111,7 @@ pub(super) struct ClientSocket {
     ends: Arc<Ends>,
     watchdog: Arc<Watchdog>,
     write_timeout: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     waits: Option<Waits>,
     /// Bytes that the kernel took, and of these what the watchdog knows to be acknowledged.
     written: u64,
@@ -127,7 +129,7 @@ pub(super) struct ClientSocket {
 struct HalfClosed {
     /// What had been written when the timer was set.
     written: u64,
-    timer: Pin<Box<Sleep>>,
+    timer: Timer,
 }
 
 /// Bytes wait that the kernel does not take.
@@ -164,7 +166,7 @@ impl ClientSocket {
             ends,
             watchdog,
             write_timeout,
-            timer: None,
+            timer: Timer::default(),
             waits: None,
             written,
             told,
@@ -202,11 +204,8 @@ impl ClientSocket {
         let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
         loop {
             let at = waits.pace.map_or(waits.stalled_at, |pace| pace.shed_at.min(waits.stalled_at));
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-            if timer.deadline() != at {
-                timer.as_mut().reset(at);
-            }
-            if timer.as_mut().poll(cx).is_pending() {
+            self.timer.run_until(at);
+            if self.timer.poll(cx).is_pending() {
                 self.waits = Some(waits);
                 return Poll::Pending;
             }
@@ -249,17 +248,16 @@ impl ClientSocket {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.activity.as_ref().is_some_and(|activity| !activity.is_idle()) {
             let written = self.written;
-            let half_closed = self.half_closed.get_or_insert_with(|| HalfClosed {
-                written,
-                timer: Box::pin(sleep_until(Instant::now() + HALF_CLOSED)),
-            });
-            ready!(half_closed.timer.as_mut().poll(cx));
+            let begin = || HalfClosed { written, timer: Timer::default() };
+            let half_closed = self.half_closed.get_or_insert_with(begin);
+            half_closed.timer.start(HALF_CLOSED);
+            ready!(half_closed.timer.poll(cx));
             let goes_on = self.waits.is_some() || half_closed.written < written;
             if !goes_on && unacknowledged(&self.stream) == 0 {
                 break;
             }
             half_closed.written = written;
-            half_closed.timer.as_mut().reset(Instant::now() + HALF_CLOSED);
+            half_closed.timer.restart(HALF_CLOSED);
         }
         Poll::Ready(())
     }

@@ -9,8 +9,8 @@
 //! that has one free, and opens another connection where none has: never more than there are
 //! places.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use http::{Request, Response};
 
 use super::connect::Io;
 use super::host::Failure;
+use crate::lock::Mutex;
 
 /// What an upstream may send of an answer that is not read.
 pub(super) const WINDOW: u32 = 64 * 1024;
@@ -78,14 +79,9 @@ impl Connections {
         Self { list: Mutex::default(), opening: tokio::sync::Mutex::default(), max_age, window }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
-        // Nothing under this lock panics half way.
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A stream of a connection that is open and has one free.
     pub(super) fn take(self: &Arc<Self>) -> Option<Slot> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         list.open.retain(|shared| !shared.is_over.load(Ordering::Relaxed));
         let has_one = |shared: &&mut Shared| {
             shared.streams < shared.sender.current_max_send_streams() && !self.is_past(shared)
@@ -120,7 +116,7 @@ impl Connections {
             ping_pong.ping(Ping::opaque()).await?;
         }
         let now = Instant::now();
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         let (id, is_known_lost) = (list.next_id, Arc::default());
         list.next_id += 1;
         let (opened, idle) = (now, now);
@@ -133,7 +129,7 @@ impl Connections {
 
     /// Lets go of those that have had no request for so long.
     pub(super) fn close_idle(&self, idle_timeout: Duration) {
-        self.lock().open.retain(|shared| shared.streams > 0 || shared.idle.elapsed() < idle_timeout);
+        self.list.lock().open.retain(|shared| shared.streams > 0 || shared.idle.elapsed() < idle_timeout);
     }
 }
 
@@ -152,7 +148,7 @@ impl Shared {
 impl Slot {
     /// Has the connection take no more requests.
     pub(super) fn retire(&self) {
-        let mut list = self.connections.lock();
+        let mut list = self.connections.list.lock();
         if let Some(shared) = list.open.iter_mut().find(|shared| shared.id == self.id) {
             shared.is_retired = true;
         }
@@ -206,7 +202,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut list = self.connections.lock();
+        let mut list = self.connections.list.lock();
         let Some(at) = list.open.iter().position(|shared| shared.id == self.id) else { return };
         let shared = &mut list.open[at];
         shared.streams -= 1;

@@ -1,0 +1,62 @@
+//! Locks that are used on after a panic.
+//!
+//! The standard library poisons a lock whose holder panics, and asks each later holder what to make
+//! of that. Here the answer is the same everywhere: nothing under these locks panics half way
+//! through a change, so what they hold is whole; and the panic of one request ends that request
+//! and not the server.
+
+use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// [`std::sync::Mutex`] without poison.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(sync::Mutex::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// [`std::sync::RwLock`] without poison.
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(sync::RwLock::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_used_on_after_a_panic() {
+        let (mutex, shared) = (Mutex::new(1), RwLock::new(1));
+        std::thread::scope(|scope| {
+            let panics = scope.spawn(|| {
+                let (mut held, mut written) = (mutex.lock(), shared.write());
+                (*held, *written) = (2, 2);
+                panic!("under both locks");
+            });
+            assert!(panics.join().is_err());
+        });
+        assert_eq!((*mutex.lock(), *shared.read()), (2, 2));
+    }
+}
