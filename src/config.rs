@@ -85,9 +85,10 @@ impl Config {
         read::load(path, environment)
     }
 
-    /// The scheme of a text that begins as the URL of a database does.
-    pub(crate) fn database_scheme(text: &str) -> Option<&'static str> {
-        source::database_scheme(text)
+    /// The URL of a database, as it may be shown: without what may be a password. `None`: the text
+    /// is none.
+    pub(crate) fn shown_database(text: &str) -> Option<String> {
+        source::shown_database(text)
     }
 
     /// The errors of all files, and what is good for finding more of them: the sources that could

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use rowstream_encode::{CsvDialect, ValueOptions};
 
+use crate::database::DatabaseKind;
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::read::{self, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
-use crate::sql::Dialect;
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};
 
 /// Reads an endpoint file of this path and text, beside a configuration of one database, one HTTP
 /// service and one token; gives its errors, too.
-pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
+pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option<Endpoint>, Vec<Diagnostic>) {
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
         hosts: vec![base],
@@ -32,7 +32,7 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
         retries: None,
         max_age: None,
     });
-    let main = SourceConfig::new("main", "", dialect);
+    let main = SourceConfig::new("main", "", database);
     let defaults = Defaults {
         sources: &[
             (main.name.clone(), Some(main)),
@@ -53,7 +53,8 @@ pub fn read_endpoint(path: &Path, text: &str, dialect: Dialect) -> (Option<Endpo
 
 /// Reads a text that is nothing but one statement, as `rowstream serve URL --sql` and `rowstream
 /// query` do.
-pub fn read_statement(text: &str, dialect: Dialect) -> (Option<Endpoint>, Vec<Diagnostic>) {
+pub fn read_statement(text: &str, database: DatabaseKind) -> (Option<Endpoint>, Vec<Diagnostic>) {
+    let dialect = database.dialect();
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
 }

@@ -33,7 +33,7 @@ impl Source {
     /// The URL is not understood, or root certificates cannot be read.
     pub fn open(config: &SourceConfig) -> Result<Self, Error> {
         match &config.kind {
-            Kind::Sql(dialect) => AnyDatabase::open(*dialect, config).map(Self::Database),
+            Kind::Sql(kind) => AnyDatabase::open(*kind, config).map(Self::Database),
             Kind::Http(settings) => upstream::Source::open(config, settings).map(Self::Upstream),
         }
     }

@@ -4,6 +4,7 @@
 //! something else, which is all that is needed to replace `:name` and to find where a statement
 //! ends. What it leaves alone reaches the database as it was written.
 
+pub mod dialect;
 mod lexer;
 mod limit;
 mod outline;
@@ -11,6 +12,8 @@ mod outline;
 use std::fmt;
 use std::ops::Range;
 
+pub use self::dialect::Dialect;
+use self::dialect::{Around, Placeholders};
 use self::lexer::{Kind, Lexer, Token};
 pub use self::limit::Limit;
 pub use self::outline::Outline;
@@ -32,37 +35,19 @@ pub enum Cardinality {
     Value,
 }
 
-/// Whose SQL it is: the dialects differ in what quotes, comments and brackets mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// PostgreSQL: nested comments, dollar quotes, `E''` strings, brackets are subscripts;
-    /// placeholders `$1`.
-    Postgres,
-    /// SQLite: comments do not nest, brackets and backticks quote identifiers; placeholders `?1`.
-    Sqlite,
-}
-
-impl Dialect {
-    /// What stands before the number of a placeholder.
-    pub(crate) fn sigil(self) -> char {
-        match self {
-            Self::Postgres => '$',
-            Self::Sqlite => '?',
-        }
-    }
-}
-
 /// A statement whose named parameters have become positional ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sql {
-    /// The text for the database, with `$1` or `?1` for each parameter.
+    /// The text for the database, with its own placeholders for the parameters.
     pub text: String,
-    /// The names in the order of their positions, each once.
+    /// The name of each argument, in the order in which the database takes them: by number each
+    /// name once, by occurrence as often as it stands in the text.
     pub names: Vec<String>,
     /// For each piece copied from the original: where it begins in `text`, and where in the
     /// original, in bytes.
     pub pieces: Vec<(usize, usize)>,
-    /// For each of `names`, where its `:` first stands in the original, in bytes.
+    /// For each of `names`, where its `:` stands in the original (first, where it is one
+    /// argument in several places), in bytes.
     pub places: Vec<usize>,
 }
 
@@ -92,16 +77,23 @@ impl fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 impl Sql {
-    /// Reads one statement and makes its named parameters positional: the same name has always the
-    /// same number. A `;` at the end is cut, with what follows it. A parameter that is all of a
-    /// limit or an offset may be NULL, which SQLite refuses there: for it `limit :n` becomes `limit
-    /// ifnull(?1, -1)`, which is no limit, and as an offset 0.
+    /// Each name once, and where it first stands.
+    pub fn distinct(&self) -> impl Iterator<Item = (&str, usize)> {
+        let names = self.names.iter().zip(&self.places).enumerate();
+        names
+            .filter(|(index, (name, _))| !self.names[..*index].contains(name))
+            .map(|(_, (name, &at))| (name.as_str(), at))
+    }
+
+    /// Reads one statement and makes its named parameters positional. A `;` at the end is cut, with
+    /// what follows it. A parameter that is all of a limit or an offset may be NULL, which not every
+    /// database takes there: the dialect says what stands around it.
     ///
     /// # Errors
     /// A quote or comment that does not end, a second statement, no statement at all, a placeholder
     /// that has a number instead of a name, or a NUL character (which would end the text early in
     /// the database).
-    pub fn parse(text: &str, dialect: Dialect) -> Result<Self, SqlError> {
+    pub fn parse(text: &str, dialect: &'static Dialect) -> Result<Self, SqlError> {
         if let Some(offset) = text.find('\0') {
             return Err(SqlError::new(offset, "a NUL character in a statement", Some("remove it")));
         }
@@ -122,7 +114,7 @@ impl Sql {
             return Err(SqlError::new(0, "there is no statement here", None));
         }
         for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Parameter) {
-            rewriter.parameter(token, dialect == Dialect::Sqlite && limit::is_whole(text, &tokens, index));
+            rewriter.parameter(token, limit::is_whole(text, &tokens, index));
         }
         Ok(rewriter.finish(end.unwrap_or(text.len())))
     }
@@ -138,43 +130,43 @@ fn placeholder(text: &str, token: &Token) -> SqlError {
     SqlError::new(token.start, message, Some("parameters are written `:name`, and declared in `[params]`"))
 }
 
-/// Copies a text piece by piece, with numbers for names.
+/// Copies a text piece by piece, with placeholders for names.
 struct Rewriter<'a> {
     text: &'a str,
-    sigil: char,
+    dialect: &'static Dialect,
     copied: usize,
     sql: Sql,
 }
 
 impl<'a> Rewriter<'a> {
-    fn new(text: &'a str, dialect: Dialect) -> Self {
+    fn new(text: &'a str, dialect: &'static Dialect) -> Self {
         let sql = Sql {
             text: String::with_capacity(text.len()),
             names: Vec::new(),
             pieces: vec![(0, 0)],
             places: Vec::new(),
         };
-        Self { text, sigil: dialect.sigil(), copied: 0, sql }
+        Self { text, dialect, copied: 0, sql }
     }
 
-    /// Puts the number of a parameter in its place; one that is `whole` may be NULL in a limit of
-    /// SQLite's.
+    /// Puts the placeholder of a parameter in its place; one that is `whole` may be NULL in a
+    /// limit.
     fn parameter(&mut self, token: &Token, whole: bool) {
-        use fmt::Write as _;
         self.sql.text.push_str(&self.text[self.copied..token.start]);
         let number = self.number(&self.text[token.start + 1..token.end], token.start);
-        let sigil = self.sigil;
-        let _ = match whole {
-            true => write!(self.sql.text, "ifnull({sigil}{number}, -1)"),
-            false => write!(self.sql.text, "{sigil}{number}"),
-        };
+        let around = self.dialect.null_limit.filter(|_| whole).unwrap_or(Around::NOTHING);
+        around.write(&mut self.sql.text, |sql| self.dialect.placeholders.write(number, sql));
         self.sql.pieces.push((self.sql.text.len(), token.end));
         self.copied = token.end;
     }
 
-    /// The number of a name, from 1.
+    /// The number of the argument for a name, from 1.
     fn number(&mut self, name: &str, place: usize) -> usize {
-        if let Some(index) = self.sql.names.iter().position(|known| known == name) {
+        let known = match self.dialect.placeholders {
+            Placeholders::ByNumber(_) => self.sql.names.iter().position(|known| known == name),
+            Placeholders::ByOccurrence => None,
+        };
+        if let Some(index) = known {
             return index + 1;
         }
         self.sql.names.push(name.to_owned());
@@ -246,7 +238,7 @@ impl Section {
 ///
 /// # Errors
 /// A line `-- name:` that cannot be read, or a quote or comment that does not end.
-pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> {
+pub fn sections(text: &str, dialect: &'static Dialect) -> Result<Vec<Section>, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     let mut sections = Vec::new();
     let mut current =
@@ -273,7 +265,7 @@ pub fn sections(text: &str, dialect: Dialect) -> Result<Vec<Section>, SqlError> 
 ///
 /// # Errors
 /// A quote or comment that does not end.
-pub(crate) fn is_blank(text: &str, dialect: Dialect) -> Result<bool, SqlError> {
+pub(crate) fn is_blank(text: &str, dialect: &'static Dialect) -> Result<bool, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
     while let Some(token) = lexer.next()? {
         if !matches!(token.kind, Kind::Blank | Kind::LineComment | Kind::BlockComment) {

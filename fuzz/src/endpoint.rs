@@ -3,22 +3,24 @@
 
 use std::path::Path;
 
+use rowstream::database::DatabaseKind;
 use rowstream::diagnostic::Diagnostic;
 use rowstream::endpoint::{Endpoint, Handler, Piece};
 use rowstream::fuzzing::{read_endpoint, read_statement};
 use rowstream::params::ParamValue;
 use rowstream::route::Router;
-use rowstream::sql::Dialect;
 
 /// A text as an endpoint file of either kind and for either database, and as a statement alone.
 pub fn endpoint(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    for (path, dialect) in
-        [("a/{id}.sql", Dialect::Postgres), ("a.sql", Dialect::Sqlite), ("a.toml", Dialect::Postgres)]
-    {
-        assert_read(text, read_endpoint(Path::new(path), text, dialect));
+    for (path, database) in [
+        ("a/{id}.sql", DatabaseKind::Postgres),
+        ("a.sql", DatabaseKind::Sqlite),
+        ("a.toml", DatabaseKind::Postgres),
+    ] {
+        assert_read(text, read_endpoint(Path::new(path), text, database));
     }
-    assert_read(text, read_statement(text, Dialect::Postgres));
+    assert_read(text, read_statement(text, DatabaseKind::Postgres));
 }
 
 fn assert_read(text: &str, (endpoint, errors): (Option<Endpoint>, Vec<Diagnostic>)) {

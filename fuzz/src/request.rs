@@ -3,12 +3,12 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowstream::cursor::Signer;
+use rowstream::database::DatabaseKind;
 use rowstream::endpoint::Endpoint;
 use rowstream::fuzzing::read_endpoint;
 use rowstream::negotiate::{self, Encoding};
 use rowstream::params::{Param, ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::{Router, Suffix};
-use rowstream::sql::Dialect;
 use rowstream_encode::Format;
 
 /// A request of an endpoint that has a parameter of each type, alone and as a list.
@@ -167,6 +167,6 @@ fn endpoint(path: &str) -> Endpoint {
     let declared: String = names.iter().map(|name| format!("{name} = \"text\"\n")).collect();
     let used: String = names.iter().map(|name| format!(", :{name}")).collect();
     let text = format!("/*\npath = \"{path}\"\n[params]\n{declared}*/ select 1{used}");
-    let (endpoint, faults) = read_endpoint("a.sql".as_ref(), &text, Dialect::Postgres);
+    let (endpoint, faults) = read_endpoint("a.sql".as_ref(), &text, DatabaseKind::Postgres);
     endpoint.unwrap_or_else(|| panic!("{faults:?}"))
 }

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
+use rowstream::database::{postgres, sqlite};
+use rowstream::sql::dialect::{Placeholders, Quotes};
 use rowstream::sql::{Cardinality, Dialect, Limit, Sql, sections};
 
-const DIALECTS: [Dialect; 2] = [Dialect::Postgres, Dialect::Sqlite];
+static DIALECTS: [&Dialect; 2] = [&postgres::DIALECT, &sqlite::DIALECT];
 
 /// Any text: what is read of it is the text again once the names are back in their places.
 pub fn sql(data: &[u8]) {
@@ -22,7 +24,7 @@ pub fn sql(data: &[u8]) {
     }
 }
 
-fn assert_statement(text: &str, dialect: Dialect, sql: &Sql) {
+fn assert_statement(text: &str, dialect: &'static Dialect, sql: &Sql) {
     let (restored, places) = restore(dialect, sql);
     assert_eq!(places, sql.pieces.iter().map(|(_, old)| *old).collect::<Vec<_>>());
     let rest = text.strip_prefix(&restored).expect("the statement is the text from its start");
@@ -46,7 +48,7 @@ fn assert_statement(text: &str, dialect: Dialect, sql: &Sql) {
 }
 
 /// The statement with the names in the places of the numbers, and where each piece of it begins.
-fn restore(dialect: Dialect, sql: &Sql) -> (String, Vec<usize>) {
+fn restore(dialect: &'static Dialect, sql: &Sql) -> (String, Vec<usize>) {
     let (mut restored, mut places) = (String::new(), vec![0]);
     let ends = sql.pieces.iter().skip(1).map(|(new, _)| *new);
     for ((start, _), end) in sql.pieces.iter().zip(ends) {
@@ -65,15 +67,20 @@ fn restore(dialect: Dialect, sql: &Sql) -> (String, Vec<usize>) {
     (restored + &sql.text[last..], places)
 }
 
-fn sigil(dialect: Dialect) -> char {
-    match dialect {
-        Dialect::Postgres => '$',
-        Dialect::Sqlite => '?',
+fn sigil(dialect: &'static Dialect) -> char {
+    match dialect.placeholders {
+        Placeholders::ByNumber(sigil) => sigil,
+        Placeholders::ByOccurrence => '?',
     }
 }
 
+/// Whether brackets and backticks quote names, where the other dialect has strings of its own.
+fn quotes_by_brackets(dialect: &Dialect) -> bool {
+    dialect.syntax.identifiers.contains(&Quotes::Pair(b'[', b']'))
+}
+
 /// Sections follow one another, and each but the first begins with its line.
-fn assert_sections(text: &str, dialect: Dialect) {
+fn assert_sections(text: &str, dialect: &'static Dialect) {
     let sections = match sections(text, dialect) {
         Ok(sections) => sections,
         Err(error) => return assert!(text.is_char_boundary(error.offset)),
@@ -142,15 +149,15 @@ enum Plain {
 }
 
 impl Plain {
-    fn text(self, dialect: Dialect) -> &'static str {
-        match (self, dialect) {
+    fn text(self, dialect: &'static Dialect) -> &'static str {
+        match (self, quotes_by_brackets(dialect)) {
             (Self::Word, _) => "größe",
             (Self::Number, _) => "1.5e3",
             (Self::Cast, _) => "x::int",
             (Self::Assignment, _) => "x := 1",
             (Self::Operators, _) => "-1 / 2 * (3 - 4) <> 5",
-            (Self::Brackets, Dialect::Postgres) => "x[1:n]",
-            (Self::Brackets, Dialect::Sqlite) => "[x :a]",
+            (Self::Brackets, false) => "x[1:n]",
+            (Self::Brackets, true) => "[x :a]",
             (Self::DollarInWord, _) => "a$b$c",
         }
     }
@@ -158,30 +165,30 @@ impl Plain {
 
 impl Token {
     /// As it stands in a statement.
-    fn text(&self, dialect: Dialect) -> String {
+    fn text(&self, dialect: &'static Dialect) -> String {
         let without = |text: &str, dropped: &[char]| text.replace(dropped, "").replace('\0', "");
-        match (self, dialect) {
+        match (self, quotes_by_brackets(dialect)) {
             (Self::Parameter(name), _) => format!(":{}", name.text()),
             (Self::String(text), _) => format!("'{}'", without(text, &[]).replace('\'', "''")),
             (Self::Identifier(text), _) => format!("\"{}\"", without(text, &[]).replace('"', "\"\"")),
-            (Self::Escaped(text), Dialect::Postgres) => {
+            (Self::Escaped(text), false) => {
                 format!("E'{}'", without(text, &[]).replace('\\', "\\\\").replace('\'', "\\'"))
             }
-            (Self::Escaped(text), Dialect::Sqlite) => format!("`{}`", without(text, &[]).replace('`', "``")),
-            (Self::Dollar(tag, text), Dialect::Postgres) => {
+            (Self::Escaped(text), true) => format!("`{}`", without(text, &[]).replace('`', "``")),
+            (Self::Dollar(tag, text), false) => {
                 let tag = tag.text();
                 // What is left of the closing tag's first dollar must not be one of its own.
                 format!("${tag}${}${tag}$", without(text, &['$']))
             }
-            (Self::Dollar(_, text), Dialect::Sqlite) => format!("[{}]", without(text, &[']'])),
-            (Self::BlockComment(text), Dialect::Postgres) => {
+            (Self::Dollar(_, text), true) => format!("[{}]", without(text, &[']'])),
+            (Self::BlockComment(text), false) => {
                 let text = without(text, &['*', '/']);
                 format!("/*{text}/*{text}*/ :a */")
             }
-            (Self::BlockComment(text), Dialect::Sqlite) => format!("/*{}/* :a */", without(text, &['*'])),
+            (Self::BlockComment(text), true) => format!("/*{}/* :a */", without(text, &['*'])),
             // A line that begins with `-- name:` would be a statement's.
             (Self::LineComment(text), _) => format!("--x{}\n", without(text, &['\r', '\n'])),
-            (Self::Plain(plain), dialect) => plain.text(dialect).to_owned(),
+            (Self::Plain(plain), _) => plain.text(dialect).to_owned(),
         }
     }
 }
@@ -214,7 +221,7 @@ fn tokens(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 /// A statement of these tokens, the same with numbers for the names, and the names.
-fn written(dialect: Dialect, tokens: &[Token]) -> (String, String, Vec<&'static str>) {
+fn written(dialect: &'static Dialect, tokens: &[Token]) -> (String, String, Vec<&'static str>) {
     let (mut text, mut sql, mut names) = ("select".to_owned(), "select".to_owned(), Vec::new());
     for token in tokens {
         // Strings with nothing but a line end between them are one.

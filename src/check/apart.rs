@@ -16,29 +16,8 @@ use crate::database;
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
-use crate::sql::{Dialect, Outline};
-
-/// Has a row if the table `$1` has a unique key of no other columns than `$2`, and none of the
-/// functions `$3` can repeat a row. A table that others inherit from has their rows, too, which its
-/// indexes do not know.
-const UNIQUE_IN_POSTGRES: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid
-    where i.indrelid = to_regclass($1) and i.indisunique and i.indisvalid and i.indpred is null
-      and (c.relkind = 'p' or not c.relhassubclass)
-      and not exists (
-        select from unnest(i.indkey) with ordinality k(number, place)
-        left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
-        where k.place <= i.indnkeyatts and (a.attname is null or a.attname::text <> all ($2)))
-      and not exists (select from pg_proc where proretset and proname::text = any ($3))
-    limit 1";
-
-/// The same in SQLite, where no function repeats a row. A key that is the number of the row has no
-/// index.
-const UNIQUE_IN_SQLITE: &str = "select 1 where 0 < (
-      select count(*) from pragma_index_list(?1) i where i.\"unique\" and not i.partial and 0 = (
-        select count(*) from pragma_index_info(i.name) k
-        where k.name is null or lower(k.name) not in (select value from json_each(?2))))
-    or 0 = (
-      select max(lower(name) not in (select value from json_each(?2))) from pragma_table_info(?1) where pk > 0)";
+use crate::sql::Outline;
+use crate::sql::dialect::Functions;
 
 /// Statements that are nested by columns of which nothing is known that tells the rows apart in
 /// which they stand.
@@ -91,17 +70,14 @@ async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Sour
     if outline.is_ordered_by(columns, key) {
         return Ok(true);
     }
-    let Some(table) = outline.table() else { return Ok(false) };
+    let Some(unique) = &dialect.unique_keys else { return Ok(false) };
+    let Some(table) = outline.table_name(unique.table) else { return Ok(false) };
     let origins = key.iter().filter_map(|&column| outline.origin(columns, column)).collect();
     let mut args = vec![ParamValue::Text(table), texts(origins)];
-    let query = match dialect {
-        Dialect::Postgres => {
-            args.push(texts(outline.functions()));
-            UNIQUE_IN_POSTGRES
-        }
-        Dialect::Sqlite => UNIQUE_IN_SQLITE,
-    };
-    let asked = timeout(PATIENCE, has_row(query, &args, source)).await;
+    if unique.functions == Functions::RepeatRows {
+        args.push(texts(outline.functions()));
+    }
+    let asked = timeout(PATIENCE, has_row(unique.query, &args, source)).await;
     let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it told of no index", PATIENCE)));
     // What only speaks PostgreSQL's protocol may have another catalog, and then nothing is known.
     Ok(of_endpoint(asked)?.unwrap_or(false))

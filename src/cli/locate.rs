@@ -45,9 +45,7 @@ pub(super) fn configuration(given: &Path, reader: Reader) -> Result<PathBuf, Fai
             false => Ok(path),
         };
     }
-    if let Some(scheme) = Config::database_scheme(&text) {
-        // Not the URL itself, which may hold a password.
-        let url = if scheme == "sqlite" { text.into_owned() } else { format!("{scheme}://…") };
+    if let Some(url) = Config::shown_database(&text) {
         return Err(database("this", &url, reader));
     }
     if text.contains("://") {

@@ -85,7 +85,7 @@ pub(super) fn serve(
             None => None,
         };
         for source in &config.sources {
-            crate::database::sqlite::create_missing(source)?;
+            source.create_missing()?;
         }
         let url = server::url_of(listener.local_addr()?);
         eprintln!("{}", bounds(&config));

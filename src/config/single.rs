@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use super::source::{self, Scheme, UrlFault};
 use super::{Config, Limits};
+use crate::database::DatabaseKind;
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
 use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
-use crate::sql::Dialect;
+use crate::sql::dialect::{Decimals, Dialect, ParameterTypes};
 
 /// The name of the source.
 const SOURCE: &str = "main";
@@ -75,8 +76,8 @@ pub(super) fn read(
     arguments: &[Argument],
 ) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
-    let (url, dialect) = match locate(url) {
-        Ok((url, Scheme::Sql(dialect))) => (url, dialect),
+    let (url, database) = match locate(url) {
+        Ok((url, Scheme::Sql(database))) => (url, database),
         Ok((_, Scheme::Http)) => {
             let hint = "write an endpoint file with `[upstream]`";
             errors.add_to_argument("URL", "an HTTP service takes no SQL", hint);
@@ -84,10 +85,11 @@ pub(super) fn read(
         }
         Err(UrlFault { message, hint }) => {
             errors.add_to_argument("URL", message, hint);
-            // Without a dialect, the SQL cannot be read.
+            // Without a database, the SQL cannot be read.
             return Err(errors.into_diagnostics());
         }
     };
+    let dialect = database.dialect();
     let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
     let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));
@@ -101,7 +103,7 @@ pub(super) fn read(
     let config = Config {
         listen: Config::LISTEN.to_owned(),
         admin_listen: None,
-        sources: vec![SourceConfig::new(SOURCE, url, dialect)],
+        sources: vec![SourceConfig::new(SOURCE, url, database)],
         folder: PathBuf::new(),
         endpoints: endpoint.into_iter().collect(),
         unserved: Vec::new(),
@@ -117,10 +119,13 @@ pub(super) fn read(
 fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
     source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);
+        let of_file = || DatabaseKind::of_files().filter(|_| path.is_file());
         let hint =
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
+        if let Some(database) = of_file() {
+            return Ok((format!("{}:{url}", database.dialect().urls.schemes[0]), Scheme::Sql(database)));
+        }
         match url.contains(':') {
-            _ if path.is_file() => Ok((format!("sqlite:{url}"), Scheme::Sql(Dialect::Sqlite))),
             _ if path.is_dir() => {
                 Err(UrlFault { message: format!("{} is a folder, and no database", shown(url)), hint })
             }
@@ -137,7 +142,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
 /// Finds the type and the value of each parameter of a statement.
 struct Declaring<'a> {
     file: File<'a>,
-    dialect: Dialect,
+    dialect: &'static Dialect,
     purpose: Purpose,
     arguments: &'a [Argument],
 }
@@ -165,7 +170,8 @@ impl Declaring<'_> {
                 param.bind_type()
             }
             ([], _) => {
-                if self.purpose == Purpose::Serve && self.dialect == Dialect::Sqlite {
+                if self.purpose == Purpose::Serve && self.dialect.parameter_types == ParameterTypes::Declared
+                {
                     self.undeclared(name, offset);
                 }
                 BindType::Inferred
@@ -222,7 +228,7 @@ impl Declaring<'_> {
         if value.parse::<i64>().is_ok() {
             return ParamType::Integer;
         }
-        if self.dialect == Dialect::Sqlite {
+        if self.dialect.decimals == Decimals::Rounded {
             let message = format!("{} is beyond the integers of 64 bits", shown(value));
             let [text, number] =
                 ["text", "number"].map(|kind| self.purpose.example(name, kind, Some("VALUE")));

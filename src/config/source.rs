@@ -4,27 +4,22 @@ mod http;
 
 use std::path::{Path, PathBuf};
 
+use crate::database::DatabaseKind;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
 use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
-use crate::sql::Dialect;
+use crate::sql::dialect::{Dialect, Location};
 
-/// The schemes of URLs, and what they stand for.
-const SCHEMES: [(&str, Scheme); 5] = [
-    ("postgres", Scheme::Sql(Dialect::Postgres)),
-    ("postgresql", Scheme::Sql(Dialect::Postgres)),
-    ("sqlite", Scheme::Sql(Dialect::Sqlite)),
-    ("http", Scheme::Http),
-    ("https", Scheme::Http),
-];
+/// The schemes of HTTP services.
+const HTTP: [&str; 2] = ["http", "https"];
 
 /// What the scheme of a URL stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// A database.
-    Sql(Dialect),
+    Sql(DatabaseKind),
     /// An HTTP service.
     Http,
 }
@@ -39,12 +34,13 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
         return http::read(name, list, table, folder);
     }
     let url = given.as_ref().and_then(|value| read_url(value, folder));
-    let (url, dialect) = match (url, &given) {
+    let (url, database) = match (url, &given) {
         (Some((_, Scheme::Http)), Some(given)) => return http::read(name, given, table, folder),
-        (Some((url, Scheme::Sql(dialect))), _) => (url, Some(dialect)),
+        (Some((url, Scheme::Sql(database))), _) => (url, Some(database)),
         _ => (String::new(), None),
     };
-    let mut source = SourceConfig::new(name, url, dialect.unwrap_or(Dialect::Postgres));
+    // What else is wrong is told, whichever database it would be.
+    let mut source = SourceConfig::new(name, url, database.unwrap_or(DatabaseKind::ALL[0]));
     if let Some(mut pool) = table.take("pool").and_then(|pool| pool_table(name, &pool)) {
         read_pool(&mut pool, &mut source.pool);
         pool.finish();
@@ -61,7 +57,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
         source.create = read_scripts(&scripts, folder);
     }
     table.finish();
-    dialect.map(|_| source)
+    database.map(|_| source)
 }
 
 fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {
@@ -96,83 +92,93 @@ pub(super) struct UrlFault {
 /// The URL ready for its source, a path in it joined to `folder`, and what its scheme stands for.
 pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlFault> {
     let Some((scheme, rest)) = url.split_once(':') else { return Err(no_scheme()) };
-    let lower = scheme.to_ascii_lowercase();
-    match SCHEMES.iter().find(|(known, _)| *known == lower) {
-        Some((_, scheme @ Scheme::Sql(Dialect::Sqlite))) => Ok((sqlite(rest, folder)?, *scheme)),
-        Some((_, scheme)) if rest.starts_with("//") => Ok((format!("{lower}:{rest}"), *scheme)),
-        Some((_, scheme)) => Err(UrlFault {
-            message: format!("`{lower}:` is not followed by `//`"),
-            hint: match scheme {
-                Scheme::Sql(_) => "write `postgres://user@host/database`".to_owned(),
-                Scheme::Http => "write `http://host:port` or `https://host`".to_owned(),
-            },
-        }),
+    if let Some((database, scheme)) = DatabaseKind::of_scheme(scheme) {
+        let dialect = database.dialect();
+        let url = match dialect.urls.location {
+            Location::File => file(dialect, scheme, rest, folder)?,
+            Location::Server => host(scheme, rest, &format!("write `{}`", dialect.urls.example))?,
+        };
+        return Ok((url, Scheme::Sql(database)));
+    }
+    match HTTP.iter().find(|known| scheme.eq_ignore_ascii_case(known)) {
+        Some(scheme) => Ok((host(scheme, rest, "write `http://host:port` or `https://host`")?, Scheme::Http)),
         None => Err(unknown_scheme(scheme)),
     }
 }
 
-/// The scheme of a text that begins as the URL of a database does.
-pub(super) fn database_scheme(text: &str) -> Option<&'static str> {
+/// The URL of a database, as it may be shown: what may have a password in it is left out. `None`:
+/// the text is none.
+pub(super) fn shown_database(text: &str) -> Option<String> {
     let (scheme, _) = text.split_once(':')?;
-    let known = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known))?;
-    matches!(known.1, Scheme::Sql(_)).then_some(known.0)
+    let (database, scheme) = DatabaseKind::of_scheme(scheme)?;
+    Some(match database.dialect().urls.location {
+        Location::File => text.to_owned(),
+        Location::Server => format!("{scheme}://…"),
+    })
 }
 
-fn schemes() -> String {
-    list(SCHEMES.map(|(scheme, _)| scheme))
+fn schemes() -> impl Iterator<Item = &'static str> {
+    DatabaseKind::ALL.iter().flat_map(|database| database.dialect().urls.schemes).copied().chain(HTTP)
+}
+
+/// The URL of a host.
+fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlFault> {
+    if rest.starts_with("//") {
+        return Ok(format!("{scheme}:{rest}"));
+    }
+    let message = format!("`{scheme}:` is not followed by `//`");
+    Err(UrlFault { message, hint: hint.to_owned() })
 }
 
 fn no_scheme() -> UrlFault {
-    let hint = format!("write one of {} and a colon before it", schemes());
+    let hint = format!("write one of {} and a colon before it", list(schemes()));
     UrlFault { message: "this URL has no scheme".to_owned(), hint }
 }
 
 /// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlFault {
-    let near = did_you_mean(scheme, SCHEMES.map(|(scheme, _)| scheme));
+    let near = did_you_mean(scheme, schemes());
     let known = ["mysql", "mariadb", "odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
         true => format!("the scheme {} is not known", shown(scheme)),
         false => "the scheme of this URL is not known".to_owned(),
     };
-    UrlFault { message, hint: format!("the schemes are {}", schemes()) }
+    UrlFault { message, hint: format!("the schemes are {}", list(schemes())) }
 }
 
-/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as `sqlite:` and the path
+/// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as the scheme and the path
 /// of the file.
-fn sqlite(rest: &str, folder: &Path) -> Result<String, UrlFault> {
-    let error =
-        |message: &str, hint: &str| Err(UrlFault { message: message.to_owned(), hint: hint.to_owned() });
+fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<String, UrlFault> {
+    let error = |message: String, hint: String| Err(UrlFault { message, hint });
+    let (name, example) = (dialect.name, format!("write `{scheme}:file.db`"));
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
         Some(_) => {
-            return error(
-                "this SQLite URL names a host",
-                "write `sqlite:file.db` or `sqlite:///path/to/file.db`",
-            );
+            let hint = format!("{example} or `{scheme}:///path/to/file.db`");
+            return error(format!("this {name} URL names a host"), hint);
         }
         None => rest,
     };
     if path.is_empty() {
-        return error("this SQLite URL names no file", "write `sqlite:file.db`");
+        return error(format!("this {name} URL names no file"), example);
     }
     if path.eq_ignore_ascii_case(":memory:") {
-        return error(
-            "a database in memory is not shared by the connections of a pool",
-            "write `sqlite:file.db`",
-        );
+        let message = "a database in memory is not shared by the connections of a pool";
+        return error(message.to_owned(), example);
     }
     if path.contains(['?', '#']) {
-        return error("a SQLite URL has no options", "leave out what begins with `?` or `#`");
+        let hint = "leave out what begins with `?` or `#`";
+        return error(format!("a {name} URL has no options"), hint.to_owned());
     }
     // `join` keeps an absolute path as it is.
     match folder.join(path).to_str() {
-        Some(path) => Ok(format!("sqlite:{path}")),
-        None => {
-            error("the folder of the configuration file is not UTF-8", "rename it, or write an absolute path")
-        }
+        Some(path) => Ok(format!("{scheme}:{path}")),
+        None => error(
+            "the folder of the configuration file is not UTF-8".to_owned(),
+            "rename it, or write an absolute path".to_owned(),
+        ),
     }
 }
 

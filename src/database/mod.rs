@@ -43,6 +43,7 @@ use crate::params::{BindType, ParamValue};
 use crate::pool::{self, Kept, Patience, Pool, Priority, Vacating};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
+use crate::sql::dialect::Location;
 
 /// How many statements of a response must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +66,9 @@ pub struct SharedLookups {
 /// A statement as a database takes it.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// The text with the database's own placeholders (`$1`, `?1`).
+    /// The text with the database's own placeholders (`$1`, `?1`, `?`).
     pub sql: Arc<str>,
-    /// The declared type of each placeholder, for databases that cannot infer it; PostgreSQL infers
-    /// those that are not here.
+    /// The declared type of each argument.
     pub types: Vec<BindType>,
 }
 
@@ -95,6 +95,8 @@ pub trait Database: Clone + Send + Sync + 'static {
     type Changes: ChangeSource;
     /// What asks whether the database can be reached.
     type Probe: Ping;
+    /// Its SQL, and what it can do.
+    const DIALECT: &'static Dialect;
     /// What it takes of the memory.
     const SIZES: Sizes;
 
@@ -103,6 +105,14 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// # Errors
     /// The URL is not understood, or its certificates cannot be read.
     fn open(settings: &SourceSettings) -> Result<Self, Error>;
+
+    /// Makes what the settings say how to make and what is not there yet. Whether it did.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn create_missing(_settings: &SourceSettings) -> Result<bool, Error> {
+        Ok(false)
+    }
 
     /// Its name.
     fn name(&self) -> &str;
@@ -354,17 +364,46 @@ macro_rules! databases {
             $($(#[$doc])+ $name(Box<<$module::Source as Database>::Probe>),)+
         }
 
-        /// What the databases of a dialect take of the memory.
-        pub(crate) fn sizes(dialect: Dialect) -> Sizes {
-            match dialect {
-                $(Dialect::$name => <$module::Source as Database>::SIZES,)+
-            }
+        /// Which database a source is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum DatabaseKind {
+            $($(#[$doc])+ $name,)+
         }
 
-        /// What the pool of a database keeps for lookups, where there are any.
-        pub(crate) fn kept(dialect: Dialect, max: usize) -> Kept {
-            match dialect {
-                $(Dialect::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
+        impl DatabaseKind {
+            /// All that there are.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Its SQL, and what it can do.
+            pub fn dialect(self) -> &'static Dialect {
+                match self {
+                    $(Self::$name => <$module::Source as Database>::DIALECT,)+
+                }
+            }
+
+            /// Makes what the settings of a source say how to make and what is not there yet: a
+            /// file, by the scripts of `create`. Whether it did.
+            ///
+            /// # Errors
+            /// It cannot be made.
+            pub(crate) fn create_missing(self, settings: &SourceSettings) -> Result<bool, Error> {
+                match self {
+                    $(Self::$name => <$module::Source as Database>::create_missing(settings),)+
+                }
+            }
+
+            /// What such a database takes of the memory.
+            pub(crate) fn sizes(self) -> Sizes {
+                match self {
+                    $(Self::$name => <$module::Source as Database>::SIZES,)+
+                }
+            }
+
+            /// What the pool of such a database keeps for lookups, where there are any.
+            pub(crate) fn kept(self, max: usize) -> Kept {
+                match self {
+                    $(Self::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
+                }
             }
         }
 
@@ -373,16 +412,16 @@ macro_rules! databases {
             ///
             /// # Errors
             /// The URL is not understood, or root certificates cannot be read.
-            pub fn open(dialect: Dialect, settings: &SourceSettings) -> Result<Self, Error> {
-                match dialect {
-                    $(Dialect::$name => Database::open(settings).map(Self::$name),)+
+            pub fn open(kind: DatabaseKind, settings: &SourceSettings) -> Result<Self, Error> {
+                match kind {
+                    $(DatabaseKind::$name => Database::open(settings).map(Self::$name),)+
                 }
             }
 
-            /// Its dialect.
-            pub fn dialect(&self) -> Dialect {
+            /// Its SQL, and what it can do.
+            pub fn dialect(&self) -> &'static Dialect {
                 match self {
-                    $(Self::$name(_) => Dialect::$name,)+
+                    $(Self::$name(_) => <$module::Source as Database>::DIALECT,)+
                 }
             }
 
@@ -436,7 +475,8 @@ macro_rules! databases {
             pub(crate) fn keep_for_lookups(&self, any: bool) {
                 match self {
                     $(Self::$name(source) => {
-                        let kept = if any { kept(Dialect::$name, source.pool().max()) } else { Kept::default() };
+                        let max = source.pool().max();
+                        let kept = if any { DatabaseKind::$name.kept(max) } else { Kept::default() };
                         source.pool().keep(kept);
                     })+
                 }
@@ -716,12 +756,25 @@ fn of_lookup() -> Error {
     Error::protocol("a lookup has no refcursors, and no statements beside its own")
 }
 
-// The list. Each line is a variant of `Dialect`, and the folder of the database.
+// The list. Each line is the name of a variant, and the folder of the database.
 databases! {
     /// PostgreSQL, and what speaks its protocol.
     Postgres => postgres,
     /// A SQLite file.
     Sqlite => sqlite,
+}
+
+impl DatabaseKind {
+    /// The database whose URLs have this scheme, which is one of its own.
+    pub(crate) fn of_scheme(scheme: &str) -> Option<(Self, &'static str)> {
+        let schemes = |kind: Self| kind.dialect().urls.schemes.iter().map(move |known| (kind, *known));
+        Self::ALL.iter().copied().flat_map(schemes).find(|(_, known)| known.eq_ignore_ascii_case(scheme))
+    }
+
+    /// The database whose sources are files.
+    pub(crate) fn of_files() -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.dialect().urls.location == Location::File)
+    }
 }
 
 #[cfg(test)]

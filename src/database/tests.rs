@@ -1,5 +1,5 @@
 //! A database of sixty lines, which proves what one has to be: [`memory`] implements the traits,
-//! and a list of its own makes the enums of it.
+//! and a list of its own makes the enums of it. Its placeholders have no numbers.
 
 #![allow(
     dead_code,
@@ -13,18 +13,15 @@ use std::future::poll_fn;
 use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
 
 use super::*;
+use crate::params::ParamType;
 use crate::pool::Waiter;
-
-/// The dialects of the list below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dialect {
-    Memory,
-}
+use crate::sql::Sql;
+use crate::sql::dialect::samples;
 
 mod memory {
     use super::*;
 
-    /// Numbers, all of which each statement answers with.
+    /// Numbers, all of which each statement answers with, and what was bound to it behind them.
     #[derive(Clone)]
     pub(in crate::database) struct Source {
         name: String,
@@ -34,7 +31,7 @@ mod memory {
 
     pub(in crate::database) struct Session {
         rows: Arc<[i64]>,
-        next: Vec<usize>,
+        runs: Vec<(usize, Vec<i64>)>,
     }
 
     pub(in crate::database) struct Row<'a>(&'a i64);
@@ -50,6 +47,7 @@ mod memory {
         type Changes = Changes;
         type Probe = Changes;
 
+        const DIALECT: &'static Dialect = &samples::ANONYMOUS;
         const SIZES: Sizes = Sizes { idle: 0, session: |row| row, portion: |row| row };
 
         fn open(settings: &SourceSettings) -> Result<Self, Error> {
@@ -71,7 +69,7 @@ mod memory {
         }
 
         async fn acquire(&self, _: Snapshot, _: Priority, _: Patience<'_>) -> Result<Session, Error> {
-            Ok(Session { rows: Arc::clone(&self.rows), next: Vec::new() })
+            Ok(Session { rows: Arc::clone(&self.rows), runs: Vec::new() })
         }
 
         async fn changes(&self, _: Option<&str>, _: Duration) -> Result<Changes, Error> {
@@ -86,8 +84,8 @@ mod memory {
             Ok([Column { name: "n".into(), type_name: "int".into(), kind: ColumnKind::Int64 }].into())
         }
 
-        fn execute(&mut self, _: usize, _: &[&ParamValue]) {
-            self.next = vec![0];
+        fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+            self.execute_together(&[(index, args.to_vec())]);
         }
 
         fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
@@ -95,12 +93,17 @@ mod memory {
         }
 
         fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
-            self.next = vec![0; runs.len()];
+            let number = |arg: &&ParamValue| match arg {
+                ParamValue::Integer(number) => *number,
+                _ => 0,
+            };
+            self.runs = runs.iter().map(|(_, args)| (0, args.iter().map(number).collect())).collect();
         }
 
         fn poll_row_of(&mut self, which: usize, _: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-            let row = self.rows.get(self.next[which]).map(Row);
-            self.next[which] += 1;
+            let (next, args) = &mut self.runs[which];
+            let row = self.rows.iter().chain(&*args).nth(*next).map(Row);
+            *next += 1;
             Poll::Ready(Ok(row))
         }
     }
@@ -153,10 +156,10 @@ databases! {
 }
 
 /// What a session's rows are as lines of JSON.
-async fn lines(session: &mut Session) -> String {
-    let statement = Statement { sql: "".into(), types: Vec::new() };
+async fn lines(session: &mut Session, args: &[&ParamValue]) -> String {
+    let statement = Statement { sql: "".into(), types: vec![ParamType::Integer.into(); args.len()] };
     let columns = session.prepare(&statement).await.unwrap();
-    session.execute(0, &[]);
+    session.execute(0, args);
     let (mut encoder, mut out) = (RowEncoder::new(Shape::Lines, &columns), Vec::new());
     let mut next = async || {
         poll_fn(|cx| {
@@ -175,18 +178,33 @@ async fn lines(session: &mut Session) -> String {
 #[tokio::test]
 async fn a_database_is_a_folder_and_a_line() {
     let settings = SourceSettings::new("numbers", "1,2,3");
-    let database = AnyDatabase::open(Dialect::Memory, &settings).unwrap();
-    assert_eq!((database.name(), database.dialect()), ("numbers", Dialect::Memory));
+    let database = AnyDatabase::open(DatabaseKind::Memory, &settings).unwrap();
+    assert_eq!((database.name(), database.dialect().name), ("numbers", "Anonymous"));
     let patience = Waiter::default();
     let session = database.acquire(Snapshot::Statement, Priority::Stream, patience.begin()).await;
-    assert_eq!(lines(&mut session.unwrap()).await, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+    assert_eq!(lines(&mut session.unwrap(), &[]).await, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+}
+
+/// What is bound to placeholders without numbers comes in the order of the text.
+#[tokio::test]
+async fn placeholders_may_have_no_numbers() {
+    let settings = SourceSettings::new("numbers", "");
+    let database = AnyDatabase::open(DatabaseKind::Memory, &settings).unwrap();
+    let sql = Sql::parse("values (:a), (:b), (:a)", database.dialect()).unwrap();
+    assert_eq!(sql.text, "values (?), (?), (?)");
+    let values = [("a", ParamValue::Integer(7)), ("b", ParamValue::Integer(8))];
+    let value = |name: &String| values.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let args: Vec<_> = sql.names.iter().filter_map(value).collect();
+    let waiter = Waiter::default();
+    let session = database.acquire(Snapshot::Statement, Priority::Stream, waiter.begin()).await;
+    assert_eq!(lines(&mut session.unwrap(), &args).await, "{\"n\":7}\n{\"n\":8}\n{\"n\":7}\n");
 }
 
 /// What only some databases can do, the others need not mention.
 #[tokio::test]
 async fn what_only_some_can_do_has_a_default() {
     let settings = SourceSettings::new("numbers", "1");
-    let database = AnyDatabase::open(Dialect::Memory, &settings).unwrap();
+    let database = AnyDatabase::open(DatabaseKind::Memory, &settings).unwrap();
     let (statement, waiter) = (Statement { sql: "".into(), types: Vec::new() }, Waiter::default());
     assert!(database.look_up(&statement, &[], waiter.begin()).await.unwrap().is_none());
     assert!(database.lookups().is_none());

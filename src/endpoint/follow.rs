@@ -2,7 +2,7 @@
 //! noticed.
 //!
 //! Rows are followed by their key, so none may become visible behind a key that was given out
-//! already. Transactions of PostgreSQL commit in another order than they took their numbers in: a
+//! already. Transactions of some databases commit in another order than they took their numbers in: a
 //! row with a lesser number may come later. There `transaction` names the column that holds the
 //! row's transaction, which then is the first of the key: rows are read once no transaction before
 //! theirs is still running.
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::KeyColumn;
 use crate::diagnostic::reader::{Table, Value};
-use crate::sql::Dialect;
+use crate::sql::dialect::{Dialect, Refusal};
 
 /// How often it is looked whether there is something new.
 const POLL: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub struct Follow {
 
 /// `follow = true`, or its settings, and where that stands. `None` where it is off, or has an
 /// error.
-pub(super) fn read(value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
+pub(super) fn read(value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
     if value.is_boolean() {
         let on = value.boolean()?;
         return if on { Settings::default().check(value, dialect) } else { None };
@@ -62,23 +62,16 @@ impl Settings {
         Some(Self { transaction: transaction?, ordered: ordered?, channel: channel?, poll: poll? })
     }
 
-    fn check(self, value: &Value<'_>, dialect: Dialect) -> Option<Follow> {
+    fn check(self, value: &Value<'_>, dialect: &Dialect) -> Option<Follow> {
         let Self { transaction, ordered, channel, poll } = self;
-        let error = match (dialect, &transaction, &channel) {
-            (Dialect::Postgres, None, _) if !ordered => Some((
-                "PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent",
-                "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
-                 become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
-            )),
-            (Dialect::Sqlite, Some(_), _) => {
-                Some(("`transaction` is for PostgreSQL", "SQLite commits in order: write `follow = true`"))
-            }
-            (Dialect::Sqlite, _, Some(_)) => {
-                Some(("`channel` is for PostgreSQL", "SQLite notifies nobody: it is asked every `poll`"))
-            }
-            _ => None,
+        let commits = &dialect.commits;
+        let in_order = match &transaction {
+            Some(_) => commits.transactions.map(|_| ()),
+            None if ordered => Ok(()),
+            None => commits.ordered,
         };
-        if let Some((message, hint)) = error {
+        let told = if channel.is_some() { commits.channel } else { Ok(()) };
+        if let Err(Refusal { message, hint }) = in_order.and(told) {
             value.error_with(message, hint);
             return None;
         }

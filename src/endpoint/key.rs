@@ -17,6 +17,7 @@
 //! on the key finds the row to go on with.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rowstream_encode::{Column, ColumnKind};
@@ -29,16 +30,8 @@ use crate::diagnostic::reader::Value;
 use crate::error::COMPOSITE;
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
-use crate::sql::{Dialect, Limit};
-
-/// The oldest transaction that is still running, or the next one: each before it has ended, and
-/// what it wrote is seen by the statement (PostgreSQL manual, "Transaction ID and Snapshot
-/// Information Functions").
-const HORIZON: &str = "pg_snapshot_xmin(pg_current_snapshot())";
-
-/// The first transaction that has not begun: no row that is seen can be of it or of a later one,
-/// unless it was brought from another server.
-const YET_TO_COME: &str = "pg_snapshot_xmax(pg_current_snapshot())";
+use crate::sql::Limit;
+use crate::sql::dialect::{Comparison, Dialect, ParameterTypes, Placeholders, Transactions};
 
 /// The key of an endpoint's rows.
 #[derive(Debug, Clone)]
@@ -49,8 +42,11 @@ pub struct Key {
     pub statement: usize,
     /// The statement in the order of the key, the key's own values behind its columns.
     pub ordered: database::Statement,
-    /// The same from behind a row, whose key is bound behind the statement's own arguments.
+    /// The same from behind a row.
     pub rest: database::Statement,
+    /// What is bound to that: the statement's own arguments by their indices, and behind these the
+    /// values of the row's key.
+    rest_args: Vec<usize>,
     /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no
     /// row, or whose transaction is yet to come.
     pub nulls: database::Statement,
@@ -100,10 +96,6 @@ impl KeyColumn {
         };
         Self { name: name.to_owned(), descending }
     }
-
-    fn quoted(&self) -> String {
-        format!("\"{}\"", self.name.replace('"', "\"\""))
-    }
 }
 
 impl Key {
@@ -114,7 +106,7 @@ impl Key {
     pub(super) fn new(
         endpoint: &Endpoint,
         (columns, offset): (Vec<KeyColumn>, usize),
-        dialect: Dialect,
+        dialect: &'static Dialect,
         secret: &str,
     ) -> Result<Self, (&'static str, &'static str)> {
         let statement = endpoint
@@ -131,9 +123,11 @@ impl Key {
             follow.check(&columns)?;
         }
         let committed_only = endpoint.follow().is_some_and(|follow| follow.transaction.is_some());
+        let transactions = dialect.commits.transactions.as_ref().ok().filter(|_| committed_only);
         let query = &endpoint.statements()[statement].query;
         let limit = Limit::find(&query.sql, dialect);
-        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, committed_only, dialect };
+        let wrapped = Wrapped { query, limit: limit.as_ref(), columns: &columns, transactions, dialect };
+        let (rest, rest_args) = wrapped.rest();
         let names: Vec<_> = columns.iter().map(|c| format!("{} {}", c.name, c.descending)).collect();
         let parts: Vec<_> = [endpoint.path.as_str(), &query.sql]
             .into_iter()
@@ -141,8 +135,9 @@ impl Key {
             .collect();
         Ok(Self {
             statement,
-            ordered: wrapped.statement(false),
-            rest: wrapped.statement(true),
+            ordered: wrapped.ordered(),
+            rest,
+            rest_args,
             nulls: wrapped.nulls(),
             committed_only,
             bound: bound(endpoint, statement, limit.as_ref()),
@@ -175,6 +170,15 @@ impl Key {
         }
     }
 
+    /// What is bound to [`Key::rest`], of the values of a request: the statement's `own` arguments,
+    /// and `behind` which row.
+    pub fn rest_args(&self, own: &[usize], behind: Range<usize>) -> impl Iterator<Item = usize> {
+        self.rest_args.iter().map(move |&arg| match own.get(arg) {
+            Some(&own) => own,
+            None => behind.start + (arg - own.len()),
+        })
+    }
+
     /// Rows of a refcursor are those of a call, which is not repeated.
     pub fn of_refcursor() -> Error {
         Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
@@ -201,9 +205,7 @@ impl Key {
     /// # Errors
     /// One that has.
     pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
-        if source.database().is_ok_and(|database| database.dialect() != Dialect::Sqlite) {
-            return Ok(());
-        }
+        let Err(hint) = source.database()?.dialect().keys.bytes else { return Ok(()) };
         let has_bytes = |key: &&KeyColumn| {
             columns.iter().any(|column| column.name == key.name && column.kind == ColumnKind::Bytes)
         };
@@ -211,8 +213,7 @@ impl Key {
             Some(key) => {
                 let message =
                     format!("`key` names `{}`, whose values are bytes: no cursor holds these", key.name);
-                Err(Error::endpoint(message)
-                    .hint("take a key of texts or numbers: `hex(c) as c` is in the same order"))
+                Err(Error::endpoint(message).hint(hint))
             }
             None => Ok(()),
         }
@@ -253,42 +254,67 @@ struct Wrapped<'a> {
     query: &'a database::Statement,
     limit: Option<&'a Limit>,
     columns: &'a [KeyColumn],
-    committed_only: bool,
-    dialect: Dialect,
+    /// How rows are told apart that are not settled, where these are left out.
+    transactions: Option<&'a Transactions>,
+    dialect: &'static Dialect,
 }
 
 impl Wrapped<'_> {
-    fn statement(&self, rest: bool) -> database::Statement {
+    /// The statement in the order of the key.
+    fn ordered(&self) -> database::Statement {
+        self.statement(self.settled().as_slice(), self.query.types.clone())
+    }
+
+    /// The same from behind a row, and what is bound to it: the statement's own arguments, and
+    /// behind these the values of the row's key.
+    fn rest(&self) -> (database::Statement, Vec<usize>) {
+        let own = self.query.types.len();
+        let mut key = Bound::new(self.dialect.placeholders, own);
+        let behind = self.behind(&mut key);
+        let args: Vec<usize> = match self.dialect.placeholders {
+            Placeholders::ByNumber(_) => (0..own).chain(key.args).collect(),
+            // The limit stands behind the key.
+            Placeholders::ByOccurrence => {
+                let limit = own - self.limit.map_or(0, |limit| limit.only.len());
+                (0..limit).chain(key.args).chain(limit..own).collect()
+            }
+        };
+        let of_key = match self.dialect.parameter_types {
+            ParameterTypes::Inferred => BindType::Inferred,
+            ParameterTypes::Declared => BindType::One(ParamType::Text),
+        };
+        let types = args.iter().map(|&arg| self.query.types.get(arg).copied().unwrap_or(of_key)).collect();
+        let conditions: Vec<_> = self.settled().into_iter().chain([behind]).collect();
+        (self.statement(&conditions, types), args)
+    }
+
+    /// The statement in the order of the key, as far as its rows meet `conditions`.
+    fn statement(&self, conditions: &[String], types: Vec<BindType>) -> database::Statement {
         let (text, limit) = self.parts();
         let mut sql = String::from("select *");
         for (number, column) in (1..).zip(self.columns) {
-            // As the database compares it, and of no type that the source would write otherwise.
-            let _ = match self.dialect {
-                Dialect::Postgres => write!(sql, ", {}::text as rowstream_key_{number}", column.quoted()),
-                Dialect::Sqlite => write!(sql, ", +{} as rowstream_key_{number}", column.quoted()),
-            };
+            sql.push_str(", ");
+            self.dialect.keys.cast.write(&mut sql, |sql| sql.push_str(&self.quoted(column)));
+            let _ = write!(sql, " as rowstream_key_{number}");
         }
         // Line ends, because a comment may stand at the end of a text.
         let _ = write!(sql, " from (\n{text}\n) as rowstream");
-        let mut types = self.query.types.clone();
-        let mut conditions = Vec::new();
-        if self.committed_only {
-            conditions.push(format!("{} < {HORIZON}", self.columns[0].quoted()));
-        }
-        if rest {
-            conditions.push(self.behind(types.len() + 1));
-            // PostgreSQL takes the key's own types, also where it has to be told those of the
-            // parameters.
-            if self.dialect == Dialect::Sqlite {
-                types.extend(self.columns.iter().map(|_| BindType::One(ParamType::Text)));
-            }
-        }
         if !conditions.is_empty() {
             let _ = write!(sql, " where {}", conditions.join(" and "));
         }
-        let order: Vec<_> = self.columns.iter().map(|c| c.quoted() + direction(c)).collect();
+        let order: Vec<_> = self.columns.iter().map(|c| self.quoted(c) + direction(c)).collect();
         let _ = write!(sql, " order by {}\n{limit}", order.join(", "));
         database::Statement { sql: Arc::from(sql), types }
+    }
+
+    /// The condition for rows that are settled.
+    fn settled(&self) -> Option<String> {
+        let horizon = self.transactions?.horizon;
+        Some(format!("{} < {horizon}", self.quoted(&self.columns[0])))
+    }
+
+    fn quoted(&self, column: &KeyColumn) -> String {
+        self.dialect.quoted(&column.name)
     }
 
     /// The statement and its limit.
@@ -300,9 +326,9 @@ impl Wrapped<'_> {
     }
 
     fn nulls(&self) -> database::Statement {
-        let mut lost: Vec<_> = self.columns.iter().map(|column| column.quoted() + " is null").collect();
-        if self.committed_only {
-            lost.push(format!("{} >= {YET_TO_COME}", self.columns[0].quoted()));
+        let mut lost: Vec<_> = self.columns.iter().map(|column| self.quoted(column) + " is null").collect();
+        if let Some(Transactions { yet_to_come, .. }) = self.transactions {
+            lost.push(format!("{} >= {yet_to_come}", self.quoted(&self.columns[0])));
         }
         // The parameters of the limit stay, because each has to be used somewhere.
         let (text, limit) = self.parts();
@@ -313,42 +339,69 @@ impl Wrapped<'_> {
         database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
-    /// The condition for rows behind the one whose key is bound from the placeholder `first` on.
-    fn behind(&self, first: usize) -> String {
-        let terms: Vec<_> = (first..)
-            .zip(self.columns)
-            .map(|(number, column)| Term {
-                column: column.quoted(),
-                value: format!("{}{number}", self.dialect.sigil()),
-                beyond: if column.descending { '<' } else { '>' },
-            })
-            .collect();
+    /// The condition for rows behind the one whose key is bound.
+    fn behind(&self, key: &mut Bound) -> String {
+        let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
         let beyond = terms[0].beyond;
-        if terms.iter().all(|term| term.beyond == beyond) {
+        let one_way = terms.iter().all(|term| term.beyond == beyond);
+        if one_way && (terms.len() == 1 || self.dialect.keys.comparison == Comparison::RowValues) {
             let columns: Vec<_> = terms.iter().map(|term| term.column.as_str()).collect();
-            let values: Vec<_> = terms.iter().map(|term| term.value.as_str()).collect();
+            let values: Vec<_> = (0..terms.len()).map(|index| key.value(index)).collect();
             return format!("({}) {beyond} ({})", columns.join(", "), values.join(", "));
         }
         // An index on the first column is of use only for a condition on it alone.
-        let Term { column, value, beyond } = &terms[0];
-        format!("{column} {beyond}= {value} and {}", mixed(&terms))
+        let first = format!("{} {beyond}= {}", terms[0].column, key.value(0));
+        format!("{first} and {}", mixed(&terms, 0, key))
+    }
+
+    fn term(&self, column: &KeyColumn) -> Term {
+        Term { column: self.quoted(column), beyond: if column.descending { '<' } else { '>' } }
     }
 }
 
-/// A column, the value that it is compared with, and how.
+/// The values of a row's key, as placeholders that stand behind those of the statement.
+struct Bound {
+    placeholders: Placeholders,
+    /// The statement's own arguments.
+    own: usize,
+    /// What is bound to the placeholders that were written.
+    args: Vec<usize>,
+}
+
+impl Bound {
+    fn new(placeholders: Placeholders, own: usize) -> Self {
+        Self { placeholders, own, args: Vec::new() }
+    }
+
+    /// The placeholder of the key's value `index`.
+    fn value(&mut self, index: usize) -> String {
+        let arg = self.own + index;
+        let is_known = matches!(self.placeholders, Placeholders::ByNumber(_)) && self.args.contains(&arg);
+        if !is_known {
+            self.args.push(arg);
+        }
+        let mut placeholder = String::new();
+        self.placeholders.write(arg + 1, &mut placeholder);
+        placeholder
+    }
+}
+
+/// A column, and where the rows behind another one are.
 struct Term {
     column: String,
-    value: String,
     beyond: char,
 }
 
-/// The condition for columns of different directions, which no comparison of rows expresses.
-fn mixed(terms: &[Term]) -> String {
-    let [Term { column, value, beyond }, rest @ ..] = terms else { return String::new() };
-    match rest {
-        [] => format!("{column} {beyond} {value}"),
-        _ => format!("({column} {beyond} {value} or {column} = {value} and {})", mixed(rest)),
+/// The condition for columns of different directions, which no comparison of rows expresses, from
+/// the column `index` on.
+fn mixed(terms: &[Term], index: usize, key: &mut Bound) -> String {
+    let Term { column, beyond } = &terms[index];
+    let further = format!("{column} {beyond} {}", key.value(index));
+    if index + 1 == terms.len() {
+        return further;
     }
+    let same = format!("{column} = {}", key.value(index));
+    format!("({further} or {same} and {})", mixed(terms, index + 1, key))
 }
 
 fn direction(column: &KeyColumn) -> &'static str {
@@ -358,21 +411,25 @@ fn direction(column: &KeyColumn) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::{postgres, sqlite};
+    use crate::sql::dialect::samples::ANONYMOUS;
 
-    fn wrapped(sql: &str, key: &[&str], dialect: Dialect) -> [String; 2] {
+    /// The statement in the order of a key and from behind a row, and what is bound to the latter.
+    fn bound(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
         let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
         let query = database::Statement { sql: Arc::from(sql.text), types };
         let columns: Vec<_> = key.iter().map(|text| KeyColumn::read(text)).collect();
         let limit = Limit::find(&query.sql, dialect);
         let limit = limit.as_ref();
-        let wrapped = Wrapped { query: &query, limit, columns: &columns, committed_only: false, dialect };
-        [false, true].map(|rest| {
-            let statement = wrapped.statement(rest);
-            let bound = if rest && dialect == Dialect::Sqlite { key.len() } else { 0 };
-            assert_eq!(statement.types.len(), query.types.len() + bound);
-            statement.sql.replace('\n', " ")
-        })
+        let wrapped = Wrapped { query: &query, limit, columns: &columns, transactions: None, dialect };
+        let (ordered, (rest, args)) = (wrapped.ordered(), wrapped.rest());
+        assert_eq!((ordered.types.len(), rest.types.len()), (query.types.len(), args.len()));
+        ([ordered, rest].map(|statement| statement.sql.replace('\n', " ")), args)
+    }
+
+    fn wrapped(sql: &str, key: &[&str], dialect: &'static Dialect) -> [String; 2] {
+        bound(sql, key, dialect).0
     }
 
     #[test]
@@ -380,7 +437,7 @@ mod tests {
         let [ordered, rest] = wrapped(
             "select a, b from t where a > :a limit :n -- all",
             &["a", "b \"x\" asc"],
-            Dialect::Postgres,
+            &postgres::DIALECT,
         );
         let head = r#"select *, "a"::text as rowstream_key_1, "b ""x"""::text as rowstream_key_2 from ( select a, b from t where a > $1  ) as rowstream"#;
         let tail = r#" order by "a", "b ""x""" limit $2 -- all"#;
@@ -396,10 +453,11 @@ mod tests {
             query: &query,
             limit: None,
             columns: &columns,
-            committed_only: true,
-            dialect: Dialect::Postgres,
+            transactions: postgres::DIALECT.commits.transactions.as_ref().ok(),
+            dialect: &postgres::DIALECT,
         };
-        let [ordered, rest] = [false, true].map(|rest| wrapped.statement(rest).sql.replace('\n', " "));
+        let [ordered, rest] =
+            [wrapped.ordered(), wrapped.rest().0].map(|statement| statement.sql.replace('\n', " "));
         let settled = r#") as rowstream where "tx" < pg_snapshot_xmin(pg_current_snapshot())"#;
         assert!(ordered.ends_with(&format!("{settled} order by \"tx\", \"id\" ")), "{ordered}");
         let behind = r#" and ("tx", "id") > ($1, $2) order by "tx", "id" "#;
@@ -408,7 +466,7 @@ mod tests {
 
     #[test]
     fn directions() {
-        let [ordered, rest] = wrapped("select 1", &["a DESC", "b", "c desc"], Dialect::Sqlite);
+        let [ordered, rest] = wrapped("select 1", &["a DESC", "b", "c desc"], &sqlite::DIALECT);
         let order = r#" order by "a" desc, "b", "c" desc "#;
         assert_eq!(
             ordered,
@@ -418,7 +476,29 @@ mod tests {
         );
         let condition = r#""a" <= ?1 and ("a" < ?1 or "a" = ?1 and ("b" > ?2 or "b" = ?2 and "c" < ?3))"#;
         assert!(rest.ends_with(&format!(" where {condition}{order}")), "{rest}");
-        let [_, rest] = wrapped("select 1", &["a desc", "b desc"], Dialect::Sqlite);
+        let [_, rest] = wrapped("select 1", &["a desc", "b desc"], &sqlite::DIALECT);
         assert!(rest.contains(r#" where ("a", "b") < (?1, ?2) order by"#), "{rest}");
+    }
+
+    /// Where placeholders have no numbers, what is bound follows the order of the text: the limit
+    /// stands behind the key, and a value that is compared twice is sent twice.
+    #[test]
+    fn a_key_is_bound_in_the_order_of_the_text() {
+        let sql = "select a from t where a > :a and b > :a limit :n";
+        let ([_, rest], args) = bound(sql, &["a"], &ANONYMOUS);
+        let head = "select *, text(`a`) as rowstream_key_1 from ( select a from t where a > ? and b > ?  ) as rowstream";
+        assert_eq!(rest, format!("{head} where (`a`) > (?) order by `a` limit ?"));
+        assert_eq!(args, [0, 1, 3, 2]);
+        let ([_, rest], args) = bound(sql, &["a", "b desc"], &ANONYMOUS);
+        assert!(rest.contains("where `a` >= ? and (`a` > ? or `a` = ? and `b` < ?) order by"), "{rest}");
+        assert_eq!(args, [0, 1, 3, 3, 3, 4, 2]);
+        assert_eq!(bound(sql, &["a", "b desc"], &postgres::DIALECT).1, [0, 1, 2, 3]);
+    }
+
+    /// Not every database compares rows, or finds them by an index if it does.
+    #[test]
+    fn rows_are_compared_column_by_column() {
+        let [_, rest] = wrapped("select 1", &["a", "b"], &ANONYMOUS);
+        assert!(rest.contains("where `a` >= ? and (`a` > ? or `a` = ? and `b` > ?) order by"), "{rest}");
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Defaults<'a> {
 
 impl Defaults<'_> {
     /// The database of this name, if there is no error in it.
-    fn database(&self, name: &str) -> Option<(SourceRef, Dialect)> {
+    fn database(&self, name: &str) -> Option<(SourceRef, &'static Dialect)> {
         let (_, source) = self.sources.iter().find(|(known, _)| known == name)?;
         Some((SourceRef::bind(self.sources, name)?, dialect_of(source.as_ref())?))
     }
@@ -186,20 +186,22 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
 pub(crate) fn single(
     file: File<'_>,
     source: &str,
-    dialect: Dialect,
+    dialect: &'static Dialect,
     declare: &mut dyn FnMut(&str, usize) -> (Param, BindType),
 ) -> Option<Endpoint> {
     let text = SqlText { text: file.text.to_owned(), stands: Stands::Verbatim(0) };
     let sql = Sql::parse(&text.text, dialect).map_err(|error| sql_error(file, &text, 0, error)).ok()?;
-    for (name, &offset) in sql.names.iter().zip(&sql.places) {
+    for (name, offset) in sql.distinct() {
         if name.starts_with('_') {
             let hint = "such parameters are the server's own (`_format`): rename it".to_owned();
             file.error(offset, format!("the name {} begins with an underscore", shown(name)), Some(hint));
         }
     }
-    let declared = sql.names.iter().zip(&sql.places).map(|(name, &offset)| declare(name, offset));
-    let (params, types): (Vec<_>, Vec<_>) = declared.unzip();
-    let args = (0..params.len()).collect();
+    let (params, types): (Vec<Param>, Vec<_>) =
+        sql.distinct().map(|(name, offset)| declare(name, offset)).unzip();
+    let index = |name: &String| params.iter().position(|param| param.name == *name);
+    let args: Vec<_> = sql.names.iter().filter_map(index).collect();
+    let types = args.iter().map(|&arg| types[arg]).collect();
     let mut statement =
         text.statement(file, (Endpoint::ONLY.to_owned(), Cardinality::Many), 0, sql, args, &params);
     statement.query.types = types;
@@ -365,9 +367,9 @@ fn row_sets(handler: &Handler) -> Vec<RowSet<'_>> {
 }
 
 /// What a source's SQL is; `None` where there is an error in the source, or where it has none.
-fn dialect_of(source: Option<&SourceConfig>) -> Option<Dialect> {
+fn dialect_of(source: Option<&SourceConfig>) -> Option<&'static Dialect> {
     match source?.kind {
-        Kind::Sql(dialect) => Some(dialect),
+        Kind::Sql(database) => Some(database.dialect()),
         Kind::Http(_) => None,
     }
 }
@@ -377,7 +379,7 @@ fn choose_source(
     file: File<'_>,
     value: Option<&Value<'_>>,
     defaults: &Defaults<'_>,
-) -> Option<(SourceRef, Dialect)> {
+) -> Option<(SourceRef, &'static Dialect)> {
     // One with an error in it may be any.
     let may_be = |source: &Option<SourceConfig>| source.is_none() || dialect_of(source.as_ref()).is_some();
     let databases: Vec<_> = defaults.sources.iter().filter(|(_, source)| may_be(source)).collect();
@@ -418,7 +420,7 @@ fn each_source(
     file: File<'_>,
     each: &per_row::Each<'_>,
     defaults: &Defaults<'_>,
-) -> Option<(SourceRef, Dialect)> {
+) -> Option<(SourceRef, &'static Dialect)> {
     let databases = defaults.sources.iter().filter(|(_, source)| dialect_of(source.as_ref()).is_some());
     match &each.source {
         None if databases.count() > 1 => {
@@ -474,7 +476,7 @@ pub(crate) fn authorization(value: &Value<'_>, tokens: &[String]) -> Option<Auth
 struct Statements<'a> {
     file: File<'a>,
     text: SqlText,
-    dialect: Dialect,
+    dialect: &'static Dialect,
     declared: &'a [Declared],
     /// Which of these stand in requests, where some are made.
     in_requests: Option<&'a [bool]>,
@@ -615,9 +617,10 @@ impl Statements<'_> {
         let sql = Sql::parse(&self.text.text[section.range.clone()], self.dialect)
             .map_err(|error| self.error(start, error))
             .ok()?;
-        let args: Vec<_> =
-            sql.names.iter().zip(&sql.places).filter_map(|(name, &at)| self.arg(name, start + at)).collect();
-        (args.len() == sql.names.len()).then_some((sql, args))
+        let known: Vec<_> = sql.distinct().map(|(name, at)| (name, self.arg(name, start + at))).collect();
+        let arg = |name: &String| known.iter().find(|(known, _)| known == name)?.1;
+        let args: Option<Vec<_>> = sql.names.iter().map(arg).collect();
+        args.map(|args| (sql, args))
     }
 
     fn arg(&self, name: &str, at: usize) -> Option<usize> {
@@ -703,7 +706,7 @@ fn read_key(
     file: File<'_>,
     endpoint: &Endpoint,
     columns: (Vec<KeyColumn>, usize),
-    (dialect, secret): (Dialect, &str),
+    (dialect, secret): (&'static Dialect, &str),
 ) -> Option<Key> {
     let offset = columns.1;
     // That there is no column was told before.
@@ -931,7 +934,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::database::DatabaseKind;
     use crate::diagnostic::{Collector, Variables};
+    use crate::params::ParamType;
+    use crate::sql::dialect::samples::ANONYMOUS;
 
     #[test]
     fn front_matter_is_the_first_comment() {
@@ -951,10 +957,28 @@ mod tests {
         assert_eq!(front_matter(" /* a"), None);
     }
 
+    /// Where placeholders have no numbers, a parameter is bound wherever it stands.
+    #[test]
+    fn parameters_are_bound_by_occurrence() {
+        let errors = Collector::default();
+        let text = "select :a, :b where x = :a";
+        let file = File { path: Path::new("SQL"), text, variables: Variables::Keep, errors: &errors };
+        let mut declare = |name: &str, _: usize| {
+            let kind = if name == "a" { ParamType::Integer } else { ParamType::Text };
+            (Param::new(name, kind), kind.into())
+        };
+        let endpoint = single(file, "main", &ANONYMOUS, &mut declare).unwrap();
+        let [statement] = endpoint.statements() else { panic!("one statement") };
+        assert_eq!(&*statement.query.sql, "select ?, ? where x = ?");
+        assert_eq!((endpoint.params.len(), &statement.args[..]), (2, &[0, 1, 0][..]));
+        let types = [ParamType::Integer, ParamType::Text, ParamType::Integer].map(BindType::One);
+        assert_eq!(statement.query.types, types);
+    }
+
     fn read_text(path: &str, text: &str) {
         let errors = Collector::default();
         let file = File { path: Path::new(path), text, variables: Variables::Keep, errors: &errors };
-        let main = SourceConfig::new("main", "postgres://h", Dialect::Postgres);
+        let main = SourceConfig::new("main", "postgres://h", DatabaseKind::Postgres);
         let sources = [("main".to_owned(), Some(main))];
         let defaults = Defaults {
             sources: &sources,

@@ -21,7 +21,6 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::preparing::{self, Preparing};
 use crate::capacity;
 use crate::config::{Config, Files};
-use crate::database::sqlite;
 use crate::lock::RwLock;
 use crate::respond::App;
 
@@ -161,7 +160,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
         config.listen.clone_from(listen);
     }
     for source in &config.sources {
-        sqlite::create_missing(source).map_err(|error| format!("source {}: {error}", source.name))?;
+        source.create_missing().map_err(|error| format!("source {}: {error}", source.name))?;
     }
     let pending = unchangeable(before.config(), &config);
     // It stays what it is, also in what is reckoned with it.

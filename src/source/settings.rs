@@ -4,10 +4,10 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::database;
+use crate::Error;
+use crate::database::DatabaseKind;
 use crate::pool::{Kept, PoolConfig};
 use crate::settings::SourceSettings;
-use crate::sql::Dialect;
 use crate::upstream as http;
 
 /// One `[source.NAME]`: what it is, and the settings that all sources have.
@@ -37,16 +37,28 @@ impl DerefMut for SourceConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Statements: a database.
-    Sql(Dialect),
+    Sql(DatabaseKind),
     /// Requests: an HTTP service.
     Http(Box<http::Settings>),
 }
 
 impl SourceConfig {
+    /// Makes what it says how to make and what is not there yet: a file, by the scripts of
+    /// `create`.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn create_missing(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::Sql(database) => database.create_missing(self).map(drop),
+            Kind::Http(_) => Ok(()),
+        }
+    }
+
     /// What a stream's session may take, in bytes.
     pub(crate) fn budget(&self) -> usize {
         match self.kind {
-            Kind::Sql(dialect) => (database::sizes(dialect).session)(self.max_row_bytes),
+            Kind::Sql(database) => (database.sizes().session)(self.max_row_bytes),
             Kind::Http(_) => http::budget(),
         }
     }
@@ -54,7 +66,7 @@ impl SourceConfig {
     /// What may wait of one of several statements that are read by turns, in bytes.
     pub(crate) fn portion(&self) -> usize {
         match self.kind {
-            Kind::Sql(dialect) => (database::sizes(dialect).portion)(self.max_row_bytes),
+            Kind::Sql(database) => (database.sizes().portion)(self.max_row_bytes),
             Kind::Http(_) => 0,
         }
     }
@@ -62,7 +74,7 @@ impl SourceConfig {
     /// What its pool keeps for lookups, where there are any.
     pub(crate) fn kept(&self) -> Kept {
         match self.kind {
-            Kind::Sql(dialect) => database::kept(dialect, self.pool.max),
+            Kind::Sql(database) => database.kept(self.pool.max),
             Kind::Http(_) => Kept::default(),
         }
     }
@@ -70,14 +82,14 @@ impl SourceConfig {
     /// What an idle connection of the pool takes, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {
-            Kind::Sql(dialect) => database::sizes(dialect).idle,
+            Kind::Sql(database) => database.sizes().idle,
             Kind::Http(_) => http::IDLE,
         }
     }
 
     /// A database with every setting at its default.
-    pub fn new(name: impl Into<String>, url: impl Into<String>, dialect: Dialect) -> Self {
-        Self { settings: SourceSettings::new(name, url), kind: Kind::Sql(dialect) }
+    pub fn new(name: impl Into<String>, url: impl Into<String>, database: DatabaseKind) -> Self {
+        Self { settings: SourceSettings::new(name, url), kind: Kind::Sql(database) }
     }
 
     /// An HTTP service with every setting at its default, but for those of its own. It closes idle

@@ -1,6 +1,7 @@
 //! The tokens of SQL, as far as they decide whether a character is SQL or text.
 
-use super::{Dialect, SqlError};
+use super::SqlError;
+use super::dialect::{BlockComments, Dialect, Quotes, Strings, Syntax};
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +37,15 @@ pub(super) struct Token {
 /// Cuts a text into tokens.
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    dialect: Dialect,
+    syntax: &'static Syntax,
     at: usize,
-    /// Open `[` of PostgreSQL, in which a colon can be a slice's.
+    /// Open `[` that are no quotes, in which a colon can be a slice's.
     brackets: usize,
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a str, dialect: Dialect) -> Self {
-        Self { text, dialect, at: 0, brackets: 0 }
+    pub(super) fn new(text: &'a str, dialect: &'static Dialect) -> Self {
+        Self { text, syntax: &dialect.syntax, at: 0, brackets: 0 }
     }
 
     /// The next token; `None` at the end.
@@ -57,20 +58,22 @@ impl<'a> Lexer<'a> {
 
     fn token(&mut self, first: u8) -> Result<Kind, SqlError> {
         let second = self.peek(1);
-        match (first, self.dialect) {
-            (b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, _) => Ok(self.blanks()),
-            (b'-', _) if second == Some(b'-') => Ok(self.line_comment()),
-            (b'/', _) if second == Some(b'*') => self.block_comment(),
-            (b'\'', _) => self.quoted(b'\'', "string"),
-            (b'"', _) => self.quoted(b'"', "identifier"),
-            (b'`', Dialect::Sqlite) => self.quoted(b'`', "identifier"),
-            (b'[', Dialect::Sqlite) => self.bracketed(),
-            (b'$', Dialect::Postgres) => self.dollar(),
-            (b'$' | b'@' | b'?', Dialect::Sqlite) => Ok(self.variable(first)),
-            (b':', _) => self.colon(),
-            (b';', _) => Ok(self.single(Kind::Semicolon)),
-            _ if continues_word(first) => self.word(first),
-            _ => Ok(self.other(first)),
+        match first {
+            _ if is_blank(first) => Ok(self.blanks()),
+            b'-' if second == Some(b'-') => Ok(self.line_comment()),
+            b'/' if second == Some(b'*') => self.block_comment(),
+            b'\'' => self.quoted(b'\'', "string"),
+            b'"' => self.quoted(b'"', "identifier"),
+            b':' => self.colon(),
+            b';' => Ok(self.single(Kind::Semicolon)),
+            b'$' if self.syntax.strings.contains(&Strings::Dollar) => self.dollar(),
+            _ => match self.syntax.quotes(first) {
+                Some(Quotes::Doubled(quote)) => self.quoted(quote, "identifier"),
+                Some(Quotes::Pair(_, close)) => self.bracketed(close),
+                None if self.syntax.variables.contains(&first) => Ok(self.variable(first)),
+                None if continues_word(first) => self.word(first),
+                None => Ok(self.other(first)),
+            },
         }
     }
 
@@ -108,19 +111,19 @@ impl<'a> Lexer<'a> {
         Kind::Blank
     }
 
-    /// PostgreSQL ends a line comment at a carriage return, too; SQLite does not.
     fn line_comment(&mut self) -> Kind {
-        let carriage_return = self.dialect == Dialect::Postgres;
-        self.skip_while(|byte| byte != b'\n' && !(carriage_return && byte == b'\r'));
+        let ends = self.syntax.line_ends;
+        self.skip_while(|byte| !ends.contains(&byte));
         Kind::LineComment
     }
 
     fn block_comment(&mut self) -> Result<Kind, SqlError> {
         let start = self.at;
+        let nested = self.syntax.block_comments == BlockComments::Nested;
         let mut depth = 0;
         loop {
             match (self.peek(0), self.peek(1)) {
-                (Some(b'/'), Some(b'*')) if depth == 0 || self.dialect == Dialect::Postgres => {
+                (Some(b'/'), Some(b'*')) if depth == 0 || nested => {
                     depth += 1;
                     self.at += 2;
                 }
@@ -156,17 +159,17 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// SQLite's `[…]`, in which nothing can be escaped.
-    fn bracketed(&mut self) -> Result<Kind, SqlError> {
+    /// A quote up to `close`, in which nothing can be escaped.
+    fn bracketed(&mut self, close: u8) -> Result<Kind, SqlError> {
         let start = self.at;
-        self.skip_while(|byte| byte != b']');
+        self.skip_while(|byte| byte != close);
         if self.peek(0).is_none() {
-            return Err(unterminated(start, "identifier", b']'));
+            return Err(unterminated(start, "identifier", close));
         }
         Ok(self.single(Kind::Quoted))
     }
 
-    /// PostgreSQL's `E'…'`, from its quote, with what it is continued by on further lines: the
+    /// `E'…'`, from its quote, with what it is continued by on further lines: the
     /// continuation has backslashes, too.
     fn escaped(&mut self) -> Result<Kind, SqlError> {
         loop {
@@ -192,7 +195,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// PostgreSQL's `$1`, `$tag$…$tag$`, or a lone dollar, which the database will refuse.
+    /// `$1`, `$tag$…$tag$`, or a lone dollar, which the database will refuse.
     fn dollar(&mut self) -> Result<Kind, SqlError> {
         if self.peek(1).is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -210,7 +213,7 @@ impl<'a> Lexer<'a> {
         Ok(Kind::Quoted)
     }
 
-    /// SQLite's `?`, `?1`, `@x`, `$x`.
+    /// `?`, `?1`, `@x`, `$x`, `:1`.
     fn variable(&mut self, sigil: u8) -> Kind {
         let named = self.peek(1).is_some_and(continues_word);
         self.at += 1;
@@ -228,7 +231,9 @@ impl<'a> Lexer<'a> {
             _ if self.brackets > 0 && self.follows_value() => Ok(self.single(Kind::Other)),
             Some(byte) if begins_name(byte) => self.parameter(),
             Some(byte) if !byte.is_ascii() => Err(bad_name(self.at)),
-            Some(byte) if byte.is_ascii_digit() && self.dialect == Dialect::Sqlite => Ok(self.variable(b'?')),
+            Some(byte) if byte.is_ascii_digit() && self.syntax.variables.contains(&b':') => {
+                Ok(self.variable(b':'))
+            }
             _ => Ok(self.single(Kind::Other)),
         }
     }
@@ -257,8 +262,8 @@ impl<'a> Lexer<'a> {
         let number = first.is_ascii_digit();
         self.skip_while(|byte| continues_word(byte) && !(number && byte == b'$'));
         let word = &self.text[start..self.at];
-        if self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e") && self.peek(0) == Some(b'\'')
-        {
+        let escapes = self.syntax.strings.contains(&Strings::Escape);
+        if escapes && word.eq_ignore_ascii_case("e") && self.peek(0) == Some(b'\'') {
             return self.escaped();
         }
         Ok(Kind::Word)
@@ -321,7 +326,7 @@ pub(super) fn continues_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// What an identifier may have in it: all beyond ASCII counts, in both dialects.
+/// What an identifier may have in it: all beyond ASCII counts, in all dialects.
 fn continues_word(byte: u8) -> bool {
     continues_name(byte) || byte == b'$' || !byte.is_ascii()
 }

@@ -1,7 +1,7 @@
 //! The limit at the end of a statement, which is taken off where the statement is continued from
 //! behind a row.
 
-use super::Dialect;
+use super::dialect::Dialect;
 use super::lexer::{Kind, Lexer, Token};
 
 /// `limit …` at the end of a statement.
@@ -9,7 +9,7 @@ use super::lexer::{Kind, Lexer, Token};
 pub struct Limit {
     /// Where it begins, in bytes.
     pub start: usize,
-    /// The placeholders that stand nowhere but in it, by their numbers.
+    /// The placeholders that stand nowhere but in it, by the numbers of their arguments.
     pub only: Vec<usize>,
     /// The placeholder that says how many rows; none where it is fixed, or an expression that is
     /// not understood.
@@ -21,7 +21,7 @@ pub struct Limit {
 impl Limit {
     /// The limit of a statement with positional placeholders; `None` if it has none, or one that
     /// cannot be taken off, because there is an offset, or because it is written in another way.
-    pub fn find(text: &str, dialect: Dialect) -> Option<Self> {
+    pub fn find(text: &str, dialect: &'static Dialect) -> Option<Self> {
         let tokens = significant(text, dialect)?;
         let mut depth = 0_usize;
         let mut at = None;
@@ -37,15 +37,14 @@ impl Limit {
                 _ => {}
             }
         }
-        let (before, limit) = tokens.split_at(at?);
-        let placeholders = |tokens: &[Token]| -> Vec<_> {
-            tokens.iter().filter_map(|token| placeholder(text, token)).collect()
-        };
-        let outside = placeholders(before);
-        let mut only = placeholders(limit);
-        only.retain(|number| !outside.contains(number));
-        let (placeholder, rows) = rows(text, &limit[1..]);
-        Some(Self { start: limit[0].start, only, placeholder, rows })
+        let at = at?;
+        let numbers = numbers(text, &tokens, dialect);
+        let (outside, inside) = numbers.split_at(at);
+        let is_only = |number: &usize| !outside.contains(&Some(*number));
+        let only = inside.iter().copied().flatten().filter(is_only).collect();
+        let words: Vec<_> = tokens[at + 1..].iter().map(|token| &text[token.start..token.end]).collect();
+        let (placeholder, rows) = rows(&words, &numbers[at + 1..]);
+        Some(Self { start: tokens[at].start, only, placeholder, rows })
     }
 }
 
@@ -84,15 +83,14 @@ fn is_in_limit(text: &str, before: &[Token]) -> bool {
     false
 }
 
-/// Whether a word behind these tokens is the name of something, in PostgreSQL: `t.limit`, `1 as
-/// limit`.
+/// Whether a word behind these tokens is the name of something: `t.limit`, `1 as limit`.
 fn is_name(text: &str, before: &[Token]) -> bool {
     let last = before.last().map(|token| &text[token.start..token.end]);
     last.is_some_and(|last| last == "." || last.eq_ignore_ascii_case("as"))
 }
 
 /// The tokens that are more than blanks and comments.
-fn significant(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
+fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(text, dialect);
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next().ok()? {
@@ -103,24 +101,29 @@ fn significant(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-/// The number of a placeholder.
-fn placeholder(text: &str, token: &Token) -> Option<usize> {
-    let number = text[token.start..token.end].strip_prefix(['$', '?'])?;
-    (token.kind == Kind::Placeholder).then(|| number.parse().ok()).flatten()
+/// For each token that is a placeholder, the number of its argument.
+fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>> {
+    let mut before = 0;
+    let number = |token: &Token| {
+        let placeholder = (token.kind == Kind::Placeholder).then(|| &text[token.start..token.end])?;
+        let number = dialect.placeholders.number(placeholder, before);
+        before += 1;
+        number
+    };
+    tokens.iter().map(number).collect()
 }
 
 /// `:n`, `10`, and `coalesce(:n, 10)` or `ifnull(:n, 10)`, where -1 is no limit: the placeholder,
 /// and the number without it.
-fn rows(text: &str, tokens: &[Token]) -> (Option<usize>, Option<u64>) {
-    let words: Vec<_> = tokens.iter().map(|token| &text[token.start..token.end]).collect();
-    let (function, token, rows) = match (&words[..], tokens) {
-        ([one], [token]) => return (placeholder(text, token), one.parse().ok()),
-        ([function, "(", _, ",", rows, ")"], [_, _, token, ..]) => (function, token, rows.parse().ok()),
-        ([function, "(", _, ",", "-", "1", ")"], [_, _, token, ..]) => (function, token, None),
+fn rows(words: &[&str], numbers: &[Option<usize>]) -> (Option<usize>, Option<u64>) {
+    let (function, number, rows) = match (words, numbers) {
+        ([one], [number]) => return (*number, one.parse().ok()),
+        ([function, "(", _, ",", rows, ")"], [_, _, number, ..]) => (function, number, rows.parse().ok()),
+        ([function, "(", _, ",", "-", "1", ")"], [_, _, number, ..]) => (function, number, None),
         _ => return (None, None),
     };
     let is_known = ["coalesce", "ifnull"].iter().any(|known| function.eq_ignore_ascii_case(known));
-    match placeholder(text, token).filter(|_| is_known) {
+    match number.filter(|_| is_known) {
         Some(number) => (Some(number), rows),
         None => (None, None),
     }
@@ -129,6 +132,7 @@ fn rows(text: &str, tokens: &[Token]) -> (Option<usize>, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::dialect::samples::{ANONYMOUS, BRACKETED, NUMBERED};
 
     #[test]
     fn limits_at_the_end() {
@@ -149,9 +153,24 @@ mod tests {
             ("select (select 1 limit 5) limit all", "limit all", &[], None, None),
             ("(select 1 limit 2) union (select 2 limit 3) limit 4", "limit 4", &[], None, Some(4)),
         ] {
-            let found = Limit::find(text, Dialect::Postgres).unwrap();
+            let found = Limit::find(text, &NUMBERED).unwrap();
             assert_eq!(&text[found.start..], limit);
             assert_eq!((&found.only[..], found.placeholder, found.rows), (only, placeholder, rows), "{text}");
+        }
+    }
+
+    /// Each placeholder is an argument of its own.
+    #[test]
+    fn limits_of_placeholders_without_numbers() {
+        for (text, only, placeholder) in [
+            ("select 1 limit ?", &[1][..], Some(1)),
+            ("select ? from t where a = ? limit ?", &[3], Some(3)),
+            ("select ?, '?' limit coalesce(?, 500)", &[2], Some(2)),
+            ("select ? limit ? + ?", &[2, 3], None),
+            ("select ? limit 10", &[], None),
+        ] {
+            let found = Limit::find(text, &ANONYMOUS).unwrap();
+            assert_eq!((&found.only[..], found.placeholder), (only, placeholder), "{text}");
         }
     }
 
@@ -169,7 +188,7 @@ mod tests {
             "select t.limit, 1 as limit from t",
             "select 1 limit '",
         ] {
-            assert_eq!(Limit::find(text, Dialect::Sqlite), None, "{text}");
+            assert_eq!(Limit::find(text, &BRACKETED), None, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! It knows the plain forms only. Of all others it knows nothing, and says so.
 
-use super::Dialect;
+use super::dialect::{Dialect, Names, Quotes, TableName};
 use super::lexer::{Kind, Lexer};
 
 /// What may stand behind the tables of a statement, and leaves each of its rows a row of theirs.
@@ -18,7 +18,7 @@ const UNIONS: [&str; 3] = ["union", "intersect", "except"];
 /// A statement's tokens, told apart by clauses.
 pub struct Outline<'a> {
     parts: Vec<Part<'a>>,
-    dialect: Dialect,
+    dialect: &'static Dialect,
 }
 
 /// A token that is more than blanks and comments.
@@ -48,7 +48,7 @@ struct Named {
 
 impl<'a> Outline<'a> {
     /// That of a statement; `None` where it cannot be cut into tokens.
-    pub fn new(text: &'a str, dialect: Dialect) -> Option<Self> {
+    pub fn new(text: &'a str, dialect: &'static Dialect) -> Option<Self> {
         let mut lexer = Lexer::new(text, dialect);
         let (mut parts, mut depth) = (Vec::new(), 0_usize);
         while let Some(token) = lexer.next().ok()? {
@@ -112,22 +112,27 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// The table whose rows the statement's are, each of them once or not at all, as the statement
-    /// names it. In PostgreSQL, [`Outline::functions`] could repeat them.
-    pub fn table(&self) -> Option<String> {
+    /// The table whose rows the statement's are, each of them once or not at all, as the catalog is
+    /// asked for it. [`Outline::functions`] could repeat them.
+    pub fn table_name(&self, asked: TableName) -> Option<String> {
+        let (written, table) = self.table()?;
+        match (asked, table.table) {
+            (TableName::AsWritten, None) => Some(written[0].text.to_owned()),
+            (TableName::AsWritten, Some(_)) => Some(written[..3].iter().map(|part| part.text).collect()),
+            (TableName::Bare, None) => Some(table.column),
+            (TableName::Bare, Some(_)) => None,
+        }
+    }
+
+    /// The same as it is written, with what stands behind, and as it is compared.
+    fn table(&self) -> Option<(&[Part<'a>], Named)> {
         if !self.parts.first()?.is("select") || self.parts.iter().any(|part| part.is_any(&UNIONS)) {
             return None;
         }
         let from = self.parts.iter().position(|part| part.is("from"))?;
         let rest = &self.parts[from + 1..];
         let len = rest.iter().position(|part| part.is_any(&BEHIND_TABLE)).unwrap_or(rest.len());
-        let table = self.aliased(&rest[..len])?;
-        match (self.dialect, table.table) {
-            (Dialect::Postgres, None) => Some(rest[0].text.to_owned()),
-            (Dialect::Postgres, Some(_)) => Some(rest[..3].iter().map(|part| part.text).collect()),
-            (Dialect::Sqlite, None) => Some(table.column),
-            (Dialect::Sqlite, Some(_)) => None,
-        }
+        Some((rest, self.aliased(&rest[..len])?))
     }
 
     /// The column of its table that a column of the result is, where the statement has one table.
@@ -190,24 +195,31 @@ impl<'a> Outline<'a> {
 
     /// A name as it is compared; `None` where the token is none.
     fn name(&self, token: &str) -> Option<String> {
-        let unquoted = |quote: &str| token.strip_prefix(quote)?.strip_suffix(quote);
-        match (token.as_bytes().first()?, self.dialect) {
-            (b'"', Dialect::Postgres) => Some(unquoted("\"")?.replace("\"\"", "\"")),
-            (b'"', Dialect::Sqlite) => Some(self.fold(&unquoted("\"")?.replace("\"\"", "\""))),
-            (b'`', Dialect::Sqlite) => Some(self.fold(&unquoted("`")?.replace("``", "`"))),
-            (b'[', Dialect::Sqlite) => Some(self.fold(token.strip_prefix('[')?.strip_suffix(']')?)),
-            (first, _) if first.is_ascii_alphabetic() || *first == b'_' || !first.is_ascii() => {
+        let first = *token.as_bytes().first()?;
+        let quotes =
+            if first == b'"' { Some(Quotes::Doubled(first)) } else { self.dialect.syntax.quotes(first) };
+        match quotes {
+            Some(Quotes::Doubled(quote)) => {
+                let quote = char::from(quote);
+                let inside = token.strip_prefix(quote)?.strip_suffix(quote)?;
+                Some(self.fold(&inside.replace(&format!("{quote}{quote}"), &quote.to_string())))
+            }
+            Some(Quotes::Pair(open, close)) => {
+                let inside = token.strip_prefix(char::from(open))?.strip_suffix(char::from(close))?;
+                Some(self.fold(inside))
+            }
+            None if first.is_ascii_alphabetic() || first == b'_' || !first.is_ascii() => {
                 Some(token.to_ascii_lowercase())
             }
-            _ => None,
+            None => None,
         }
     }
 
-    /// The name of a column of a result as it is compared: SQLite's have no case.
+    /// The name of a column of a result as it is compared.
     fn fold(&self, name: &str) -> String {
-        match self.dialect {
-            Dialect::Postgres => name.to_owned(),
-            Dialect::Sqlite => name.to_ascii_lowercase(),
+        match self.dialect.syntax.names {
+            Names::Exact => name.to_owned(),
+            Names::Caseless => name.to_ascii_lowercase(),
         }
     }
 }

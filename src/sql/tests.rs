@@ -1,17 +1,17 @@
 use proptest::prelude::*;
 
-use super::Dialect::{Postgres, Sqlite};
+use super::dialect::samples::{ANONYMOUS, BRACKETED, NUMBERED};
 use super::*;
 
 /// The text for the database, and the names joined by blanks.
-fn parsed(text: &str, dialect: Dialect) -> (String, String) {
+fn parsed(text: &str, dialect: &'static Dialect) -> (String, String) {
     let sql = Sql::parse(text, dialect).unwrap_or_else(|error| panic!("{text}: {error}"));
     (sql.text, sql.names.join(" "))
 }
 
 #[test]
-fn parameters_of_both_dialects() {
-    for (text, postgres, sqlite, names) in [
+fn parameters_of_dialects() {
+    for (text, numbered, bracketed, names) in [
         ("select :a", "select $1", "select ?1", "a"),
         ("select :a, :b, :a", "select $1, $2, $1", "select ?1, ?2, ?1", "a b"),
         ("select :_x1Y", "select $1", "select ?1", "_x1Y"),
@@ -47,137 +47,47 @@ fn parameters_of_both_dialects() {
             "a b c",
         ),
     ] {
-        assert_eq!(parsed(text, Postgres), (postgres.to_owned(), names.to_owned()), "{text}");
-        assert_eq!(parsed(text, Sqlite), (sqlite.to_owned(), names.to_owned()), "{text}");
-    }
-}
-
-/// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is NULL,
-/// which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an offset
-/// has a number there; what is a part of one stays as it is.
-#[test]
-fn limits_of_sqlite_may_be_null() {
-    for (text, expected) in [
-        ("select 1 LIMIT :n;", "select 1 LIMIT ifnull(?1, -1)"),
-        (
-            "select :n limit :n /* all */ offset :o -- none",
-            "select ?1 limit ifnull(?1, -1) /* all */ offset ifnull(?2, -1) -- none",
-        ),
-        ("select 1 limit (:n) offset ((:o))", "select 1 limit (ifnull(?1, -1)) offset ((ifnull(?2, -1)))"),
-        ("select 1 limit :o, :n", "select 1 limit ifnull(?1, -1), ifnull(?2, -1)"),
-        ("select 1 limit 10 + 5, :n", "select 1 limit 10 + 5, ifnull(?1, -1)"),
-        ("select 1 limit max(1, 2), :n", "select 1 limit max(1, 2), ifnull(?1, -1)"),
-        ("with a as (select 1 limit :n) select :m", "with a as (select 1 limit ifnull(?1, -1)) select ?2"),
-        ("select (select 1 limit :n), :m", "select (select 1 limit ifnull(?1, -1)), ?2"),
-        ("select 1 limit min(:n, 10)", "select 1 limit min(?1, 10)"),
-        ("select 1 limit coalesce(:n, 10)", "select 1 limit coalesce(?1, 10)"),
-        ("select 1 limit :n + 1", "select 1 limit ?1 + 1"),
-        ("select 1 limit (:n) + 1", "select 1 limit (?1) + 1"),
-        ("select a, :n, :m from t where x in (:a, :b)", "select a, ?1, ?2 from t where x in (?3, ?4)"),
-        ("select 'limit' :n", "select 'limit' ?1"),
-    ] {
-        assert_eq!(parsed(text, Sqlite).0, expected, "{text}");
-    }
-    assert_eq!(parsed("select 1 limit :n offset :o", Postgres).0, "select 1 limit $1 offset $2");
-    // What stands behind keeps its place in the file.
-    let sql = Sql::parse("select 1 limit :n offset x", Sqlite).unwrap();
-    assert_eq!(sql.pieces, [(0, 0), ("select 1 limit ifnull(?1, -1)".len(), "select 1 limit :n".len())]);
-}
-
-#[test]
-fn parameters_of_postgres() {
-    for (text, expected, names) in [
-        (r"select E'it\'s :a', :b", r"select E'it\'s :a', $1", "b"),
-        (r"select e'\\', :b", r"select e'\\', $1", "b"),
-        (r"select e'''', :b", r"select e'''', $1", "b"),
-        ("select e'x'\n'\\' :a', :b", "select e'x'\n'\\' :a', $1", "b"),
-        ("select e'x' -- it's\n  '\\' :a', :b", "select e'x' -- it's\n  '\\' :a', $1", "b"),
-        (r"select e'x' '\', :b", r"select e'x' '\', $1", "b"),
-        (r"select e'x' - '\', :b", r"select e'x' - '\', $1", "b"),
-        (r"select some'\', :b", r"select some'\', $1", "b"),
-        ("select $$ :a ' $$, :b", "select $$ :a ' $$, $1", "b"),
-        ("select $q$ :a $$ $Q$ $q$, :b", "select $q$ :a $$ $Q$ $q$, $1", "b"),
-        ("select $größe$ :a $größe$, :b", "select $größe$ :a $größe$, $1", "b"),
-        ("select a$b$c, :d, e$b$", "select a$b$c, $1, e$b$", "d"),
-        ("select /* a /* :b */ :c */ :d", "select /* a /* :b */ :c */ $1", "d"),
-        ("select 1 -- :a\r, :b", "select 1 -- :a\r, $1", "b"),
-        ("select a[1:2]", "select a[1:2]", ""),
-        ("select a[x:y]", "select a[x:y]", ""),
-        ("select a[1:n]", "select a[1:n]", ""),
-        ("select a[f(1):n]", "select a[f(1):n]", ""),
-        ("select a[b[1]:n]", "select a[b[1]:n]", ""),
-        ("select a[\"x\":n]", "select a[\"x\":n]", ""),
-        ("select a['1':n]", "select a['1':n]", ""),
-        ("select a[ß:n]", "select a[ß:n]", ""),
-        ("select a[:n]", "select a[$1]", "n"),
-        ("select a[:m:n]", "select a[$1:n]", "m"),
-        ("select a[1 : :n]", "select a[1 : $1]", "n"),
-        ("select a[:m : :n]", "select a[$1 : $2]", "m n"),
-        ("select a[1: :n]", "select a[1: $1]", "n"),
-        ("select a[1:]", "select a[1:]", ""),
-        ("select a[:n::int]", "select a[$1::int]", "n"),
-        ("select a[1], b :n", "select a[1], b $1", "n"),
-        ("select array[1,:n], x(:m)", "select array[1,$1], x($2)", "n m"),
-        ("select a ? 'b', c ?| d, e ?& f, g @> :h", "select a ? 'b', c ?| d, e ?& f, g @> $1", "h"),
-        ("select a  :b, c @? d, e #>> :f", "select a  $1, c @? d, e #>> $2", "b f"),
-        ("select @ -5 + :a", "select @ -5 + $1", "a"),
-        ("select `a :b", "select `a $1", "b"),
-    ] {
-        assert_eq!(parsed(text, Postgres), (expected.to_owned(), names.to_owned()), "{text}");
-    }
-}
-
-#[test]
-fn parameters_of_sqlite() {
-    for (text, expected, names) in [
-        ("select [:a], :b", "select [:a], ?1", "b"),
-        ("select [a'b], :b", "select [a'b], ?1", "b"),
-        ("select `:a```, :b", "select `:a```, ?1", "b"),
-        (r"select e'\', :b", r"select e'\', ?1", "b"),
-        ("select /* a /* :b */ :c", "select /* a /* :b */ ?1", "c"),
-        ("select a$b, :c", "select a$b, ?1", "c"),
-        ("select a->>'$[0]', :c", "select a->>'$[0]', ?1", "c"),
-    ] {
-        assert_eq!(parsed(text, Sqlite), (expected.to_owned(), names.to_owned()), "{text}");
+        assert_eq!(parsed(text, &NUMBERED), (numbered.to_owned(), names.to_owned()), "{text}");
+        assert_eq!(parsed(text, &BRACKETED), (bracketed.to_owned(), names.to_owned()), "{text}");
     }
 }
 
 #[test]
 fn errors_have_their_place() {
     for (text, dialect, offset, message) in [
-        ("", Postgres, 0, "there is no statement here"),
-        (" -- nothing\n /* nothing */ ", Sqlite, 0, "there is no statement here"),
-        (" ; ", Postgres, 0, "there is no statement here"),
-        ("select 'a", Postgres, 7, "this quoted string has no end"),
-        ("select 'a''", Postgres, 7, "this quoted string has no end"),
-        ("select e'a\\'", Postgres, 8, "this quoted string has no end"),
-        ("select e'a\\", Postgres, 8, "this quoted string has no end"),
-        ("select e'a'\n'b", Postgres, 12, "this quoted string has no end"),
-        ("select \"a", Sqlite, 7, "this quoted identifier has no end"),
-        ("select [a", Sqlite, 7, "this quoted identifier has no end"),
-        ("select `a", Sqlite, 7, "this quoted identifier has no end"),
-        ("select $a$ x $b$", Postgres, 7, "this dollar-quoted string has no end"),
-        ("select /* x", Postgres, 7, "this comment has no end"),
-        ("select /* /* x */", Postgres, 7, "this comment has no end"),
-        ("select /*/", Sqlite, 7, "this comment has no end"),
-        ("select 1; select 2", Postgres, 10, "two statements where one is expected"),
-        ("select 1;;", Postgres, 9, "two statements where one is expected"),
-        ("select 1; :a", Sqlite, 10, "two statements where one is expected"),
-        ("select $1", Postgres, 7, "the placeholder `$1` has no name"),
-        ("select $12::int", Postgres, 7, "the placeholder `$12` has no name"),
-        ("select ?", Sqlite, 7, "the placeholder `?` has no name"),
-        ("select ?12", Sqlite, 7, "the placeholder `?12` has no name"),
-        ("select @x", Sqlite, 7, "the placeholder `@x` has no name"),
-        ("select $x", Sqlite, 7, "the placeholder `$x` has no name"),
-        ("select :1", Sqlite, 7, "the placeholder `:1` has no name"),
-        ("select :naïve", Postgres, 7, "the name of this parameter cannot be read"),
-        ("select :über", Sqlite, 7, "the name of this parameter cannot be read"),
-        ("select :a$b", Postgres, 7, "the name of this parameter cannot be read"),
-        ("select \0", Postgres, 7, "a NUL character in a statement"),
+        ("", &NUMBERED, 0, "there is no statement here"),
+        (" -- nothing\n /* nothing */ ", &BRACKETED, 0, "there is no statement here"),
+        (" ; ", &NUMBERED, 0, "there is no statement here"),
+        ("select 'a", &NUMBERED, 7, "this quoted string has no end"),
+        ("select 'a''", &NUMBERED, 7, "this quoted string has no end"),
+        ("select e'a\\'", &NUMBERED, 8, "this quoted string has no end"),
+        ("select e'a\\", &NUMBERED, 8, "this quoted string has no end"),
+        ("select e'a'\n'b", &NUMBERED, 12, "this quoted string has no end"),
+        ("select \"a", &BRACKETED, 7, "this quoted identifier has no end"),
+        ("select [a", &BRACKETED, 7, "this quoted identifier has no end"),
+        ("select `a", &BRACKETED, 7, "this quoted identifier has no end"),
+        ("select $a$ x $b$", &NUMBERED, 7, "this dollar-quoted string has no end"),
+        ("select /* x", &NUMBERED, 7, "this comment has no end"),
+        ("select /* /* x */", &NUMBERED, 7, "this comment has no end"),
+        ("select /*/", &BRACKETED, 7, "this comment has no end"),
+        ("select 1; select 2", &NUMBERED, 10, "two statements where one is expected"),
+        ("select 1;;", &NUMBERED, 9, "two statements where one is expected"),
+        ("select 1; :a", &BRACKETED, 10, "two statements where one is expected"),
+        ("select $1", &NUMBERED, 7, "the placeholder `$1` has no name"),
+        ("select $12::int", &NUMBERED, 7, "the placeholder `$12` has no name"),
+        ("select ?", &BRACKETED, 7, "the placeholder `?` has no name"),
+        ("select ?12", &BRACKETED, 7, "the placeholder `?12` has no name"),
+        ("select @x", &BRACKETED, 7, "the placeholder `@x` has no name"),
+        ("select $x", &BRACKETED, 7, "the placeholder `$x` has no name"),
+        ("select :1", &BRACKETED, 7, "the placeholder `:1` has no name"),
+        ("select :naïve", &NUMBERED, 7, "the name of this parameter cannot be read"),
+        ("select :über", &BRACKETED, 7, "the name of this parameter cannot be read"),
+        ("select :a$b", &NUMBERED, 7, "the name of this parameter cannot be read"),
+        ("select \0", &NUMBERED, 7, "a NUL character in a statement"),
         // In quotes and comments it was not seen, and each request failed instead.
-        ("select '\0'", Postgres, 8, "a NUL character in a statement"),
-        ("select [\0]", Sqlite, 8, "a NUL character in a statement"),
-        ("select 1 -- \0", Postgres, 12, "a NUL character in a statement"),
+        ("select '\0'", &NUMBERED, 8, "a NUL character in a statement"),
+        ("select [\0]", &BRACKETED, 8, "a NUL character in a statement"),
+        ("select 1 -- \0", &NUMBERED, 12, "a NUL character in a statement"),
     ] {
         let error = Sql::parse(text, dialect).expect_err(text);
         assert_eq!((error.offset, error.message.as_str()), (offset, message), "{text}");
@@ -187,7 +97,7 @@ fn errors_have_their_place() {
 #[test]
 fn pieces_lead_back_to_the_original() {
     let text = "select :first, 'x' where a = :first and b = :second";
-    let sql = Sql::parse(text, Postgres).unwrap();
+    let sql = Sql::parse(text, &NUMBERED).unwrap();
     assert_eq!(sql.pieces, [(0, 0), (9, 13), (27, 35), (38, 51)]);
     assert_eq!((&sql.text[27..38], &text[35..44]), (" and b = $2", " and b = "));
     assert_eq!(sql.places, [7, 44]);
@@ -196,7 +106,7 @@ fn pieces_lead_back_to_the_original() {
 #[test]
 fn files_are_cut_at_their_names() {
     let text = "-- about\n-- name: a :many\nselect '\n-- name: no :one\n';\n  --name:b :value\n/*\n-- name: no :one\n*/ select 2\n";
-    let sections = sections(text, Postgres).unwrap();
+    let sections = sections(text, &NUMBERED).unwrap();
     let told: Vec<_> = sections
         .iter()
         .map(|section| {
@@ -224,7 +134,7 @@ fn text_before_the_first_name_is_a_section() {
         ("select 1 -- name: a :one", vec![None]),
         ("-- named: a :one\nselect 1", vec![None]),
     ] {
-        let found = sections(text, Sqlite).unwrap();
+        let found = sections(text, &BRACKETED).unwrap();
         let found: Vec<_> =
             found.iter().map(|section| section.name.as_ref().map(|(name, _)| name.as_str())).collect();
         assert_eq!(found, names, "{text}");
@@ -261,7 +171,7 @@ fn names_that_cannot_be_read_are_errors() {
         "-- name: a :many from \"b\"",
         "-- name: a :many from b nested in c on a = b",
     ] {
-        let error = sections(&format!("  {line}\nselect 1"), Postgres).expect_err(line);
+        let error = sections(&format!("  {line}\nselect 1"), &NUMBERED).expect_err(line);
         assert_eq!(error.offset, 2, "{line}");
     }
 }
@@ -278,20 +188,20 @@ fn a_name_tells_in_whose_rows_a_statement_stands() {
         ("-- name: a :many nested in b on \"a b\" = é and u.v = \"\"", "b", &[("a b", "é"), ("u.v", "")]),
         ("-- name: nested :one nested in on on on = nested", "on", &[("on", "nested")]),
     ] {
-        let found = sections(&format!("{line}\nselect 1"), Postgres)
+        let found = sections(&format!("{line}\nselect 1"), &NUMBERED)
             .unwrap_or_else(|error| panic!("{line}: {error}"));
         let nesting = found[0].nesting.as_ref().expect(line);
         let columns: Vec<_> = nesting.on.iter().map(|(own, other)| (own.as_str(), other.as_str())).collect();
         assert_eq!((nesting.parent.as_str(), &columns[..]), (parent, on), "{line}");
     }
-    assert_eq!(sections("-- name: a :many\nselect 1", Postgres).unwrap()[0].nesting, None);
+    assert_eq!(sections("-- name: a :many\nselect 1", &NUMBERED).unwrap()[0].nesting, None);
 }
 
 #[test]
 fn a_name_tells_whose_refcursor_a_statement_reads() {
     let text = "-- name: o :refcursors\ncall p();\n-- name: a :many from o\n--name:b  :value  from  o \n-- name: c :one\nselect 1";
     let told: Vec<_> =
-        sections(text, Postgres).unwrap().into_iter().map(|section| section.refcursors).collect();
+        sections(text, &NUMBERED).unwrap().into_iter().map(|section| section.refcursors).collect();
     let from = || Refcursors::From("o".to_owned());
     assert_eq!(told, [Refcursors::Opens, from(), from(), Refcursors::None]);
 }
@@ -309,20 +219,82 @@ fn quoted_piece() -> impl Strategy<Value = String> {
     ]
 }
 
+/// What placeholders without numbers are bound to is the order of the text: a name that stands
+/// twice is bound twice.
+#[test]
+fn parameters_without_numbers() {
+    for (text, expected, names) in [
+        ("select :a", "select ?", "a"),
+        ("select :a, :b, :a", "select ?, ?, ?", "a b a"),
+        ("select ':a', `:a`, :a -- :a\n, :a", "select ':a', `:a`, ? -- :a\n, ?", "a a"),
+        ("select :a limit :n", "select ? limit ?", "a n"),
+    ] {
+        assert_eq!(parsed(text, &ANONYMOUS), (expected.to_owned(), names.to_owned()), "{text}");
+    }
+    let sql = Sql::parse("select :a, :b, :a", &ANONYMOUS).unwrap();
+    assert_eq!(sql.places, [7, 11, 15]);
+    assert_eq!(sql.distinct().collect::<Vec<_>>(), [("a", 7), ("b", 11)]);
+}
+
+/// The statement as a database reads it that gets `values` for its placeholders.
+fn bound(sql: &Sql, dialect: &'static Dialect, value: impl Fn(&str) -> String) -> String {
+    let args: Vec<_> = sql.names.iter().map(|name| value(name)).collect();
+    let (mut lexer, mut text, mut seen) = (Lexer::new(&sql.text, dialect), String::new(), 0);
+    while let Some(token) = lexer.next().unwrap() {
+        let part = &sql.text[token.start..token.end];
+        match token.kind {
+            Kind::Placeholder => {
+                text.push_str(&args[dialect.placeholders.number(part, seen).unwrap() - 1]);
+                seen += 1;
+            }
+            _ => text.push_str(part),
+        }
+    }
+    text
+}
+
 proptest! {
+    /// However a database wants its arguments, by number or by occurrence, each parameter gets its
+    /// own value: the statement is what it would be with the values in the places of the names.
+    #[test]
+    fn parameters_get_their_values(
+        pieces in prop::collection::vec(
+            prop_oneof!["[abc]".prop_map(Ok), "'[?$:a1]{0,3}'|\"[?$:a1]{0,3}\"|[x-z] *|1".prop_map(Err)],
+            0..12,
+        ),
+    ) {
+        let value = |name: &str| format!("<{name}>");
+        let text = |parameter: &dyn Fn(&str) -> String| {
+            let parts = pieces.iter().map(|piece| match piece {
+                Ok(name) => parameter(name),
+                Err(other) => other.clone(),
+            });
+            format!("select {}", parts.collect::<Vec<_>>().join(" , "))
+        };
+        for dialect in [&NUMBERED, &BRACKETED, &ANONYMOUS] {
+            let sql = Sql::parse(&text(&|name| format!(":{name}")), dialect).unwrap();
+            prop_assert_eq!(bound(&sql, dialect, value), text(&value));
+            let names = pieces.iter().filter_map(|piece| piece.as_ref().ok());
+            match dialect.placeholders {
+                Placeholders::ByNumber(_) => prop_assert_eq!(sql.distinct().count(), sql.names.len()),
+                Placeholders::ByOccurrence => prop_assert!(sql.names.iter().eq(names)),
+            }
+        }
+    }
+
     #[test]
     fn quoted_text_has_no_parameters(pieces in prop::collection::vec(quoted_piece(), 1..8)) {
         // Commas, because a string behind an `E''` and a line end is a part of it, backslashes and
         // all.
         let text = format!("select {}", pieces.join(" , "));
-        let sql = Sql::parse(&text, Postgres).unwrap();
+        let sql = Sql::parse(&text, &NUMBERED).unwrap();
         prop_assert_eq!(&sql.names, &Vec::<String>::new());
         prop_assert_eq!(sql.text, text);
     }
 
     #[test]
     fn nothing_replaced_is_the_same_text(text in "[a-z0-9(),.=<>+ \\n'\"/*\\-]{0,40}") {
-        for dialect in [Postgres, Sqlite] {
+        for dialect in [&NUMBERED, &BRACKETED] {
             if let Ok(sql) = Sql::parse(&text, dialect) {
                 prop_assert_eq!(&sql.text, &text);
             }
@@ -331,7 +303,7 @@ proptest! {
 
     #[test]
     fn any_text_can_be_read(text in any::<String>(), tail in "[:$?@'\"\\[\\]eE\\\\;a-z\\- \\n]{0,40}") {
-        for dialect in [Postgres, Sqlite] {
+        for dialect in [&NUMBERED, &BRACKETED] {
             let _ = Sql::parse(&format!("{text}{tail}"), dialect);
             let _ = sections(&tail, dialect);
         }
@@ -340,7 +312,7 @@ proptest! {
     /// Tokens follow each other without a gap, so that nothing is lost.
     #[test]
     fn tokens_cover_the_text(text in "[:$?@'\"a-z\\[\\]\\- \\nß]{0,40}") {
-        for dialect in [Postgres, Sqlite] {
+        for dialect in [&NUMBERED, &BRACKETED] {
             let mut lexer = Lexer::new(&text, dialect);
             let mut end = 0;
             while let Ok(Some(token)) = lexer.next() {

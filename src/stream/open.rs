@@ -138,12 +138,15 @@ impl Rows {
         if refcursor.is_none() {
             statement.check_columns(columns)?;
         }
-        let behind = tail.map_or(0..0, |tail| tail.behind.clone());
+        let args = match tail.filter(|tail| !tail.behind.is_empty()) {
+            Some(tail) => tail.key.rest_args(&statement.args, tail.behind.clone()).collect(),
+            None => statement.args.as_slice().into(),
+        };
         Ok(Self {
             index: before,
             statement: index,
             name: statement.name.as_str().into(),
-            args: statement.args.iter().copied().chain(behind).collect(),
+            args,
             cardinality: statement.cardinality,
             required: endpoint.not_found(),
             refcursor,

@@ -9,13 +9,13 @@ use std::time::Duration;
 use http::HeaderMap;
 use rowstream::client::ClientHeader;
 use rowstream::config::{Argument, Config, Cors, Purpose};
+use rowstream::database::DatabaseKind;
 use rowstream::endpoint::{
     Authorization, Cardinality, Compression, Endpoint, Follow, Piece, SlowClients, Timeout,
 };
 use rowstream::params::{BindType, ParamPlace, ParamType, ParamValue, bind};
 use rowstream::route::{Router, Suffix};
 use rowstream::source::Kind;
-use rowstream::sql::Dialect;
 use rowstream_encode::{BytesForm, Format, Intervals, Nulls, Numbers, ValueOptions};
 
 /// A folder with these files; the first is given without a name: `rowstream.toml`.
@@ -148,7 +148,7 @@ fn everything_that_can_be_said() {
 
     let [shop, local] = &config.sources[..] else { panic!("{:?}", config.sources) };
     assert_eq!((shop.name.as_str(), shop.url.as_str()), ("shop", "postgres://shop:hunter2@db/shop"));
-    let kinds = [Dialect::Postgres, Dialect::Sqlite].map(Kind::Sql);
+    let kinds = [DatabaseKind::Postgres, DatabaseKind::Sqlite].map(Kind::Sql);
     assert_eq!([&shop.kind, &local.kind], [&kinds[0], &kinds[1]]);
     assert_eq!((shop.pool.max, shop.pool.waiting), (5, 0));
     assert_eq!(shop.pool.acquire_timeout, Duration::from_millis(250));

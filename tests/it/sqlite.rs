@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use corpus::{Arrow, Written};
 use rowstream::Error;
 use rowstream::config::Config;
-use rowstream::database::sqlite::{Session, Source, create_missing};
+use rowstream::database::sqlite::{Session, Source};
 use rowstream::database::{Database as _, DatabaseRow as _, Snapshot, Statement};
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::{PoolConfig, Priority, Waiter};
@@ -631,12 +631,12 @@ async fn a_missing_file_is_created_whole() {
     // A log that a deleted file has left behind must not be played into the new one.
     std::fs::write(folder.path().join("made.db-wal"), "stale").unwrap();
 
-    let error = create_missing(&config).unwrap_err();
+    let error = Source::create_missing(&config).unwrap_err();
     assert_eq!(error.message(), format!("{}:3: near \"slect\": syntax error", rows.display()));
     assert!(!file.exists());
     std::fs::write(&rows, format!("insert into t {};", series(1000))).unwrap();
-    assert!(create_missing(&config).unwrap());
-    assert!(!create_missing(&config).unwrap(), "what exists is left alone");
+    assert!(Source::create_missing(&config).unwrap());
+    assert!(!Source::create_missing(&config).unwrap(), "what exists is left alone");
     let source = Source::open(&config).unwrap();
     assert_eq!(run(&source, "select * from t").await.unwrap(), 1000);
     assert!(!folder.path().join("made.db.partial").exists());
@@ -658,7 +658,7 @@ async fn speed() {
     let file = folder.path().join("events.db");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/events/data/sqlite.sql");
     let config = SourceSettings { create: vec![script], ..config(&file) };
-    create_missing(&config).unwrap();
+    Source::create_missing(&config).unwrap();
     let source = Source::open(&config).unwrap();
     for _ in 0..7 {
         // A thread of its own, so that a profile by thread holds the two loops against each other.

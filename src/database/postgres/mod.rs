@@ -7,6 +7,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | [`dialect`] | what is PostgreSQL's own in SQL, as data |
 //! | [`url`] | `postgres://…` to connection settings |
 //! | [`socket`] | TCP, Unix socket or TLS as one stream |
 //! | [`wire`] | the read buffer and the framing of messages |
@@ -25,6 +26,7 @@ mod array;
 mod changes;
 mod composite;
 mod connect;
+mod dialect;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
@@ -53,12 +55,14 @@ use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
+use crate::sql::Dialect;
 use connect::Connection;
 use pipeline::Pipelines;
 use statement::{Described, Descriptions};
 use types::Types;
 
 pub use changes::Changes;
+pub use dialect::DIALECT;
 pub use probe::Probe;
 pub use session::Session;
 pub(crate) use value::Layout;
@@ -114,6 +118,7 @@ impl Database for Source {
     type Changes = Changes;
     type Probe = Probe;
 
+    const DIALECT: &'static Dialect = &DIALECT;
     const SIZES: Sizes = Sizes {
         // Its buffers, and the names of its prepared statements.
         idle: 2 * wire::BUFFER,

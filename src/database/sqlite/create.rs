@@ -27,7 +27,7 @@ const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma 
 /// # Errors
 /// A script cannot be read or fails, another process fills the file at this moment, or the file
 /// cannot be written.
-pub fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
+pub(super) fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
     let file = worker::path(&config.url);
     if config.create.is_empty() || !config.url.starts_with("sqlite:") || file.exists() {
         return Ok(false);

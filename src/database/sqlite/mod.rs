@@ -14,6 +14,7 @@ mod batch;
 mod bind;
 mod changes;
 mod create;
+mod dialect;
 mod fault;
 mod filling;
 mod handover;
@@ -35,7 +36,7 @@ use std::time::Duration;
 use rowstream_encode::{Column, RowWriter};
 
 pub use self::changes::Changes;
-pub use self::create::create_missing;
+pub use self::dialect::DIALECT;
 pub use self::handover::Connection;
 pub use self::probe::Probe;
 
@@ -49,6 +50,7 @@ use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{self, Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
+use crate::sql::Dialect;
 
 /// A SQLite file with its pool.
 #[derive(Clone)]
@@ -88,6 +90,7 @@ impl Database for Source {
     type Changes = Changes;
     type Probe = Probe;
 
+    const DIALECT: &'static Dialect = &DIALECT;
     const SIZES: Sizes = Sizes {
         // A thread, the page cache, the schema and compiled statements.
         idle: 512 * 1024,
@@ -117,6 +120,10 @@ impl Database for Source {
             running: Arc::default(),
         };
         Ok(Self { pool: Pool::new(&config.name, config.pool.clone()), settings: Arc::new(settings) })
+    }
+
+    fn create_missing(settings: &SourceSettings) -> Result<bool, Error> {
+        create::create_missing(settings)
     }
 
     fn name(&self) -> &str {

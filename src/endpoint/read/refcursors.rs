@@ -6,7 +6,8 @@
 //! the database.
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
-use crate::sql::{Dialect, Refcursors};
+use crate::sql::Refcursors;
+use crate::sql::dialect::Refusal;
 
 /// A statement that opens refcursors.
 pub(super) struct Opener {
@@ -36,9 +37,8 @@ impl Statements<'_> {
     fn opener(&self, section: Section, others: &[Section]) -> Option<Opener> {
         let name = section.name_text().unwrap_or_default();
         let at = self.text.offset(section.offset);
-        if self.dialect == Dialect::Sqlite {
-            let hint = "they are PostgreSQL's: write a statement for each list";
-            self.file.error(at, "SQLite has no refcursors", Some(hint.to_owned()));
+        if let Err(Refusal { message, hint }) = self.dialect.refcursors {
+            self.file.error(at, message, Some(hint.to_owned()));
             return None;
         }
         if !others.iter().any(|other| other.opener() == Some(name)) {

@@ -1,0 +1,121 @@
+//! What is PostgreSQL's own in SQL, as data.
+
+use crate::sql::dialect::{
+    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
+    ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys, Urls,
+};
+
+/// PostgreSQL's SQL.
+pub static DIALECT: Dialect = Dialect {
+    name: "PostgreSQL",
+    urls: Urls {
+        schemes: &["postgres", "postgresql"],
+        location: Location::Server,
+        example: "postgres://user@host/database",
+    },
+    // Brackets are subscripts here, in which a colon is a slice's.
+    syntax: Syntax {
+        quote: '"',
+        identifiers: &[],
+        strings: &[Strings::Escape, Strings::Dollar],
+        block_comments: BlockComments::Nested,
+        line_ends: b"\n\r",
+        variables: b"$",
+        names: Names::Exact,
+    },
+    placeholders: Placeholders::ByNumber('$'),
+    parameter_types: ParameterTypes::Inferred,
+    decimals: Decimals::Exact,
+    null_limit: None,
+    keys: Keys {
+        cast: Around { before: "", behind: "::text" },
+        comparison: Comparison::RowValues,
+        bytes: Ok(()),
+    },
+    commits: Commits {
+        ordered: Err(Refusal {
+            message: "PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent",
+            hint: "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
+                   become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
+        }),
+        // PostgreSQL manual, "Transaction ID and Snapshot Information Functions".
+        transactions: Ok(Transactions {
+            horizon: "pg_snapshot_xmin(pg_current_snapshot())",
+            yet_to_come: "pg_snapshot_xmax(pg_current_snapshot())",
+        }),
+        channel: Ok(()),
+    },
+    refcursors: Ok(()),
+    unique_keys: Some(UniqueKeys {
+        query: UNIQUE_KEYS,
+        table: TableName::AsWritten,
+        functions: Functions::RepeatRows,
+    }),
+};
+
+/// A table that others inherit from has their rows, too, which its indexes do not know.
+const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid
+    where i.indrelid = to_regclass($1) and i.indisunique and i.indisvalid and i.indpred is null
+      and (c.relkind = 'p' or not c.relhassubclass)
+      and not exists (
+        select from unnest(i.indkey) with ordinality k(number, place)
+        left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
+        where k.place <= i.indnkeyatts and (a.attname is null or a.attname::text <> all ($2)))
+      and not exists (select from pg_proc where proretset and proname::text = any ($3))
+    limit 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Sql;
+
+    /// The text for the database, and the names joined by blanks.
+    fn parsed(text: &str) -> (String, String) {
+        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (sql.text, sql.names.join(" "))
+    }
+
+    #[test]
+    fn parameters() {
+        for (text, expected, names) in [
+            (r"select E'it\'s :a', :b", r"select E'it\'s :a', $1", "b"),
+            (r"select e'\\', :b", r"select e'\\', $1", "b"),
+            (r"select e'''', :b", r"select e'''', $1", "b"),
+            ("select e'x'\n'\\' :a', :b", "select e'x'\n'\\' :a', $1", "b"),
+            ("select e'x' -- it's\n  '\\' :a', :b", "select e'x' -- it's\n  '\\' :a', $1", "b"),
+            (r"select e'x' '\', :b", r"select e'x' '\', $1", "b"),
+            (r"select e'x' - '\', :b", r"select e'x' - '\', $1", "b"),
+            (r"select some'\', :b", r"select some'\', $1", "b"),
+            ("select $$ :a ' $$, :b", "select $$ :a ' $$, $1", "b"),
+            ("select $q$ :a $$ $Q$ $q$, :b", "select $q$ :a $$ $Q$ $q$, $1", "b"),
+            ("select $größe$ :a $größe$, :b", "select $größe$ :a $größe$, $1", "b"),
+            ("select a$b$c, :d, e$b$", "select a$b$c, $1, e$b$", "d"),
+            ("select /* a /* :b */ :c */ :d", "select /* a /* :b */ :c */ $1", "d"),
+            ("select 1 -- :a\r, :b", "select 1 -- :a\r, $1", "b"),
+            ("select a[1:2]", "select a[1:2]", ""),
+            ("select a[x:y]", "select a[x:y]", ""),
+            ("select a[1:n]", "select a[1:n]", ""),
+            ("select a[f(1):n]", "select a[f(1):n]", ""),
+            ("select a[b[1]:n]", "select a[b[1]:n]", ""),
+            ("select a[\"x\":n]", "select a[\"x\":n]", ""),
+            ("select a['1':n]", "select a['1':n]", ""),
+            ("select a[ß:n]", "select a[ß:n]", ""),
+            ("select a[:n]", "select a[$1]", "n"),
+            ("select a[:m:n]", "select a[$1:n]", "m"),
+            ("select a[1 : :n]", "select a[1 : $1]", "n"),
+            ("select a[:m : :n]", "select a[$1 : $2]", "m n"),
+            ("select a[1: :n]", "select a[1: $1]", "n"),
+            ("select a[1:]", "select a[1:]", ""),
+            ("select a[:n::int]", "select a[$1::int]", "n"),
+            ("select a[1], b :n", "select a[1], b $1", "n"),
+            ("select array[1,:n], x(:m)", "select array[1,$1], x($2)", "n m"),
+            ("select a ? 'b', c ?| d, e ?& f, g @> :h", "select a ? 'b', c ?| d, e ?& f, g @> $1", "h"),
+            ("select a  :b, c @? d, e #>> :f", "select a  $1, c @? d, e #>> $2", "b f"),
+            ("select @ -5 + :a", "select @ -5 + $1", "a"),
+            ("select `a :b", "select `a $1", "b"),
+        ] {
+            assert_eq!(parsed(text), (expected.to_owned(), names.to_owned()), "{text}");
+        }
+        assert_eq!(parsed("select 1 limit :n offset :o").0, "select 1 limit $1 offset $2");
+    }
+}

@@ -1,0 +1,124 @@
+//! What is SQLite's own in SQL, as data.
+
+use crate::sql::dialect::{
+    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
+    ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls,
+};
+
+/// SQLite's SQL.
+pub static DIALECT: Dialect = Dialect {
+    name: "SQLite",
+    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE" },
+    syntax: Syntax {
+        quote: '"',
+        identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],
+        strings: &[],
+        block_comments: BlockComments::Flat,
+        line_ends: b"\n",
+        variables: b"?@$:",
+        names: Names::Caseless,
+    },
+    placeholders: Placeholders::ByNumber('?'),
+    parameter_types: ParameterTypes::Declared,
+    decimals: Decimals::Rounded,
+    // NULL would be refused ("datatype mismatch"); -1 is no limit, and as an offset 0.
+    null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
+    keys: Keys {
+        // A column behind a `+` has no declared type, by which it would be written otherwise.
+        cast: Around { before: "+", behind: "" },
+        comparison: Comparison::RowValues,
+        bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
+    },
+    commits: Commits {
+        ordered: Ok(()),
+        transactions: Err(Refusal {
+            message: "`transaction` is for PostgreSQL",
+            hint: "SQLite commits in order: write `follow = true`",
+        }),
+        channel: Err(Refusal {
+            message: "`channel` is for PostgreSQL",
+            hint: "SQLite notifies nobody: it is asked every `poll`",
+        }),
+    },
+    refcursors: Err(Refusal {
+        message: "SQLite has no refcursors",
+        hint: "they are PostgreSQL's: write a statement for each list",
+    }),
+    unique_keys: Some(UniqueKeys {
+        query: UNIQUE_KEYS,
+        table: TableName::Bare,
+        functions: Functions::MakeValues,
+    }),
+};
+
+/// A key that is the number of the row has no index.
+const UNIQUE_KEYS: &str = "select 1 where 0 < (
+      select count(*) from pragma_index_list(?1) i where i.\"unique\" and not i.partial and 0 = (
+        select count(*) from pragma_index_info(i.name) k
+        where k.name is null or lower(k.name) not in (select value from json_each(?2))))
+    or 0 = (
+      select max(lower(name) not in (select value from json_each(?2))) from pragma_table_info(?1) where pk > 0)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Sql;
+
+    /// The text for the database, and the names joined by blanks.
+    fn parsed(text: &str) -> (String, String) {
+        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (sql.text, sql.names.join(" "))
+    }
+
+    #[test]
+    fn parameters() {
+        for (text, expected, names) in [
+            ("select [:a], :b", "select [:a], ?1", "b"),
+            ("select [a'b], :b", "select [a'b], ?1", "b"),
+            ("select `:a```, :b", "select `:a```, ?1", "b"),
+            (r"select e'\', :b", r"select e'\', ?1", "b"),
+            ("select /* a /* :b */ :c", "select /* a /* :b */ ?1", "c"),
+            ("select a$b, :c", "select a$b, ?1", "c"),
+            ("select a->>'$[0]', :c", "select a->>'$[0]', ?1", "c"),
+        ] {
+            assert_eq!(parsed(text), (expected.to_owned(), names.to_owned()), "{text}");
+        }
+    }
+
+    /// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is NULL,
+    /// which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an offset
+    /// has a number there; what is a part of one stays as it is.
+    #[test]
+    fn limits_may_be_null() {
+        for (text, expected) in [
+            ("select 1 LIMIT :n;", "select 1 LIMIT ifnull(?1, -1)"),
+            (
+                "select :n limit :n /* all */ offset :o -- none",
+                "select ?1 limit ifnull(?1, -1) /* all */ offset ifnull(?2, -1) -- none",
+            ),
+            (
+                "select 1 limit (:n) offset ((:o))",
+                "select 1 limit (ifnull(?1, -1)) offset ((ifnull(?2, -1)))",
+            ),
+            ("select 1 limit :o, :n", "select 1 limit ifnull(?1, -1), ifnull(?2, -1)"),
+            ("select 1 limit 10 + 5, :n", "select 1 limit 10 + 5, ifnull(?1, -1)"),
+            ("select 1 limit max(1, 2), :n", "select 1 limit max(1, 2), ifnull(?1, -1)"),
+            (
+                "with a as (select 1 limit :n) select :m",
+                "with a as (select 1 limit ifnull(?1, -1)) select ?2",
+            ),
+            ("select (select 1 limit :n), :m", "select (select 1 limit ifnull(?1, -1)), ?2"),
+            ("select 1 limit min(:n, 10)", "select 1 limit min(?1, 10)"),
+            ("select 1 limit coalesce(:n, 10)", "select 1 limit coalesce(?1, 10)"),
+            ("select 1 limit :n + 1", "select 1 limit ?1 + 1"),
+            ("select 1 limit (:n) + 1", "select 1 limit (?1) + 1"),
+            ("select a, :n, :m from t where x in (:a, :b)", "select a, ?1, ?2 from t where x in (?3, ?4)"),
+            ("select 'limit' :n", "select 'limit' ?1"),
+        ] {
+            assert_eq!(parsed(text).0, expected, "{text}");
+        }
+        // What stands behind keeps its place in the file.
+        let sql = Sql::parse("select 1 limit :n offset x", &DIALECT).unwrap();
+        assert_eq!(sql.pieces, [(0, 0), ("select 1 limit ifnull(?1, -1)".len(), "select 1 limit :n".len())]);
+    }
+}

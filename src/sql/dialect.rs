@@ -1,0 +1,364 @@
+//! What databases differ in, as data: one [`Dialect`] for each, which stands in the folder of the
+//! database.
+//!
+//! Nobody outside of `src/database/` asks which database it is. Where a new one differs in what no
+//! field says yet, it gets a field here, and the compiler names the dialects that lack it.
+
+use std::fmt::Write as _;
+
+/// Whose SQL it is, and what the database can do.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The name of the database, for messages.
+    pub name: &'static str,
+    /// How its sources are named.
+    pub urls: Urls,
+    /// What is a string, a comment or a name in its SQL.
+    pub syntax: Syntax,
+    /// How parameters stand in a statement that the database gets.
+    pub placeholders: Placeholders,
+    /// Who says of what types the parameters are.
+    pub parameter_types: ParameterTypes,
+    /// What becomes of a decimal that is bound.
+    pub decimals: Decimals,
+    /// What stands around a parameter that is all of a limit or of an offset, so that NULL is none;
+    /// `None` where NULL is none by itself.
+    pub null_limit: Option<Around>,
+    /// How a statement is read in the order of a key, and from behind a row.
+    pub keys: Keys,
+    /// How rows become visible, which decides by what they can be followed.
+    pub commits: Commits,
+    /// Whether a statement can open cursors for others.
+    pub refcursors: Result<(), Refusal>,
+    /// How the catalog is asked for unique keys; `None`: it is not asked.
+    pub unique_keys: Option<UniqueKeys>,
+}
+
+/// Why a database cannot do what is asked for, and what to do instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub message: &'static str,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// How the sources of a database are named.
+#[derive(Debug)]
+pub struct Urls {
+    /// The schemes, in small letters.
+    pub schemes: &'static [&'static str],
+    /// What stands behind them.
+    pub location: Location,
+    /// A URL, for hints.
+    pub example: &'static str,
+}
+
+/// What the URL of a database names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Location {
+    /// A server: `//user:password@host/database`.
+    Server,
+    /// A file: its path, which is relative to the configuration, and nothing secret.
+    File,
+}
+
+/// What is a string, a comment or a name. Everywhere, `'…'` is a string and `"…"` a name, in both
+/// of which the quote is doubled; `--` begins a comment that ends with its line.
+#[derive(Debug)]
+pub struct Syntax {
+    /// The quotes of names that the server writes.
+    pub quote: char,
+    /// The quotes of names beside `"…"`.
+    pub identifiers: &'static [Quotes],
+    /// Strings beside `'…'`.
+    pub strings: &'static [Strings],
+    /// Whether comments `/* … */` stand in one another.
+    pub block_comments: BlockComments,
+    /// What ends a line and its comment.
+    pub line_ends: &'static [u8],
+    /// What begins a parameter as the database itself writes it, before a name or a number.
+    pub variables: &'static [u8],
+    /// How names are compared.
+    pub names: Names,
+}
+
+/// Quotes of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quotes {
+    /// The same on both sides, and doubled inside.
+    Doubled(u8),
+    /// An opening and a closing one, of which none can stand inside.
+    Pair(u8, u8),
+}
+
+impl Syntax {
+    /// The quotes, beside `"…"`, that `first` opens.
+    pub(super) fn quotes(&self, first: u8) -> Option<Quotes> {
+        let opens = |quotes: &Quotes| match *quotes {
+            Quotes::Doubled(open) | Quotes::Pair(open, _) => open == first,
+        };
+        self.identifiers.iter().copied().find(opens)
+    }
+}
+
+/// Strings that not every database has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strings {
+    /// `E'…'`, in which a backslash escapes the quote.
+    Escape,
+    /// `$tag$…$tag$`.
+    Dollar,
+}
+
+/// Comments between `/*` and `*/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockComments {
+    /// One may stand in another.
+    Nested,
+    /// The first `*/` ends it.
+    Flat,
+}
+
+/// How names are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// As they are written in quotes; without these, in small letters.
+    Exact,
+    /// Without regard to capital letters, in quotes or not.
+    Caseless,
+}
+
+/// How parameters stand in a statement that the database gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placeholders {
+    /// By number, behind this character (`$1`, `?1`): a parameter is sent once, however often it
+    /// stands in the text.
+    ByNumber(char),
+    /// By occurrence, each a `?`: a parameter is sent as often as it stands in the text, in the
+    /// order of the text.
+    ByOccurrence,
+}
+
+impl Placeholders {
+    /// Writes the placeholder of the argument `number`, from 1.
+    pub(crate) fn write(self, number: usize, sql: &mut String) {
+        let _ = match self {
+            Self::ByNumber(sigil) => write!(sql, "{sigil}{number}"),
+            Self::ByOccurrence => write!(sql, "?"),
+        };
+    }
+
+    /// The number of the argument that the placeholder `text` stands for, behind so many others.
+    pub(super) fn number(self, text: &str, before: usize) -> Option<usize> {
+        match self {
+            Self::ByNumber(sigil) => text.strip_prefix(sigil)?.parse().ok(),
+            Self::ByOccurrence => Some(before + 1),
+        }
+    }
+}
+
+/// Who says of what types the parameters of a statement are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterTypes {
+    /// The database infers those that are not declared.
+    Inferred,
+    /// Whoever declares them: the database compares values of whatever types, and the wrong one is
+    /// a wrong answer that nobody sees.
+    Declared,
+}
+
+/// What becomes of a decimal that is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decimals {
+    /// It stays what it is.
+    Exact,
+    /// Beyond the integers of 64 bits it is rounded.
+    Rounded,
+}
+
+/// What stands before and behind an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Around {
+    /// Before it.
+    pub before: &'static str,
+    /// Behind it.
+    pub behind: &'static str,
+}
+
+impl Around {
+    /// Nothing on either side.
+    pub const NOTHING: Self = Self { before: "", behind: "" };
+
+    /// Writes what `inner` writes, and this around it.
+    pub(crate) fn write(self, sql: &mut String, inner: impl FnOnce(&mut String)) {
+        sql.push_str(self.before);
+        inner(sql);
+        sql.push_str(self.behind);
+    }
+}
+
+/// How a statement is read in the order of a key, and from behind a row.
+#[derive(Debug)]
+pub struct Keys {
+    /// What makes of a column what a cursor holds: its value as the database compares it, of no
+    /// type that formats write otherwise.
+    pub cast: Around,
+    /// How rows are compared with the one that they are to stand behind.
+    pub comparison: Comparison,
+    /// Whether a cursor can hold bytes; where not, what to do.
+    pub bytes: Result<(), &'static str>,
+}
+
+/// How the rows behind another one are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `(a, b) > (1, 2)`, where all columns have one direction: indexes are searched for it.
+    RowValues,
+    /// Column by column: `a >= 1 and (a > 1 or a = 1 and b > 2)`.
+    ByColumn,
+}
+
+/// How rows become visible to others.
+#[derive(Debug)]
+pub struct Commits {
+    /// Whether that is in the order of their keys.
+    pub ordered: Result<(), Refusal>,
+    /// How rows are told apart whose transactions are still running, or yet to come.
+    pub transactions: Result<Transactions, Refusal>,
+    /// Whether a channel can tell of new rows.
+    pub channel: Result<(), Refusal>,
+}
+
+/// Transactions as numbers that a row can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transactions {
+    /// The oldest transaction that is still running, or the next one: each before it has ended, and
+    /// what it wrote is seen by the statement.
+    pub horizon: &'static str,
+    /// The first transaction that has not begun: no row that is seen can be of it or of a later
+    /// one, unless it was brought from another server.
+    pub yet_to_come: &'static str,
+}
+
+/// How the catalog is asked for unique keys.
+#[derive(Debug)]
+pub struct UniqueKeys {
+    /// Has a row if the table that is its first parameter has a unique key of no other columns than
+    /// the list that is its second, and no function repeats a row.
+    pub query: &'static str,
+    /// How the table is named there.
+    pub table: TableName,
+    /// Whether the functions that the statement calls can repeat a row.
+    pub functions: Functions,
+}
+
+/// How the catalog is asked for a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableName {
+    /// As the statement names it, with quotes and schema.
+    AsWritten,
+    /// By its name alone; a table with a schema is not asked for.
+    Bare,
+}
+
+/// What functions do to rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Functions {
+    /// They may repeat one: the list of their names is the third parameter of the question.
+    RepeatRows,
+    /// They make a value each.
+    MakeValues,
+}
+
+impl Dialect {
+    /// A name in quotes.
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        let quote = self.syntax.quote;
+        let mut quoted = String::with_capacity(name.len() + 2);
+        quoted.push(quote);
+        for c in name.chars() {
+            quoted.extend(std::iter::repeat_n(c, if c == quote { 2 } else { 1 }));
+        }
+        quoted.push(quote);
+        quoted
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! Dialects for tests of what knows no database.
+
+    use super::*;
+
+    const REFUSAL: Refusal = Refusal { message: "not in tests", hint: "leave it out" };
+
+    /// With all that PostgreSQL's SQL has.
+    pub(crate) static NUMBERED: Dialect = Dialect {
+        name: "Numbered",
+        urls: Urls { schemes: &["numbered"], location: Location::Server, example: "numbered://host" },
+        syntax: Syntax {
+            quote: '"',
+            identifiers: &[],
+            strings: &[Strings::Escape, Strings::Dollar],
+            block_comments: BlockComments::Nested,
+            line_ends: b"\n\r",
+            variables: b"$",
+            names: Names::Exact,
+        },
+        placeholders: Placeholders::ByNumber('$'),
+        parameter_types: ParameterTypes::Inferred,
+        decimals: Decimals::Exact,
+        null_limit: None,
+        keys: KEYS,
+        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        refcursors: Err(REFUSAL),
+        unique_keys: None,
+    };
+
+    /// With all that SQLite's SQL has.
+    pub(crate) static BRACKETED: Dialect = Dialect {
+        name: "Bracketed",
+        urls: Urls { schemes: &["bracketed"], location: Location::File, example: "bracketed:FILE" },
+        syntax: BRACKETS,
+        placeholders: Placeholders::ByNumber('?'),
+        parameter_types: ParameterTypes::Declared,
+        decimals: Decimals::Rounded,
+        null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
+        keys: KEYS,
+        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        refcursors: Err(REFUSAL),
+        unique_keys: None,
+    };
+
+    /// With a `?` for each parameter, and no rows that can be compared.
+    pub(crate) static ANONYMOUS: Dialect = Dialect {
+        name: "Anonymous",
+        urls: Urls { schemes: &["anonymous"], location: Location::Server, example: "anonymous://host" },
+        syntax: Syntax { quote: '`', ..BRACKETS },
+        placeholders: Placeholders::ByOccurrence,
+        parameter_types: ParameterTypes::Declared,
+        decimals: Decimals::Exact,
+        null_limit: None,
+        keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
+        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        refcursors: Err(REFUSAL),
+        unique_keys: None,
+    };
+
+    const BRACKETS: Syntax = Syntax {
+        quote: '"',
+        identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],
+        strings: &[],
+        block_comments: BlockComments::Flat,
+        line_ends: b"\n",
+        variables: b"?@$:",
+        names: Names::Caseless,
+    };
+
+    const KEYS: Keys = Keys {
+        cast: Around { before: "text(", behind: ")" },
+        comparison: Comparison::RowValues,
+        bytes: Ok(()),
+    };
+}
