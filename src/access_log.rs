@@ -1,39 +1,36 @@
-//! The access log: one line per request, on stderr, made when the last byte was handed over or the
-//! request ended otherwise. [`lines`] writes them.
+//! The access log: one line per request, on standard output, made when the last byte was handed
+//! over or the request ended otherwise. The lines are written by [`log::lines`](crate::log).
+//!
+//! What is not in the log costs nothing but what a request that fails later would be missed by: its
+//! target and who asked. Whether a request that went well has a line is decided before it is made.
 
-mod lines;
+mod trace;
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::net::IpAddr;
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use http::{Method, StatusCode, Version};
-use serde_json::json;
+use http::header::USER_AGENT;
+use http::{Method, Request, StatusCode, Version};
 
-pub(crate) use self::lines::flush;
-use crate::outcome::Times;
-use crate::outcome::{Ended, Outcome};
+use crate::log::lines::ACCESS;
+use crate::log::text::{Object, Word, bounded, one_line};
+use crate::log::{LogFormat, LogSettings};
+use crate::outcome::{Ended, Outcome, Times};
 
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-    /// No access log.
-    Off,
-}
+/// The longest target, in bytes; more would only say again what somebody made up.
+const MAX_TARGET: usize = 2048;
+/// The longest user agent, in bytes. Those of browsers have half as many.
+const MAX_USER_AGENT: usize = 256;
 
 /// What is known of one request; [`Entry::end`] writes its line.
 #[derive(Debug)]
 pub struct Entry {
-    format: LogFormat,
     method: Method,
-    target: String,
     version: Version,
     started: Instant,
+    asked: Asked,
     /// The response's status; `None` while there is no head, also when the client leaves before it.
     pub status: Option<StatusCode>,
     /// Rows handed over.
@@ -47,15 +44,34 @@ pub struct Entry {
     pub times: Times,
 }
 
+/// What the request's head says, which is gone when the line is made. Nothing where there is no
+/// access log.
+#[derive(Debug, Default)]
+struct Asked {
+    /// The target, and the user agent behind it: one piece of memory for both.
+    text: String,
+    target: usize,
+    address: Option<IpAddr>,
+    trace_id: Option<NonZero<u128>>,
+}
+
+/// What the configuration calls what a request was for, and who it was from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Names<'a> {
+    /// The template of the endpoint's path.
+    pub endpoint: Option<&'a str>,
+    /// The token that it showed.
+    pub token: Option<&'a str>,
+}
+
 impl Entry {
     /// The entry of a request that has just come.
-    pub fn new<B>(format: LogFormat, request: &http::Request<B>) -> Self {
+    pub fn new<B>(request: &Request<B>) -> Self {
         Self {
-            format,
             method: request.method().clone(),
-            target: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
             version: request.version(),
             started: Instant::now(),
+            asked: Asked::default(),
             status: None,
             rows: 0,
             bytes: 0,
@@ -64,29 +80,38 @@ impl Entry {
         }
     }
 
+    /// Keeps what the log says of the request's head, and of the `address` that it is from.
+    #[must_use]
+    pub fn keep<B>(self, request: &Request<B>, address: Option<IpAddr>) -> Self {
+        Self { asked: Asked::read(request, address), ..self }
+    }
+
     /// How long ago the request came.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Makes the line, and has it written.
-    pub fn end(&self, outcome: &Outcome) {
-        match self.format {
-            LogFormat::Text => lines::write(&self.text(outcome)),
-            LogFormat::Json => lines::write(&self.json(outcome)),
-            LogFormat::Off => {}
+    /// Makes the line and has it written, if the log is to have it. All that did not go well is.
+    pub fn end<'a>(&self, log: &LogSettings, outcome: &Outcome, names: impl FnOnce() -> Names<'a>) {
+        let is_well = Ended::of(outcome, self.status) == Ended::Complete;
+        if !log.access || is_well && !is_sampled(log.sample) {
+            return;
         }
+        ACCESS.write(&match log.format {
+            LogFormat::Text => self.text(outcome, names()),
+            LogFormat::Json => self.json(outcome, names()),
+        });
     }
 
-    fn text(&self, outcome: &Outcome) -> String {
+    fn text(&self, outcome: &Outcome, names: Names<'_>) -> String {
         // Room for most lines, so that they are written in one piece of memory.
-        let mut line = String::with_capacity(256);
+        let mut line = String::with_capacity(512);
         let _ = write!(
             line,
             "{:.3} {} {} {:?} {} {} rows={} bytes={} ms={}",
             jiff::Timestamp::now(),
             self.method,
-            one_line(&self.target),
+            one_line(self.asked.target()),
             self.version,
             self.status.as_ref().map_or("-", StatusCode::as_str),
             self.ended(outcome),
@@ -100,35 +125,52 @@ impl Entry {
         if self.spilled > 0 {
             let _ = write!(line, " spilled={}", self.spilled);
         }
+        if let Some(address) = self.asked.address {
+            let _ = write!(line, " address={address}");
+        }
+        if let Some(id) = self.asked.trace_id {
+            let _ = write!(line, " trace_id={id:032x}");
+        }
+        for (name, text) in self.texts(names) {
+            let _ = write!(line, " {name}={}", Word(text));
+        }
         if let Outcome::Failed(error) = outcome {
             let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
         }
         line
     }
 
-    fn json(&self, outcome: &Outcome) -> String {
-        let mut line = json!({
-            "time": format!("{:.3}", jiff::Timestamp::now()),
-            "method": self.method.as_str(),
-            "target": self.target,
-            "version": format!("{:?}", self.version),
-            "status": self.status.map(|status| status.as_u16()),
-            "outcome": self.ended(outcome),
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "ms": number(self.started.elapsed()),
-        });
+    fn json(&self, outcome: &Outcome, names: Names<'_>) -> String {
+        let mut line = Object::new();
+        line.raw("time", format_args!("\"{:.3}\"", jiff::Timestamp::now()));
+        line.text("method", self.method.as_str());
+        line.text("target", self.asked.target());
+        line.raw("version", format_args!("\"{:?}\"", self.version));
+        line.raw("status", self.status.as_ref().map_or("null", StatusCode::as_str));
+        line.text("outcome", self.ended(outcome));
+        line.raw("rows", self.rows);
+        line.raw("bytes", self.bytes);
+        line.raw("ms", Milliseconds(self.started.elapsed()));
         for (name, time) in self.phases() {
-            line[format!("{name}_ms")] = number(time);
+            line.raw(format_args!("{name}_ms"), Milliseconds(time));
         }
         if self.spilled > 0 {
-            line["spilled"] = json!(self.spilled);
+            line.raw("spilled", self.spilled);
+        }
+        if let Some(address) = self.asked.address {
+            line.raw("address", format_args!("\"{address}\""));
+        }
+        if let Some(id) = self.asked.trace_id {
+            line.raw("trace_id", format_args!("\"{id:032x}\""));
+        }
+        for (name, text) in self.texts(names) {
+            line.text(name, text);
         }
         if let Outcome::Failed(error) = outcome {
-            line["code"] = json!(error.code());
-            line["error"] = json!(format!("{error:?}"));
+            line.text("code", error.code());
+            line.text("error", &format!("{error:?}"));
         }
-        line.to_string()
+        line.finish()
     }
 
     /// The word for how it ended.
@@ -140,16 +182,40 @@ impl Entry {
         let Times { pool, database, encode, client, .. } = self.times;
         [("pool", pool), ("database", database), ("encode", encode), ("client", client)]
     }
+
+    /// Those that there are.
+    fn texts<'a>(&'a self, names: Names<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let texts =
+            [("endpoint", names.endpoint), ("token", names.token), ("user_agent", self.asked.user_agent())];
+        texts.into_iter().filter_map(|(name, text)| Some((name, text?)))
+    }
 }
 
-/// Text from outside cannot begin a line of its own, nor a field, nor a terminal's command: targets
-/// may hold what is beyond ASCII, which has controls and ends of lines too.
-fn one_line(text: &str) -> Cow<'_, str> {
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    match text.contains(breaks) {
-        true => text.replace(breaks, "\u{fffd}").into(),
-        false => text.into(),
+impl Asked {
+    fn read<B>(request: &Request<B>, address: Option<IpAddr>) -> Self {
+        let headers = request.headers();
+        let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+        let target = bounded(target, MAX_TARGET);
+        let agent = headers.get(USER_AGENT).map_or(&[][..], |agent| agent.as_bytes());
+        let agent = String::from_utf8_lossy(&agent[..agent.len().min(MAX_USER_AGENT)]);
+        let mut text = String::with_capacity(target.len() + agent.len());
+        text.push_str(target);
+        text.push_str(&agent);
+        Self { text, target: target.len(), address, trace_id: trace::trace_id(headers) }
     }
+
+    fn target(&self) -> &str {
+        &self.text[..self.target]
+    }
+
+    fn user_agent(&self) -> Option<&str> {
+        Some(&self.text[self.target..]).filter(|agent| !agent.is_empty())
+    }
+}
+
+/// Whether one of the requests that went well has a line.
+fn is_sampled(sample: f64) -> bool {
+    sample >= 1.0 || fastrand::f64() < sample
 }
 
 /// A time with one decimal. Whole numbers of 64 bits only: formatting a float, or five numbers of
@@ -163,6 +229,52 @@ impl fmt::Display for Milliseconds {
     }
 }
 
-fn number(time: Duration) -> serde_json::Value {
-    json!((time.as_secs_f64() * 1e4).round() / 1e1)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn failed() -> Outcome {
+        Outcome::Failed(Error::new("not_found", StatusCode::NOT_FOUND, "no\nsuch"))
+    }
+
+    fn entry(target: &str, agent: &str) -> Entry {
+        let request = Request::get(target).header(USER_AGENT, agent.as_bytes()).body(()).unwrap();
+        Entry::new(&request).keep(&request, Some([192, 0, 2, 1].into()))
+    }
+
+    /// A client chose these to look like the end of the line and another one.
+    #[test]
+    fn what_clients_choose_stays_in_its_field() {
+        let agent = "a\" status=200 \t\u{85}\u{9b}31m\u{2028}\u{202e}";
+        let entry = entry("/t?ab\u{85}c\u{9b}d\u{2028}e", agent);
+        let names = Names { endpoint: Some("/t"), token: Some("a b") };
+        let text = entry.text(&failed(), names);
+        let json = entry.json(&failed(), names);
+        for line in [&text, &json] {
+            let is_hidden = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{202e}');
+            assert!(!line.contains(is_hidden), "{line:?}");
+        }
+        let quoted = r#""a\" status=200 \t\u0085\u009b31m\u2028\u202e""#;
+        let fields = format!(" address=192.0.2.1 endpoint=/t token=\"a b\" user_agent={quoted} error=");
+        assert!(text.contains(&fields), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["user_agent"], agent);
+        assert_eq!((&json["address"], &json["token"]), (&"192.0.2.1".into(), &"a b".into()));
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        let entry = entry(&format!("/{}", "ä".repeat(5000)), &"ä".repeat(5000));
+        for line in [entry.text(&failed(), Names::default()), entry.json(&failed(), Names::default())] {
+            assert!(line.len() < MAX_TARGET + MAX_USER_AGENT + 512, "{}", line.len());
+        }
+    }
+
+    #[test]
+    fn samples_are_as_many_as_asked_for() {
+        assert!(is_sampled(1.0) && !is_sampled(0.0));
+        let sampled = (0..10_000).filter(|_| is_sampled(0.5)).count();
+        assert!((4_000..6_000).contains(&sampled), "{sampled}");
+    }
 }

@@ -40,6 +40,16 @@ pub fn authorize(
     }
 }
 
+/// The hash of the token that a request shows, whoever has it.
+pub(crate) fn shown(headers: &HeaderMap) -> Option<[u8; 32]> {
+    bearer(headers).map(|token| Sha256::digest(token).into())
+}
+
+/// The name of the token with this hash.
+pub(crate) fn name_of<'a>(hash: &[u8; 32], tokens: &'a BTreeMap<String, [u8; 32]>) -> Option<&'a str> {
+    tokens.iter().find(|(_, known)| bool::from(known.ct_eq(hash))).map(|(name, _)| name.as_str())
+}
+
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;

@@ -50,8 +50,8 @@ impl Proxies {
         self.trusted.iter().any(|network| network.contains(&peer))
     }
 
-    /// The client of a request that came from `peer`.
-    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// The address of the client of a request that came from `peer`.
+    pub(crate) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         let name = match self.header {
             ClientHeader::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
@@ -63,13 +63,13 @@ impl Proxies {
                 break;
             }
             // A proxy that tells nothing of use stands for its clients.
-            let Some(address) = self.address(hop) else { break };
+            let Some(address) = self.hop(hop) else { break };
             client = address.to_canonical();
         }
-        network_of(client)
+        client
     }
 
-    fn address(&self, hop: &str) -> Option<IpAddr> {
+    fn hop(&self, hop: &str) -> Option<IpAddr> {
         match self.header {
             ClientHeader::XForwardedFor => node(hop.trim()),
             ClientHeader::Forwarded => {
@@ -114,7 +114,8 @@ mod tests {
         };
         let name = HeaderName::from_static(name);
         let headers = values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap()));
-        Proxies { trusted, header }.client(peer.parse().unwrap(), &headers.collect()).to_string()
+        let client = Proxies { trusted, header }.address(peer.parse().unwrap(), &headers.collect());
+        network_of(client).to_string()
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::client::Proxies;
 use crate::diagnostic::Diagnostics;
 use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
+use crate::log::LogSettings;
 use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
@@ -47,6 +48,8 @@ pub struct Config {
     pub cors: Option<Cors>,
     /// The bounds of the server.
     pub limits: Limits,
+    /// What the server says, and how.
+    pub log: LogSettings,
     /// How much of what a database says clients are told; `None`: as the address says where it
     /// listens.
     pub error_detail: Option<ErrorDetail>,

@@ -36,6 +36,7 @@ pub mod fuzzing;
 mod histogram;
 mod json_columns;
 mod lock;
+pub mod log;
 pub mod metrics;
 pub mod negotiate;
 pub mod outcome;

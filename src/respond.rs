@@ -139,7 +139,9 @@ impl App {
         if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
-        let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())?;
+        let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())
+            .inspect_err(|_| tracker.token = auth::shown(request.headers()))?;
+        tracker.token = token;
         tracker.waiter = Waiter::new(self.who(token, &request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
             let asked = self.proxy_request(proxy, (endpoint, &found), &request)?;

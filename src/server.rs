@@ -45,6 +45,7 @@ use self::signals::Signals;
 pub use self::signals::ignore_user_signals;
 use self::workers::Workers;
 use crate::client::network_of;
+use crate::log;
 use crate::metrics::Observed as _;
 use crate::respond::App;
 
@@ -121,12 +122,12 @@ pub async fn serve(
     drop((listener, admin));
     app.stop_following();
     state.send_replace(State::Draining);
-    eprintln!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
+    log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
-        () = std::future::ready(()), if told_twice => eprintln!("told twice: breaking off what still runs"),
+        () = std::future::ready(()), if told_twice => log::info!("told twice: breaking off what still runs"),
         () = all_done(&mut connections) => {}
-        () = tokio::time::sleep(app.config().limits.drain_timeout) => eprintln!("the drain time is over: breaking off what still runs"),
-        () = stop.next() => eprintln!("told twice: breaking off what still runs"),
+        () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: breaking off what still runs"),
+        () = stop.next() => log::info!("told twice: breaking off what still runs"),
     }
     app.end();
     state.send_replace(State::Ended);
@@ -192,7 +193,7 @@ impl Serving {
         if delay.is_zero() {
             return false;
         }
-        eprintln!("leaving: `ready` says so, and connections are accepted for {delay:?} more");
+        log::info!("leaving: `ready` says so, and connections are accepted for {delay:?} more");
         let mut told_twice = false;
         let end = async {
             tokio::select! {
@@ -265,7 +266,7 @@ async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStr
             // Out of descriptors, or the client has gone again: neither is a reason to end, nor to
             // spin.
             Err(error) => {
-                eprintln!("a connection could not be accepted: {error}");
+                log::warning!("a connection could not be accepted: {error}");
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                     room.make_room();
                 }

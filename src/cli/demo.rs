@@ -12,6 +12,7 @@ use super::Failure;
 use super::serve::{ListenArgs, serve};
 use crate::Error;
 use crate::config::Config;
+use crate::log;
 use crate::server::Preparing;
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
@@ -26,7 +27,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&write(&args.dir)?)?;
-    serve(config, args.listen, (Preparing::Ahead, None), |url| eprintln!("\n{}", banner(url)))
+    serve(config, args.listen, (Preparing::Ahead, None), |url| log::info!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

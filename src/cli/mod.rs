@@ -1,7 +1,8 @@
 //! The command line: one file per command, and beside them what several of them need ([`locate`],
 //! [`output`], [`param`]).
 //!
-//! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr.
+//! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr; a
+//! server's results are the lines of its access log.
 
 /// `println!` for commands: std's panics when the reader has gone (`rowstream check | head`), and
 /// this ends the command well.
@@ -30,8 +31,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::Error;
 use crate::diagnostic::Diagnostics;
+use crate::{Error, log};
 
 /// Turns SQL into streaming HTTP endpoints.
 #[derive(Debug, Parser)]
@@ -125,15 +126,17 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
     };
-    match result {
+    let status = match result {
         // Whoever stops reading has what they wanted: `| head` is no failure.
         Ok(()) | Err(Failure::Silent) => ExitCode::SUCCESS,
         Err(Failure::Reported) => ExitCode::FAILURE,
         Err(failure) => {
-            eprintln!("{failure}");
+            log::error!("{failure}");
             ExitCode::FAILURE
         }
-    }
+    };
+    log::flush();
+    status
 }
 
 /// Runs a future on this thread. The server starts its workers by itself.

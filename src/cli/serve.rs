@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::locate::{Reader, configuration};
 use super::{Failure, block_on, param};
-use crate::access_log::{self, LogFormat};
 use crate::capacity;
 use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
+use crate::log::{self, LogFlag, LogSettings};
 use crate::respond::App;
 use crate::server::{Preparing, Reload};
 use crate::{server, source};
@@ -46,17 +46,22 @@ pub(super) struct ListenArgs {
     /// Where to listen, instead of where the configuration says; port 0 is any free one.
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) listen: Option<String>,
-    /// How access log lines look.
-    #[arg(long, value_enum, default_value_t)]
-    pub(super) log_format: LogFormat,
+    /// How log lines look, instead of as the configuration says: those of requests, on standard
+    /// output, and all others, on standard error.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(super) log_format: Option<LogFlag>,
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
+    // What fails before the configuration is read is said so, too.
+    log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
         let path = configuration(&args.config, Reader::Serve)?;
-        let reload = Reload { path, listen: args.listen.listen.clone(), watch: args.watch, preparing };
-        return serve(Config::load(&reload.path)?, args.listen, (preparing, Some(reload)), |_| {});
+        let (listen, log) = (args.listen.listen.clone(), args.listen.log_format);
+        let reload = Reload { path, listen, log, watch: args.watch, preparing };
+        let config = Config::load(&reload.path).inspect_err(|_| say_as_configured(&reload))?;
+        return serve(config, args.listen, (preparing, Some(reload)), |_| {});
     };
     let config = Config::single_with(&args.config.to_string_lossy(), sql, Purpose::Serve, &args.param)?;
     serve(config, args.listen, (preparing, None), |_| {})
@@ -73,7 +78,9 @@ pub(super) fn serve(
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
-    let served = block_on(async {
+    config.log = config.log.with(args.log_format);
+    log::set_format(config.log.format);
+    block_on(async {
         server::ignore_user_signals()?;
         // First, so that a taken port is told before a database is filled.
         let listener =
@@ -88,32 +95,36 @@ pub(super) fn serve(
             source.create_missing()?;
         }
         let url = server::url_of(listener.local_addr()?);
-        eprintln!("{}", bounds(&config));
+        log::info!("{}", bounds(&config));
         if let Some(memory) = memory::describe(&config) {
-            eprintln!("{memory}");
+            log::info!("{memory}");
         }
         if let Some(capacity) = capacity::describe(&config) {
-            eprintln!("{capacity}");
+            log::info!("{capacity}");
         }
         for unserved in &config.unserved {
-            eprintln!("{unserved}");
+            log::warning!("{unserved}");
         }
         for warning in capacity::warnings(&config) {
-            eprintln!("{warning}");
+            log::warning!("{warning}");
         }
-        let app = Arc::new(App::new(config, args.log_format)?);
+        let app = Arc::new(App::new(config)?);
         if preparing == Preparing::Ahead {
             server::prepare(&app).await.map_err(Failure::Refused)?;
         }
-        eprintln!("listening on {url}");
+        log::info!("listening on {url}");
         if let Some(admin) = &admin {
-            eprintln!("admin endpoints at {}/_rowstream/", server::url_of(admin.local_addr()?));
+            log::info!("admin endpoints at {}/_rowstream/", server::url_of(admin.local_addr()?));
         }
         on_listen(&url);
         Ok(server::serve(listener, admin, app, reload).await?)
-    });
-    access_log::flush();
-    served
+    })
+}
+
+/// Has the errors of a configuration said as it says itself, as far as it could be read.
+fn say_as_configured(reload: &Reload) {
+    let (config, _) = Config::load_partly(&reload.path);
+    log::set_format(config.map(|config| config.log).unwrap_or_default().with(reload.log).format);
 }
 
 fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {

@@ -15,6 +15,7 @@ use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, sh
 use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
+use crate::log::{LogFormat, LogSettings};
 use crate::route::conflicts;
 use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
@@ -86,6 +87,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
+        log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
         error_detail: table.take("error_detail").and_then(|value| detail::read(&value)),
         tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
@@ -261,6 +263,40 @@ fn read_client_header(value: &Value<'_>) -> Option<ClientHeader> {
             None
         }
     }
+}
+
+fn read_log(value: &Value<'_>) -> LogSettings {
+    let mut log = LogSettings::default();
+    let Some(mut table) = value.table("[log]") else { return log };
+    set(&mut log.format, table.take("format").and_then(|value| read_log_format(&value)));
+    set(&mut log.access, table.take("access").and_then(|value| value.boolean()));
+    set(&mut log.sample, table.take("sample").and_then(|value| read_sample(&value)));
+    table.finish();
+    log
+}
+
+fn read_log_format(value: &Value<'_>) -> Option<LogFormat> {
+    match value.string()?.as_str() {
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        text => {
+            let message = format!("`format` cannot be {}", value.shown(text));
+            value.error_with(message, "write \"text\" or \"json\"; `access = false` is for no access log");
+            None
+        }
+    }
+}
+
+fn read_sample(value: &Value<'_>) -> Option<f64> {
+    let text = value.scalar_text().filter(|_| !value.is_string());
+    let sample = text.and_then(|text| text.parse().ok()).filter(|sample| (0.0..=1.0).contains(sample));
+    if sample.is_none() {
+        value.error_with(
+            "`sample` must be a number from 0 to 1",
+            "write 0.01 for one in a hundred of the requests that went well; all others have a line",
+        );
+    }
+    sample
 }
 
 fn read_cors(value: &Value<'_>) -> Option<Cors> {

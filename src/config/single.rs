@@ -14,6 +14,7 @@ use super::{Config, Limits};
 use crate::database::DatabaseKind;
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
+use crate::log::LogSettings;
 use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
 use crate::sql::dialect::{Decimals, Dialect, ParameterTypes};
@@ -110,6 +111,7 @@ pub(super) fn read(
         tokens: BTreeMap::new(),
         cors: None,
         limits: Limits::default(),
+        log: LogSettings::default(),
         error_detail: None,
     };
     errors.finish(config)

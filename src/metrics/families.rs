@@ -149,6 +149,8 @@ families! {
         "Idle connections of clients that were closed because room was short";
     REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
         "Requests on connections for which there was no room";
+    LOG_DROPPED: Counter "rowstream_access_log_dropped_lines_total" []
+        "Lines of the access log that were not written, because nobody reads standard output, or too slowly";
 
     WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
         "How long a worker's thread did something; its rate is the share of the time, and 1 is all that a core has";

@@ -15,6 +15,7 @@ use super::runtime::Worker;
 use crate::admission::{self, Refusal};
 use crate::database::SharedLookups;
 use crate::histogram::{Histogram, Measure};
+use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
 use crate::pool;
 use crate::upstream::HostStats;
@@ -34,6 +35,7 @@ pub(super) struct Snapshot {
     accepted: u64,
     gave_way: u64,
     refused: u64,
+    log_dropped: u64,
     workers: Vec<WorkerSeen>,
     process: ProcessSeen,
 }
@@ -91,6 +93,7 @@ impl Snapshot {
             accepted: metrics.connections.accepted(),
             gave_way: metrics.connections.gave_way(),
             refused: metrics.connections.refused(),
+            log_dropped: ACCESS.dropped(),
             workers: metrics.workers.map(WorkerSeen::of),
             process: ProcessSeen::look(&ProcessFiles::own()),
         }
@@ -188,6 +191,7 @@ impl Snapshot {
         out.counters(&family::ACCEPTED, [([], self.accepted)])?;
         out.counters(&family::GAVE_WAY, [([], self.gave_way)])?;
         out.counters(&family::REFUSED_CONNECTIONS, [([], self.refused)])?;
+        out.counters(&family::LOG_DROPPED, [([], self.log_dropped)])?;
         let workers = || self.workers.iter().map(|worker| ([&*worker.number], worker));
         out.counters(&family::WORKER_BUSY, workers().map(|(number, worker)| (number, worker.busy)))?;
         out.histograms(&family::WORKER_DELAY, workers().map(|(number, worker)| (number, &worker.delays)))?;

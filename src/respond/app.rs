@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 use crate::Error;
-use crate::access_log::LogFormat;
 use crate::admission::{Admission, Usage};
 use crate::completeness::streams::Streams;
 use crate::config::Config;
@@ -28,7 +27,6 @@ pub struct App {
     pub(super) sources: Vec<Source>,
     pub(super) admission: Admission,
     pub(super) feeds: Feeds,
-    pub(super) log: LogFormat,
     pub(super) readiness: Readiness,
     /// How much of what a database says clients are told.
     pub(super) detail: ErrorDetail,
@@ -73,9 +71,9 @@ impl App {
     ///
     /// # Errors
     /// A source whose URL is not understood.
-    pub fn new(config: Config, log: LogFormat) -> Result<Self, Error> {
+    pub fn new(config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
-        Self::build(config, log, admission, Arc::default(), |_| None)
+        Self::build(config, admission, Arc::default(), |_| None)
     }
 
     /// The app of another configuration, for the requests to come. Streams that run count in it,
@@ -86,7 +84,7 @@ impl App {
     pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         let admission = admission.with_streams_of(&self.admission);
-        Self::build(config, self.log, admission, Arc::clone(&self.state), |wanted| {
+        Self::build(config, admission, Arc::clone(&self.state), |wanted| {
             let same = self.config.sources.iter().position(|source| source == wanted)?;
             Some(self.sources[same].clone())
         })
@@ -94,7 +92,6 @@ impl App {
 
     fn build(
         config: Config,
-        log: LogFormat,
         admission: Admission,
         state: Arc<ServerState>,
         open: impl Fn(&SourceConfig) -> Option<Source>,
@@ -111,7 +108,7 @@ impl App {
             source.keep_for_lookups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
-        Ok(Self { config, router, sources, admission, feeds, log, readiness, detail, state, series })
+        Ok(Self { config, router, sources, admission, feeds, readiness, detail, state, series })
     }
 
     /// What was configured.

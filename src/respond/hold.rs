@@ -18,6 +18,7 @@ use crate::Error;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
 use crate::endpoint::Followed;
+use crate::log;
 use crate::spool::whole::{self, Spool};
 use crate::stream::SHORT_PAGE;
 
@@ -80,7 +81,7 @@ impl App {
                     return Err(error);
                 }
                 if error.code() == whole::FAILED {
-                    eprintln!("a result cannot wait for its end, and is streamed: {error:?}");
+                    log::warning!("a result cannot wait for its end, and is streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));
                 return self.begin_stream(request, coding, streaming, tracker);

@@ -9,7 +9,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::follow;
 use crate::Error;
-use crate::client::Client;
+use crate::client::{Client, network_of};
 use crate::completeness::Asked;
 use crate::compress::Coding;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
@@ -168,18 +168,23 @@ impl App {
     /// Who asks, where clients are counted.
     pub(super) fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         self.config.limits.max_streams_per_client?;
-        self.address(request)
+        self.network(request)
     }
 
     /// The address of who asks.
     pub(super) fn address<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         let Peer(peer) = request.extensions().get()?;
-        Some(self.config.limits.proxies.client(*peer, request.headers()))
+        Some(self.config.limits.proxies.address(*peer, request.headers()))
+    }
+
+    /// The address of who asks, as clients are counted.
+    fn network<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+        self.address(request).map(network_of)
     }
 
     /// Who asks, where clients take turns.
     pub(super) fn who<B>(&self, token: Option<[u8; 32]>, request: &Request<B>) -> Client {
-        let address = || self.address(request).map(Client::Address);
+        let address = || self.network(request).map(Client::Address);
         token.map(Client::Token).or_else(address).unwrap_or_default()
     }
 

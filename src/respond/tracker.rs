@@ -9,21 +9,23 @@ use http::{HeaderMap, Request};
 use super::app::App;
 use super::body::Answer;
 use super::streaming::Streaming;
-use crate::Error;
-use crate::access_log::Entry;
+use crate::access_log::{Entry, Names};
 use crate::admission::Permit;
 use crate::completeness::streams::Stream;
-use crate::metrics::{self, Meter, SERVER_TIMING};
+use crate::metrics::{self, Meter, SERVER_TIMING, Subject};
 use crate::outcome::Outcome;
 use crate::pool::Waiter;
 use crate::stream::RowStream;
 use crate::watchdog::Watchdog;
+use crate::{Error, auth};
 
 /// What the log will say of a request; says it when dropped, however the request ends.
 pub(super) struct RequestTracker {
     pub(super) entry: Entry,
     pub(super) meter: Meter,
     pub(super) outcome: Option<Outcome>,
+    /// The hash of the token that it showed, whether that is known or not.
+    pub(super) token: Option<[u8; 32]>,
     /// What is told of it, where it is streamed, until it has ended.
     pub(super) stream: Option<Arc<Stream>>,
     /// What it holds, to the last byte.
@@ -36,10 +38,15 @@ pub(super) struct RequestTracker {
 
 impl RequestTracker {
     pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Self {
+        let entry = match app.config.log.access {
+            true => Entry::new(request).keep(request, app.address(request)),
+            false => Entry::new(request),
+        };
         Self {
-            entry: Entry::new(app.log, request),
+            entry,
             meter: Meter::new(request.version()),
             outcome: None,
+            token: None,
             stream: None,
             permit: held,
             waiter: Waiter::default(),
@@ -88,6 +95,16 @@ impl RequestTracker {
         }
     }
 
+    fn names(&self) -> Names<'_> {
+        let config = &self.app.config;
+        let endpoint = match self.meter.subject {
+            Subject::Endpoint(index) => Some(config.endpoints[index].path.as_str()),
+            Subject::None | Subject::Admin => None,
+        };
+        let token = self.token.as_ref().and_then(|hash| auth::name_of(hash, &config.tokens));
+        Names { endpoint, token }
+    }
+
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
         self.outcome = Some(Outcome::Failed(error));
         Answer::Whole(document)
@@ -110,7 +127,7 @@ impl Drop for RequestTracker {
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
-            self.entry.end(outcome);
+            self.entry.end(&self.app.config.log, outcome, || self.names());
         }
         self.watchdog.release(self.permit.take());
     }

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::check::{self, Checked, Refusal};
 use crate::endpoint::Endpoint;
+use crate::log;
 use crate::readiness::Unprepared;
 use crate::respond::App;
 use crate::source::{Kind, SourceConfig};
@@ -62,7 +63,7 @@ pub(crate) async fn prepare(app: &App) -> Result<(), String> {
             warn(source, error);
         }
         for oversight in &found.oversights {
-            eprintln!("warning: {oversight}");
+            log::warning!("warning: {oversight}");
         }
         app.readiness().note(&source.name, found.unprepared);
         refusals.extend(found.refusals);
@@ -105,13 +106,13 @@ async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> b
     for refusal in &found.refusals {
         let words = refusal.to_string();
         if !reported.contains(&words) {
-            eprintln!("{words}");
+            log::error!("{words}");
             reported.insert(words);
         }
     }
     let is_done = found.unprepared.is_empty();
     if is_done {
-        eprintln!("source {source}: all statements are prepared");
+        log::info!("source {source}: all statements are prepared");
     }
     app.readiness().note(source, found.unprepared);
     is_done
@@ -155,7 +156,7 @@ impl Found {
 }
 
 fn warn(source: &SourceConfig, error: &Error) {
-    eprintln!(
+    log::warning!(
         "warning: {}\n    hint: `ready` says 503 until source {} has prepared its statements, which is tried again and again",
         error.for_operators(),
         source.name

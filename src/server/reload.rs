@@ -22,6 +22,7 @@ use super::preparing::{self, Preparing};
 use crate::capacity;
 use crate::config::{Config, Files};
 use crate::lock::RwLock;
+use crate::log::{self, LogFlag};
 use crate::respond::App;
 
 /// How often files are looked at.
@@ -52,6 +53,8 @@ pub struct Reload {
     pub path: PathBuf,
     /// Where the server listens, instead of where the file says.
     pub listen: Option<String>,
+    /// How log lines look, instead of as the file says.
+    pub log: Option<LogFlag>,
     /// Whether files are watched.
     pub watch: bool,
     /// Whether statements are prepared before anything changes.
@@ -108,7 +111,7 @@ impl Reloader {
                     self.swap(current, &before, loaded);
                     return before;
                 }
-                Err(why) => eprintln!("{why}\nnot reloaded: all stays as it was"),
+                Err(why) => log::error!("{why}\nnot reloaded: all stays as it was"),
             }
         }
     }
@@ -137,20 +140,21 @@ impl Reloader {
     /// Has the requests to come answered by another app, and reports it.
     fn swap(&mut self, current: &Current, before: &App, (app, pending): Loaded) {
         for change in pending {
-            eprintln!("{change} changes at the next start");
+            log::warning!("{change} changes at the next start");
         }
         for unserved in &app.config().unserved {
-            eprintln!("{unserved}");
+            log::warning!("{unserved}");
         }
         for warning in capacity::warnings(app.config()) {
-            eprintln!("{warning}");
+            log::warning!("{warning}");
         }
         let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
         if app.config().folder != before.config().folder {
             self.files = Files::of(&self.reload.path, app.config());
         }
+        log::set_format(app.config().log.format);
         current.set(Arc::new(app));
-        eprintln!("reloaded: {endpoints} endpoints, {sources} sources");
+        log::info!("reloaded: {endpoints} endpoints, {sources} sources");
     }
 }
 
@@ -159,6 +163,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     if let Some(listen) = &reload.listen {
         config.listen.clone_from(listen);
     }
+    config.log = config.log.with(reload.log);
     for source in &config.sources {
         source.create_missing().map_err(|error| format!("source {}: {error}", source.name))?;
     }

@@ -45,6 +45,7 @@ use super::Spooling;
 use super::file::{PIECE, SpoolFile, Used};
 use crate::Error;
 use crate::budget::CHUNK;
+use crate::log;
 
 /// How much longer a client may keep the rows waiting than they keep it. One that takes turns with
 /// the database is not slow.
@@ -369,7 +370,7 @@ impl Queue {
                     self.reuse_block();
                 }
                 Err(error) => {
-                    eprintln!("a slow client cannot be spilled, and holds its database: {error}");
+                    log::warning!("a slow client cannot be spilled, and holds its database: {error}");
                     self.takes = Takes::Failed;
                 }
             }

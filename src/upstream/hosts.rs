@@ -23,6 +23,7 @@ use super::error;
 use super::health::{Breaker, Epoch, Health};
 use crate::Error;
 use crate::client::Client;
+use crate::log;
 use crate::pool::{self, Choice, Patience, Pool, PoolConfig, Priority, Sites};
 
 /// The most hosts of a source.
@@ -274,7 +275,7 @@ impl<C> Lease<C> {
             host.breaker.answered(site.epoch).then(|| (set.source.clone(), host.name.clone()))
         });
         if let Some((source, name)) = readmitted {
-            eprintln!("source {source}: host {name} answers again, and is readmitted");
+            log::info!("source {source}: host {name} answers again, and is readmitted");
         }
     }
 
@@ -293,7 +294,7 @@ impl<C> Lease<C> {
             self.0.tell_of_room();
         }
         if let Some((source, name, rest)) = set_aside {
-            eprintln!("source {source}: host {name} is set aside for {rest:?}: {why}");
+            log::warning!("source {source}: host {name} is set aside for {rest:?}: {why}");
         }
     }
 

@@ -46,9 +46,9 @@ async fn until_none_active(db: &TestDb) {
 /// The line of the access log for a target, once it is there.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
-    server.wait_for_stderr(&target, SOON).await;
-    let stderr = server.stderr();
-    stderr.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
+    server.wait_for_stdout(&target, SOON).await;
+    let stdout = server.stdout();
+    stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
 
 /// The number behind ` NAME=` in a line of the log.
@@ -312,7 +312,7 @@ async fn an_endpoint_has_a_limit_of_streams() {
     let _third = begun(Client::HTTP1, &server, "/other").await;
     assert_eq!(refused(&server, "/one", &[]).await, (503, "too_many_streams".into()));
     drop(first);
-    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    server.wait_for_stdout(" 200 aborted ", SOON).await;
     begun(Client::HTTP1, &server, "/long").await;
 }
 
@@ -486,7 +486,7 @@ async fn a_problem_document_is_short_whatever_is_in_it() {
     }
     let detail = get(&server.url("/fails")).await.json()["detail"].as_str().map(str::to_owned);
     assert!(detail.is_some_and(|detail| detail.ends_with('…')), "it says that it was cut");
-    let longest = server.stderr().lines().map(str::len).max();
+    let longest = server.stdout().lines().map(str::len).max();
     assert!(longest.is_some_and(|longest| longest < 40_000), "a line of the log has {longest:?} bytes");
 }
 
@@ -697,7 +697,7 @@ async fn without_any_room_checks_are_answered() {
         assert!(stream.at_least(1000).await.len() >= 1000, "a stream was broken");
     }
     streams.pop();
-    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    server.wait_for_stdout(" 200 aborted ", SOON).await;
     assert_eq!(get(&server.url("/one")).await.status, 200);
 }
 

@@ -688,8 +688,8 @@ async fn logged(format: &str) -> (Server, tempfile::TempDir) {
 #[tokio::test]
 async fn requests_are_logged_as_json() {
     let (server, _folder) = logged("json").await;
-    server.wait_for_stderr("no_endpoint", Duration::from_secs(5)).await;
-    let said = server.stderr();
+    server.wait_for_stdout("no_endpoint", Duration::from_secs(5)).await;
+    let said = server.stdout();
     let lines: Vec<serde_json::Value> =
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     for (line, target, status, outcome, rows) in [
@@ -722,8 +722,8 @@ async fn a_target_cannot_forge_log_lines() {
     let request = "GET /t?ab\u{85}c\u{9b}d\u{2028}e HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.read_to_end(&mut Vec::new()).await.unwrap();
-    server.wait_for_stderr("/t?a", Duration::from_secs(5)).await;
-    let said = server.stderr();
+    server.wait_for_stdout("/t?a", Duration::from_secs(5)).await;
+    let said = server.stdout();
     let line = said.lines().find(|line| line.contains("/t?a")).unwrap();
     assert!(!line.contains(|c: char| c.is_control() || c == '\u{2028}'), "{line:?}");
     for words in [
@@ -734,6 +734,6 @@ async fn a_target_cannot_forge_log_lines() {
         " client=",
         "/none HTTP/1.1 404 client_error",
     ] {
-        assert!(server.stderr().contains(words), "{words}\n{}", server.stderr());
+        assert!(server.stdout().contains(words), "{words}\n{}", server.stdout());
     }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::{CODINGS, Client, Ended, Reply, Server, Streaming, TestDb, curl, decode, decoder};
 use http::Request;
-use rowstream::access_log::LogFormat;
 use rowstream::config::Config;
 use rowstream::respond::{App, Remote};
 
@@ -180,8 +179,8 @@ async fn what_is_cut_has_no_end() {
 /// Waits until so many lines of the log have these words.
 async fn until_logged(server: &Server, words: &str, lines: usize) {
     let deadline = Instant::now() + SOON;
-    while server.stderr().lines().filter(|line| line.contains(words)).count() < lines {
-        assert!(Instant::now() < deadline, "not {lines} times {words:?}:\n{}", server.stderr());
+    while server.stdout().lines().filter(|line| line.contains(words)).count() < lines {
+        assert!(Instant::now() < deadline, "not {lines} times {words:?}:\n{}", server.stdout());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -275,8 +274,9 @@ async fn clients_on_other_machines_are_asked() {
     let path = folder.path().join("rowstream.toml");
     std::fs::write(&path, format!("[source.db]\nurl = \"{}\"\n", db.url())).unwrap();
     std::fs::write(folder.path().join("endpoints/short.sql"), SHORT).unwrap();
-    let config = Config::load(&path).unwrap_or_else(|faults| panic!("{faults}"));
-    let app = Arc::new(App::new(config, LogFormat::Off).unwrap());
+    let mut config = Config::load(&path).unwrap_or_else(|faults| panic!("{faults}"));
+    config.log.access = false;
+    let app = Arc::new(App::new(config).unwrap());
     let request = || Request::get("/short").header("accept-encoding", "br");
     let local = Arc::clone(&app).respond(request().body(()).unwrap()).await;
     assert_eq!((local.status().as_u16(), local.headers().get("content-encoding")), (200, None));
@@ -336,6 +336,6 @@ async fn the_log_counts_the_bytes_that_were_sent() {
         let reply = get(Client::HTTP1, &server.url(path), &[("accept-encoding", "gzip")]).await;
         let rows = if path == "/large" { 50_000 } else { 80 };
         let logged = format!("GET {path} HTTP/1.1 200 complete rows={rows} bytes={} ", reply.body.len());
-        server.wait_for_stderr(&logged, SOON).await;
+        server.wait_for_stdout(&logged, SOON).await;
     }
 }

@@ -355,7 +355,7 @@ async fn a_call_that_fails_fails_the_response() {
     );
     let framed = get(&server.url("/late.ndjson?rows=1000&_end=1")).await;
     assert!(framed.text().contains("upstream_status"), "{}", framed.text());
-    server.wait_for_stderr("upstream_status", SOON).await;
+    server.wait_for_stdout("upstream_status", SOON).await;
     upstream.until_running(0).await;
 }
 

@@ -102,7 +102,7 @@ async fn a_databases_words_are_not_for_everybody() {
         for path in ["/pg/raised", "/pg/coded"] {
             assert_eq!(get(&server.url(path)).await.json()["detail"], "no such tenant", "{path}");
         }
-        server.wait_for_stderr(SECRET, SOON).await;
+        server.wait_for_stdout(SECRET, SOON).await;
     }
 }
 

@@ -871,7 +871,7 @@ async fn a_client_that_has_ended_its_side_gets_its_answer() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
     assert_eq!(answer, "");
-    server.wait_for_stderr(" aborted ", Duration::from_secs(60)).await;
+    server.wait_for_stdout(" aborted ", Duration::from_secs(60)).await;
 }
 
 /// A connection on which this was asked, and nothing more will be.

@@ -10,6 +10,7 @@ mod support;
 #[path = "../worked/mod.rs"]
 mod worked;
 
+mod access_log;
 mod answers;
 mod arrow;
 mod bench;

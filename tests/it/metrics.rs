@@ -492,7 +492,7 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     assert_eq!(get(&admin(&told)).await.json()["state"], "running");
     drop(stream);
     // Until then its connection is busy, and there is no other.
-    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    server.wait_for_stdout(" 200 aborted ", SOON).await;
     assert_eq!(get_alone(&server.url(&told)).await.status, 200);
 }
 

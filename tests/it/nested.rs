@@ -308,8 +308,8 @@ async fn small_lists_of_every_kind() {
         let reply = get(&server.url("/one/1.ndjson")).await;
         let line = r#"{"id":1,"k":"x","b":[{"a_id":1,"v":"b1"},{"a_id":1,"v":"b2"}]}"#;
         assert_eq!((reply.text(), &reply.ended), (&format!("{line}\n")[..], &Ended::Complete));
-        server.wait_for_stderr("GET /one/1.ndjson HTTP/1.1 200 complete rows=3 ", SOON).await;
-        server.wait_for_stderr("GET /template HTTP/1.1 200 complete rows=12 ", SOON).await;
+        server.wait_for_stdout("GET /one/1.ndjson HTTP/1.1 200 complete rows=3 ", SOON).await;
+        server.wait_for_stdout("GET /template HTTP/1.1 200 complete rows=12 ", SOON).await;
     }
 }
 
@@ -438,7 +438,7 @@ async fn rows_that_do_not_fit_together_are_errors_that_name_the_statement() {
                 assert!(reply.text().starts_with(r#"[{"id":1,"pad":"#), "{path}");
                 assert!(serde_json::from_str::<Value>(reply.text()).is_err(), "{path}");
             }
-            both.server.wait_for_stderr(detail, SOON).await;
+            both.server.wait_for_stdout(detail, SOON).await;
             both.assert_clean().await;
         }
     }
@@ -482,7 +482,7 @@ async fn errors_of_a_statement_have_a_status_before_the_first_row_and_break_off_
             assert!(matches!(reply.ended, Ended::Broken(_)), "{path}: {:?}", reply.ended);
             assert!(reply.text().starts_with(r#"[{"id":1,"pad":"#), "{path}");
         }
-        both.server.wait_for_stderr("22012", SOON).await;
+        both.server.wait_for_stdout("22012", SOON).await;
         both.assert_clean().await;
     }
 }
@@ -610,7 +610,7 @@ async fn large_rows_are_merged_within_bounds() {
 async fn assert_fails(server: &Server, path: &str, reason: &str) {
     let reply = get(&server.url(path)).await;
     assert!(reply.status != StatusCode::OK || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");
-    server.wait_for_stderr(reason, SOON).await;
+    server.wait_for_stdout(reason, SOON).await;
 }
 
 /// `check` for a folder of these files.

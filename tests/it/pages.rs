@@ -520,7 +520,7 @@ async fn what_is_cut_or_garbled_is_never_a_short_list() {
         upstream.seen.gate.add_permits(1);
         let reply = client.rest().await;
         assert!(matches!(reply.ended, Ended::Broken(_)), "{words}: {} {:?}", reply.text(), reply.ended);
-        server.wait_for_stderr(words, SOON).await;
+        server.wait_for_stdout(words, SOON).await;
     }
 }
 
@@ -545,7 +545,7 @@ async fn an_upstream_that_breaks_off_breaks_the_list_off() {
         let reply = get(&server.url("/list")).await;
         assert_eq!((reply.status, reply.text()), (StatusCode::OK, "[{\"id\":1},{\"id\":2}"), "{protocol}");
         assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
-        server.wait_for_stderr("upstream_broken", SOON).await;
+        server.wait_for_stdout("upstream_broken", SOON).await;
     }
 }
 
@@ -798,7 +798,7 @@ async fn each_page_has_its_own_time() {
     assert_eq!(reply.status, StatusCode::OK);
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
     assert_eq!(upstream.asked().len(), 3, "two pages in time, together later than one may be");
-    server.wait_for_stderr("upstream_timeout", SOON).await;
+    server.wait_for_stdout("upstream_timeout", SOON).await;
 }
 
 /// A peer that answers each connection once, and closes it without an answer to what comes next on

@@ -159,7 +159,7 @@ async fn streams_that_run_count_after_a_reload() {
     assert!(!server.stderr().contains("`listen` changes"));
     assert_eq!(get(&server.url("/a")).await.status, 503);
     drop(stream);
-    server.wait_for_stderr(" 200 aborted ", SOON).await;
+    server.wait_for_stdout(" 200 aborted ", SOON).await;
     assert_eq!(text(&server, "/a").await, "[{\"n\":1}]");
 }
 

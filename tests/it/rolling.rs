@@ -76,7 +76,7 @@ impl Replica {
         let drained = drained.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
         self.server = start_at(self.folder.path(), self.server.address()).await;
         for proxy in proxies {
-            self.server.wait_for_stderr(&format!("GET /short?via={} ", proxy.name), SOON).await;
+            self.server.wait_for_stdout(&format!("GET /short?via={} ", proxy.name), SOON).await;
         }
         drained
     }

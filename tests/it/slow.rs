@@ -113,9 +113,9 @@ async fn rest(stream: Streaming, first: &Bytes) -> (Vec<u8>, Reply) {
 /// The line of the access log for a target, once it is there.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
-    server.wait_for_stderr(&target, SOON).await;
-    let stderr = server.stderr();
-    stderr.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
+    server.wait_for_stdout(&target, SOON).await;
+    let stdout = server.stdout();
+    stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
 
 /// The number behind ` NAME=` in a line of the log; 0 without it.
@@ -228,7 +228,7 @@ async fn proofs_of_the_end_hold_for_what_was_spilled() {
     }
     let is_spilled = |line: &&str| number(line, "spilled") > 0;
     until("each is told to have been spilled", || async {
-        server.stderr().lines().filter(is_spilled).count() == 4
+        server.stdout().lines().filter(is_spilled).count() == 4
     })
     .await;
 }
@@ -322,7 +322,7 @@ async fn many_that_stop(source: &str, rows: &str) {
     println!("{READERS} spilled readers took {:.1} MB", peak as f64 / 1e6);
     assert!(peak < CEILING, "{peak} bytes");
     let is_told = |line: &&str| line.contains(" 200 complete ") && number(line, "spilled") > 0;
-    until("all are told", || async { server.stderr().lines().filter(is_told).count() == READERS }).await;
+    until("all are told", || async { server.stdout().lines().filter(is_told).count() == READERS }).await;
 }
 
 #[tokio::test]
@@ -385,7 +385,7 @@ async fn a_write_that_fails_half_way_loses_nothing() {
     for client in [Client::HTTP1, Client::H2C] {
         holds_losslessly(&db, &server, client, 5000 * 512..5000 * 512 + 1).await;
     }
-    assert_eq!(server.stderr().matches("cannot be spilled").count(), 2, "{}", server.stderr());
+    until("each is told", || async { server.count_stderr("cannot be spilled") == 2 }).await;
 }
 
 #[tokio::test]
@@ -672,7 +672,7 @@ async fn the_time_of_an_answer_goes_on_until_its_last_byte_was_taken() {
             assert_eq!((read.ended.clone(), read.body.len() > 8_000_000), (Ended::Complete, true));
         }
         let lines = || {
-            let log = server.stderr();
+            let log = server.stdout();
             let lines = log.lines().filter(|line| line.contains(&format!(" GET {target} HTTP/1.1 ")));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };

@@ -18,7 +18,6 @@ use crate::support::{
 };
 use http::Request;
 use http_body::Body;
-use rowstream::access_log::LogFormat;
 use rowstream::config::Config;
 use rowstream::respond::App;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -97,7 +96,7 @@ async fn kill_backend(db: &tokio_postgres::Client, like: &str) {
 /// The lines of the access log for a target.
 fn log_of(server: &Server, target: &str) -> Vec<String> {
     let target = format!(" GET {target} HTTP/");
-    server.stderr().lines().filter(|line| line.contains(&target)).map(str::to_owned).collect()
+    server.stdout().lines().filter(|line| line.contains(&target)).map(str::to_owned).collect()
 }
 
 /// What every broken stream must look like to curl, and to whoever reads the log.
@@ -129,7 +128,7 @@ async fn one_more_line(server: &Server, target: &str, before: usize) -> String {
         if lines.len() > before {
             return lines[before].clone();
         }
-        assert!(Instant::now() < deadline, "the request was not logged:\n{}", server.stderr());
+        assert!(Instant::now() < deadline, "the request was not logged:\n{}", server.stdout());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -419,7 +418,7 @@ async fn a_client_that_leaves_before_the_first_row_cancels_the_statement() {
         until_none_active(&client, Duration::from_secs(2)).await;
         assert_eq!(get(&server.url("/short")).await.status, 200);
     }
-    server.wait_for_stderr("aborted", SOON).await;
+    server.wait_for_stdout("aborted", SOON).await;
 }
 
 #[tokio::test]
@@ -552,7 +551,7 @@ async fn a_drain_lets_a_slow_client_have_the_end() {
     assert_eq!((rows, body.is_end_stream()), (ROWS, true));
     drop((sender, body));
     assert_eq!(server.wait_exit(SOON).await.and_then(|status| status.code()), Some(0));
-    assert!(log_of(&server, "/some.ndjson")[0].contains(" 200 complete "), "{}", server.stderr());
+    assert!(log_of(&server, "/some.ndjson")[0].contains(" 200 complete "), "{}", server.stdout());
 }
 
 #[tokio::test]
@@ -584,7 +583,7 @@ async fn the_drain_timeout_breaks_the_rest_off() {
         assert!([16, 18, 56, 92].contains(&long.code), "{}: {}", long.code, long.stderr);
         assert!([16, 18, 52, 56, 92].contains(&sleep.code), "{}: {}", sleep.code, sleep.stderr);
         assert_eq!(log_of(&server, "/long").len(), 1);
-        assert!(log_of(&server, "/long")[0].contains(" 200 shutdown "), "{}", server.stderr());
+        assert!(log_of(&server, "/long")[0].contains(" 200 shutdown "), "{}", server.stdout());
     }
 }
 
@@ -666,9 +665,10 @@ async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &
     for (name, sql) in endpoints {
         std::fs::write(folder.path().join("endpoints").join(format!("{name}.sql")), sql).unwrap();
     }
-    let config =
+    let mut config =
         Config::load(&folder.path().join("rowstream.toml")).unwrap_or_else(|faults| panic!("{faults}"));
-    let app = Arc::new(App::new(config, LogFormat::Off).unwrap());
+    config.log.access = false;
+    let app = Arc::new(App::new(config).unwrap());
     for target in targets {
         let whole = polled(&app, target, usize::MAX).await.unwrap();
         let mut polls = 0;

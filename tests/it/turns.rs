@@ -270,7 +270,7 @@ async fn a_look_up_waits_once_for_a_database_that_does_not_answer() {
 async fn logged_waits(server: &Server, target: &str) -> [f64; 2] {
     let line = |outcome: &str| {
         let words = format!(" GET {target} HTTP/1.1 {outcome} ");
-        let log = server.stderr();
+        let log = server.stdout();
         let line = log.lines().find(|line| line.contains(&words) && !line.contains(" 200 "))?.to_owned();
         let (_, pool) = line.split_once(" pool=")?;
         pool.split(' ').next()?.parse().ok()
@@ -280,7 +280,7 @@ async fn logged_waits(server: &Server, target: &str) -> [f64; 2] {
         if let (Some(refused), Some(aborted)) = (line("504 refused"), line("- aborted")) {
             return [refused, aborted];
         }
-        assert!(Instant::now() < deadline, "{}", server.stderr());
+        assert!(Instant::now() < deadline, "{}", server.stdout());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -401,9 +401,9 @@ async fn who_takes_nothing_and_cannot_be_spilled_is_ended_for_those_who_wait() {
     assert_eq!(of_pool(&server, "used").await, 2);
     let reply = answer(2, server.url("/other")).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    server.wait_for_stderr(" client_stalled ", SOON).await;
+    server.wait_for_stdout(" client_stalled ", SOON).await;
     // One connection was enough for the one who waited, so one of the two is whole.
-    let ends = server.stderr().matches(" client_stalled ").count();
+    let ends = server.stdout().matches(" client_stalled ").count();
     assert_eq!(ends, 1);
     let first = first.rest().await;
     match first.ended {

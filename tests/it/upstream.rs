@@ -291,7 +291,7 @@ async fn an_answer_that_breaks_off_is_never_whole() {
             assert_eq!((reply.status, reply.text()), (StatusCode::OK, "half"), "{protocol}");
             assert!(matches!(reply.ended, Ended::Broken(_)), "{protocol}: {:?}", reply.ended);
         }
-        server.wait_for_stderr("upstream_broken", SOON).await;
+        server.wait_for_stdout("upstream_broken", SOON).await;
         // The place is free again.
         assert_eq!(get(&server.url("/pass/text")).await.status, StatusCode::OK);
     }
@@ -557,7 +557,7 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
     let reply = get(&server.url("/pass/x")).await;
     assert_eq!(reply.status, StatusCode::OK);
     assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
-    server.wait_for_stderr("upstream_timeout", SOON).await;
+    server.wait_for_stdout("upstream_timeout", SOON).await;
 }
 
 #[tokio::test]
@@ -591,7 +591,7 @@ async fn addresses_that_are_not_allowed_are_refused() {
             }
         }
         if expected.is_some() {
-            server.wait_for_stderr(&format!("127.0.0.1:{port}"), SOON).await;
+            server.wait_for_stdout(&format!("127.0.0.1:{port}"), SOON).await;
         }
     }
 }

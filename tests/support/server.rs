@@ -1,8 +1,8 @@
 //! The server as its users have it: a process, its configuration files, and what it says.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -105,10 +105,9 @@ impl Launch {
     /// Starts it, and waits until it listens or ends.
     pub async fn try_start(self) -> Result<Server, Exit> {
         let mut child = self.command().spawn().expect("the program can be started");
-        let stderr = child.stderr.take().expect("it is piped");
-        let (lines, reading) = collect(stderr);
-        let mut server =
-            Server { child, lines, reading: Some(reading), address: String::new(), folder: self.folder };
+        let stdout = Said::read(child.stdout.take().expect("it is piped"));
+        let stderr = Said::read(child.stderr.take().expect("it is piped"));
+        let mut server = Server { child, stdout, stderr, address: String::new(), folder: self.folder };
         server.wait_until_listening().await?;
         Ok(server)
     }
@@ -124,7 +123,7 @@ impl Launch {
         };
         command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.address]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
@@ -140,13 +139,11 @@ pub struct Exit {
 /// A server that listens. Dropping it kills it.
 pub struct Server {
     child: Child,
-    lines: Lines,
-    reading: Option<std::thread::JoinHandle<()>>,
+    stdout: Said,
+    stderr: Said,
     address: String,
     folder: Folder,
 }
-
-type Lines = Arc<Mutex<Vec<String>>>;
 
 impl Server {
     /// The server of this build with these files.
@@ -173,22 +170,31 @@ impl Server {
         self.child.id()
     }
 
-    /// What it has said on standard error until now.
+    /// The lines of its access log until now.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// What else it has said until now.
     pub fn stderr(&self) -> String {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+        self.stderr.text()
     }
 
-    /// In how many lines it has said these words.
+    /// In how many lines it has said these words on standard error.
     pub fn count_stderr(&self, words: &str) -> usize {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().filter(|line| line.contains(words)).count()
+        self.stderr.text().lines().filter(|line| line.contains(words)).count()
     }
 
-    /// Waits until it has said something with these words. If it does not, the test fails with what
-    /// it said.
+    /// Waits until its access log has these words. If it does not get them, the test fails with
+    /// what it has.
+    pub async fn wait_for_stdout(&self, words: &str, within: Duration) {
+        self.stdout.wait_for(words, within).await;
+    }
+
+    /// Waits until it has said something with these words on standard error. If it does not, the
+    /// test fails with what it said.
     pub async fn wait_for_stderr(&self, words: &str, within: Duration) {
-        let said = poll(within, || self.stderr().contains(words).then_some(())).await;
-        assert!(said.is_some(), "the server did not say {words:?}, but:\n{}", self.stderr());
+        self.stderr.wait_for(words, within).await;
     }
 
     /// Asks it to end (SIGTERM).
@@ -250,9 +256,8 @@ impl Server {
 
     /// What a program said just before its end may still be in the pipe.
     fn finish_reading(&mut self) {
-        if let Some(reading) = self.reading.take() {
-            drop(reading.join());
-        }
+        self.stdout.finish();
+        self.stderr.finish();
     }
 }
 
@@ -262,7 +267,7 @@ impl Drop for Server {
         drop(self.child.wait());
         // libtest shows this only if the test failed.
         if std::thread::panicking() {
-            println!("the server said:\n{}", self.stderr());
+            println!("the server said:\n{}\nand its access log:\n{}", self.stderr(), self.stdout());
         }
     }
 }
@@ -302,17 +307,40 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
-/// Reads the lines as they come, so that the pipe never fills; the thread ends with the program.
-fn collect(stderr: ChildStderr) -> (Lines, std::thread::JoinHandle<()>) {
-    let lines = Lines::default();
-    let into = Arc::clone(&lines);
-    let reading = std::thread::spawn(move || {
-        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).into_owned();
-            into.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+/// What a program has said on one of its pipes.
+struct Said {
+    lines: Arc<Mutex<Vec<String>>>,
+    reading: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Said {
+    /// Reads the lines as they come, so that the pipe never fills; the thread ends with the program.
+    fn read(pipe: impl Read + Send + 'static) -> Self {
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let into = Arc::clone(&lines);
+        let reading = std::thread::spawn(move || {
+            for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                into.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
+        Self { lines, reading: Some(reading) }
+    }
+
+    fn text(&self) -> String {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+
+    async fn wait_for(&self, words: &str, within: Duration) {
+        let said = poll(within, || self.text().contains(words).then_some(())).await;
+        assert!(said.is_some(), "the server did not say {words:?}, but:\n{}", self.text());
+    }
+
+    fn finish(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            drop(reading.join());
         }
-    });
-    (lines, reading)
+    }
 }
 
 async fn poll<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {

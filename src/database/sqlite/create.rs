@@ -4,7 +4,7 @@
 //! finds FILE finds all of it, also when a run before was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rusqlite::Connection;
 
 use super::{fault, worker};
 use crate::Error;
+use crate::log;
 use crate::settings::SourceSettings;
 
 /// Nothing of the file is worth saving when a run fails, so it has no journal and waits for no
@@ -166,7 +167,6 @@ impl Progress {
     fn finish(self, took: Duration) {
         let rows = HumanCount(self.bar.position());
         self.bar.finish_and_clear();
-        // Nobody reads stderr: no reason to fail.
-        let _ = writeln!(io::stderr(), "{}: {rows} rows in {:.1} s", self.script, took.as_secs_f64());
+        log::info!("{}: {rows} rows in {:.1} s", self.script, took.as_secs_f64());
     }
 }
