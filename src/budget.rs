@@ -22,6 +22,10 @@ pub(crate) const HTTP_STREAM: usize = 2 * HTTP1_BUFFER + HTTP2_BUFFER + HTTP2_WI
 /// What an idle connection of a client takes: hyper's buffer for the next head, its states and
 /// ours.
 pub(crate) const CONNECTION: usize = 16 * 1024;
+/// What TLS may hold of what is to be sent: two of its records.
+pub(crate) const TLS_BUFFER: usize = 32 * 1024;
+/// What TLS takes for a connection: that, the record that is being read, and its keys.
+pub(crate) const TLS_CONNECTION: usize = TLS_BUFFER + 32 * 1024;
 /// Connections beyond all others, for the server's checks.
 pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 

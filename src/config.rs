@@ -9,6 +9,7 @@ pub mod memory;
 mod read;
 mod single;
 mod source;
+mod tls;
 mod unserved;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub(crate) use self::files::Files;
 pub use self::single::{Argument, Purpose};
+pub use self::tls::Tls;
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
 use crate::diagnostic::Diagnostics;
@@ -34,6 +36,8 @@ pub struct Config {
     pub listen: String,
     /// Where to listen for the admin endpoints, if not there.
     pub admin_listen: Option<String>,
+    /// TLS for clients; `None`: plain HTTP.
+    pub tls: Option<Tls>,
     /// The sources, in the order of the file.
     pub sources: Vec<SourceConfig>,
     /// The folder of the endpoint files; empty where there is none.

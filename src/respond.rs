@@ -30,8 +30,8 @@ use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
 pub use self::body::{Aborted, ResponseBody};
-use self::head::{head, no_endpoint, no_host, problem};
-pub use self::request::{NoHost, Peer, Remote};
+use self::head::{head, no_endpoint, no_host, problem, to_https};
+pub use self::request::{NoHost, Peer, Remote, ToHttps};
 use self::request::{STREAMED, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::admission::{Claim, Permit};
@@ -121,6 +121,9 @@ impl App {
         let path = request.uri().path();
         if request.extensions().get::<NoHost>().is_some() {
             return Err(no_host());
+        }
+        if let Some(ToHttps { port }) = request.extensions().get() {
+            return to_https(&request, *port).map(|head| head.map(|()| Answer::Nothing));
         }
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;

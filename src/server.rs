@@ -22,6 +22,7 @@ mod preparing;
 mod reload;
 mod signals;
 mod socket;
+mod transport;
 mod watched;
 mod workers;
 
@@ -68,6 +69,8 @@ enum Port {
     Public,
     /// Where only the admin endpoints are.
     Admin,
+    /// Where those who speak plain HTTP are led to this port, on which TLS is spoken.
+    Redirect(u16),
 }
 
 /// What connections are told.
@@ -96,20 +99,24 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP. Where
-/// there is an `admin` listener, the admin endpoints are asked for there.
+/// Where connections come from.
+pub struct Listeners {
+    /// From clients.
+    pub public: TcpListener,
+    /// From who asks for admin endpoints, where these have a port of their own.
+    pub admin: Option<TcpListener>,
+    /// From clients that speak plain HTTP where TLS is spoken.
+    pub redirect: Option<TcpListener>,
+}
+
+/// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
 ///
 /// # Errors
 /// The signal handlers cannot be installed.
-pub async fn serve(
-    listener: TcpListener,
-    admin: Option<TcpListener>,
-    app: Arc<App>,
-    reload: Option<Reload>,
-) -> io::Result<()> {
+pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     heap::keep_small()?;
-    let mut serving = Serving::new((listener, admin), app, reload)?;
+    let mut serving = Serving::new(listeners, app, reload)?;
     serving.accept_until(stop.next()).await;
     // Nothing of it is kept: what holds the app at the end holds its connections, and the end would
     // wait for them.
@@ -118,8 +125,8 @@ pub async fn serve(
     let told_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
-    let Serving { listener, admin, mut connections, state, workers, mut tasks, current, .. } = serving;
-    drop((listener, admin));
+    let Serving { listeners, mut connections, state, workers, mut tasks, current, .. } = serving;
+    drop(listeners);
     app.stop_following();
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
@@ -140,9 +147,7 @@ pub async fn serve(
 
 /// A server that takes connections.
 struct Serving {
-    listener: TcpListener,
-    /// For the admin endpoints, where they have a port of their own.
-    admin: Option<TcpListener>,
+    listeners: Listeners,
     current: Arc<Current>,
     reloader: Option<Reloader>,
     tasks: JoinSet<()>,
@@ -154,11 +159,7 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(
-        (listener, admin): (TcpListener, Option<TcpListener>),
-        app: Arc<App>,
-        reload: Option<Reload>,
-    ) -> io::Result<Self> {
+    fn new(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<Self> {
         let reloader = reload.map(|reload| Reloader::new(reload, app.config())).transpose()?;
         let mut tasks = JoinSet::new();
         spawn_tasks(&mut tasks, &app, None);
@@ -166,17 +167,22 @@ impl Serving {
         let admin_room = Connections::new(ADMIN_CONNECTIONS);
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
-        Ok(Self { listener, admin, current, reloader, tasks, connections, room, admin_room, state, workers })
+        Ok(Self { listeners, current, reloader, tasks, connections, room, admin_room, state, workers })
     }
 
     /// Accepts connections, and reloads, until `end` is there.
     async fn accept_until(&mut self, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
+        let https = self.listeners.public.local_addr().map_or(0, |address| address.port());
         loop {
+            let Listeners { public, admin, redirect } = &self.listeners;
             tokio::select! {
-                (stream, peer) = accept(&self.listener, &self.room) => self.begin(stream, peer, Port::Public),
-                (stream, peer) = accept_admin(self.admin.as_ref(), &self.admin_room) => {
+                (stream, peer) = accept(public, &self.room) => self.begin(stream, peer, Port::Public),
+                (stream, peer) = accept_if(admin.as_ref(), &self.admin_room) => {
                     self.begin(stream, peer, Port::Admin);
+                }
+                (stream, peer) = accept_if(redirect.as_ref(), &self.room) => {
+                    self.begin(stream, peer, Port::Redirect(https));
                 }
                 Some(_) = self.connections.join_next() => {}
                 before = reloaded(&mut self.reloader, &self.current) => {
@@ -212,7 +218,7 @@ impl Serving {
         let app = current.get();
         let connected = app.metrics().connections.accept();
         let (seat, taken) = match port {
-            Port::Public => {
+            Port::Public | Port::Redirect(_) => {
                 let limits = &app.config().limits;
                 // A proxy that is believed has its connections for others.
                 let most = limits.max_connections_per_client.filter(|_| !limits.proxies.trusts(peer));
@@ -276,15 +282,15 @@ async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStr
     }
 }
 
-/// The same for the port of the admin endpoints; for ever where there is none.
-async fn accept_admin(listener: Option<&TcpListener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
+/// The same for a port that there need not be; for ever where there is none.
+async fn accept_if(listener: Option<&TcpListener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     match listener {
         Some(listener) => accept(listener, room).await,
         None => std::future::pending().await,
     }
 }
 
-/// The URL at which a listener is reached.
-pub fn url_of(address: SocketAddr) -> String {
-    format!("http://{address}")
+/// The URL at which a listener is reached, by `http` or `https`.
+pub fn url_of(scheme: &str, address: SocketAddr) -> String {
+    format!("{scheme}://{address}")
 }

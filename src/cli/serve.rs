@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::net::TcpListener;
+
 use super::locate::{Reader, configuration};
 use super::{Failure, block_on, param};
 use crate::capacity;
@@ -10,7 +12,7 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogSettings};
 use crate::respond::App;
-use crate::server::{Preparing, Reload};
+use crate::server::{Listeners, Preparing, Reload};
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
@@ -85,16 +87,14 @@ pub(super) fn serve(
         // First, so that a taken port is told before a database is filled.
         let listener =
             server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
-        let admin = match &config.admin_listen {
-            Some(address) => Some(
-                server::listen(address).await.map_err(|error| cannot_listen_for_admin(address, &error))?,
-            ),
-            None => None,
-        };
+        let admin = listen_if(config.admin_listen.as_deref(), "admin_listen").await?;
+        let redirect = config.tls.as_ref().and_then(|tls| tls.redirect.as_deref());
+        let redirect = listen_if(redirect, "redirect").await?;
         for source in &config.sources {
             source.create_missing()?;
         }
-        let url = server::url_of(listener.local_addr()?);
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let url = server::url_of(scheme, listener.local_addr()?);
         log::info!("{}", bounds(&config));
         if let Some(memory) = memory::describe(&config) {
             log::info!("{memory}");
@@ -113,11 +113,14 @@ pub(super) fn serve(
             server::prepare(&app).await.map_err(Failure::Refused)?;
         }
         log::info!("listening on {url}");
+        if let Some(redirect) = &redirect {
+            log::info!("{} leads there", server::url_of("http", redirect.local_addr()?));
+        }
         if let Some(admin) = &admin {
-            log::info!("admin endpoints at {}/_rowstream/", server::url_of(admin.local_addr()?));
+            log::info!("admin endpoints at {}/_rowstream/", server::url_of("http", admin.local_addr()?));
         }
         on_listen(&url);
-        Ok(server::serve(listener, admin, app, reload).await?)
+        Ok(server::serve(Listeners { public: listener, admin, redirect }, app, reload).await?)
     })
 }
 
@@ -133,10 +136,15 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
     ))
 }
 
-fn cannot_listen_for_admin(address: &str, error: &std::io::Error) -> Failure {
-    Failure::Message(format!(
-        "cannot listen on {address}: {error}\n    hint: it is `admin_listen` of the configuration"
-    ))
+/// Opens a port that the configuration names by `key`, if it does.
+async fn listen_if(address: Option<&str>, key: &str) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = server::listen(address).await.map_err(|error| {
+        Failure::Message(format!(
+            "cannot listen on {address}: {error}\n    hint: it is `{key}` of the configuration"
+        ))
+    })?;
+    Ok(Some(listener))
 }
 
 /// The bounds of the server in one line: what it can hold at most is configured, and known at

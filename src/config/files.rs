@@ -29,7 +29,8 @@ impl Files {
             let changed = metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len())));
             (path, changed)
         };
-        Self([path.to_owned()].into_iter().chain(below).map(stamp).collect())
+        let tls = config.tls.iter().flat_map(|tls| tls.identity.files.clone());
+        Self([path.to_owned()].into_iter().chain(tls).chain(below).map(stamp).collect())
     }
 }
 

@@ -15,7 +15,7 @@
 use rowstream_encode::{ArrowEncoder, Format};
 
 use super::Config;
-use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM};
+use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM, TLS_CONNECTION};
 use crate::compress::{self, Coding};
 use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
 use crate::settings::ChosenBy;
@@ -122,9 +122,14 @@ pub fn without_streams(config: &Config) -> usize {
     // One connection more tells whether the source can be reached.
     let connections = |source: &SourceConfig| source.pool.max.saturating_add(1);
     let pools = config.sources.iter().map(|source| connections(source).saturating_mul(source.idle()));
-    let clients =
-        config.limits.max_connections.saturating_add(budget::RESERVED_CONNECTIONS).saturating_mul(CONNECTION);
+    let clients = config.limits.max_connections.saturating_add(budget::RESERVED_CONNECTIONS);
+    let clients = clients.saturating_mul(connection(config));
     pools.fold(SERVER.saturating_add(clients), usize::saturating_add)
+}
+
+/// What a connection of a client takes while nothing is asked.
+fn connection(config: &Config) -> usize {
+    CONNECTION + config.tls.as_ref().map_or(0, |_| TLS_CONNECTION)
 }
 
 /// What `memory` leaves for streams; `None` where it is not bounded.
@@ -142,7 +147,7 @@ fn endpoints(config: &Config) -> impl Iterator<Item = (&Endpoint, &SourceConfig)
 pub(crate) fn fit_defaults(config: &mut Config) {
     let Some(memory) = config.limits.memory else { return };
     if config.limits.max_connections_by == ChosenBy::Default {
-        let most = memory / CONNECTIONS_PART / CONNECTION;
+        let most = memory / CONNECTIONS_PART / connection(config);
         config.limits.max_connections = config.limits.max_connections.min(most.max(LEAST_CONNECTIONS));
     }
     let each = for_streams(config).unwrap_or(usize::MAX) / STREAMS;
@@ -189,7 +194,7 @@ pub(crate) fn error(config: &Config) -> Option<(String, String)> {
     if let Some(row) = row_that_fits(source, &config.endpoints, room) {
         ways.push(format!("`max_row_bytes = \"{}\"` of source `{}`", size(row), source.name));
     }
-    let too_many = needed.saturating_sub(memory).div_ceil(CONNECTION);
+    let too_many = needed.saturating_sub(memory).div_ceil(connection(config));
     if let Some(fewer) = connections.checked_sub(too_many).filter(|fewer| *fewer > 0) {
         ways.push(format!("`max_connections = {fewer}`"));
     }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
-use super::{Config, Cors, Limits, Unserved, files, source};
+use super::{Config, Cors, Limits, Unserved, files, source, tls};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
@@ -85,6 +85,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .and_then(|value| read_listen(&value))
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
+        tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
@@ -176,7 +177,7 @@ fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Aut
 }
 
 /// `host:port`.
-fn read_listen(value: &Value<'_>) -> Option<String> {
+pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
     let well =
         text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());

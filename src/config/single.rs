@@ -104,6 +104,7 @@ pub(super) fn read(
     let config = Config {
         listen: Config::LISTEN.to_owned(),
         admin_listen: None,
+        tls: None,
         sources: vec![SourceConfig::new(SOURCE, url, database)],
         folder: PathBuf::new(),
         endpoints: endpoint.into_iter().collect(),

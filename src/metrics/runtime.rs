@@ -90,6 +90,8 @@ pub(crate) struct Connections {
     gave_way: AtomicU64,
     /// Those for which there was no room.
     refused: AtomicU64,
+    /// Those that did not come to speak TLS.
+    no_tls: AtomicU64,
     /// Of no protocol yet, then as in [`Protocol::ALL`].
     open: [AtomicUsize; 1 + Protocol::ALL.len()],
 }
@@ -120,6 +122,11 @@ impl Connections {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A client speaks no TLS where it should, or not as is needed.
+    pub(crate) fn fail_tls(&self) {
+        self.no_tls.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -130,6 +137,10 @@ impl Connections {
 
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn no_tls(&self) -> u64 {
+        self.no_tls.load(Ordering::Relaxed)
     }
 
     /// How many are open of each protocol; of `None` those that have sent no request yet.

@@ -36,6 +36,7 @@ pub(super) struct Snapshot {
     gave_way: u64,
     refused: u64,
     log_dropped: u64,
+    tls_failures: u64,
     workers: Vec<WorkerSeen>,
     process: ProcessSeen,
 }
@@ -94,6 +95,7 @@ impl Snapshot {
             gave_way: metrics.connections.gave_way(),
             refused: metrics.connections.refused(),
             log_dropped: ACCESS.dropped(),
+            tls_failures: metrics.connections.no_tls(),
             workers: metrics.workers.map(WorkerSeen::of),
             process: ProcessSeen::look(&ProcessFiles::own()),
         }
@@ -192,6 +194,7 @@ impl Snapshot {
         out.counters(&family::GAVE_WAY, [([], self.gave_way)])?;
         out.counters(&family::REFUSED_CONNECTIONS, [([], self.refused)])?;
         out.counters(&family::LOG_DROPPED, [([], self.log_dropped)])?;
+        out.counters(&family::TLS_FAILURES, [([], self.tls_failures)])?;
         let workers = || self.workers.iter().map(|worker| ([&*worker.number], worker));
         out.counters(&family::WORKER_BUSY, workers().map(|(number, worker)| (number, worker.busy)))?;
         out.histograms(&family::WORKER_DELAY, workers().map(|(number, worker)| (number, &worker.delays)))?;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Response, StatusCode};
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderMap, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_encode::Format;
 
@@ -29,6 +30,8 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// Room for the headers of most successes: growing it twice costs a lookup as much as all its
 /// headers.
 const HEADERS: usize = 12;
+/// The port of HTTPS where a URL names none.
+const HTTPS: u16 = 443;
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What every path can be asked with.
@@ -186,6 +189,21 @@ pub(super) fn problem(error: &Error) -> Response<Bytes> {
 pub(super) fn no_host() -> Error {
     let message = "the request needs one header `Host`, and has none or several";
     Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
+}
+
+/// Leads to the same over TLS, on the port `port`, with the same method (RFC 9110, section 15.4.9).
+pub(super) fn to_https<B>(request: &Request<B>, port: u16) -> Result<Response<()>, Error> {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let authority = request.uri().authority().cloned().or_else(|| host?.parse::<Authority>().ok());
+    let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+    let location = authority.and_then(|authority| {
+        let port = if port == HTTPS { String::new() } else { format!(":{port}") };
+        HeaderValue::try_from(format!("https://{}{port}{target}", authority.host())).ok()
+    });
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    response.headers_mut().insert(header::LOCATION, location.ok_or_else(no_host)?);
+    Ok(response)
 }
 
 pub(super) fn no_endpoint(path: &str) -> Error {

@@ -35,6 +35,13 @@ pub struct Remote;
 #[derive(Debug, Clone, Copy)]
 pub struct NoHost;
 
+/// In a request's extensions: it came where those who speak plain HTTP are led to TLS.
+#[derive(Debug, Clone, Copy)]
+pub struct ToHttps {
+    /// On which TLS is spoken.
+    pub port: u16,
+}
+
 /// In a request's extensions: the address that it came from, as the server has seen.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);

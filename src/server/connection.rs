@@ -8,32 +8,37 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{Request, Version};
+use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use tokio::io::Interest;
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::connections::Seat;
 use super::reload::Current;
 use super::socket::{ClientSocket, Ends};
+use super::transport::{HANDSHAKE, Transport};
 use super::watched::{PIECE, Streams, WatchedBody};
 use super::{Port, State};
 use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
 use crate::completeness::delivery::Delivery;
+use crate::config::Tls;
 use crate::metrics::{Connected, Observed as _};
-use crate::respond::{Admin, NoHost, Peer, Remote, is_check};
+use crate::respond::{Admin, NoHost, Peer, Remote, ToHttps, is_check};
 use crate::timer::Timer;
 use crate::watchdog::Watchdog;
 
 /// With which a client of HTTP/2 begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a client hears that speaks HTTP where TLS is spoken.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 45\r\n\
+    Connection: close\r\n\r\nHTTPS is spoken here: write https:// instead\n";
 /// Between two looks at a part of it, at first and at most: the rest comes at once, or from nobody
 /// who means well.
 const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
@@ -81,40 +86,83 @@ async fn serve_http(
         (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
         _ => false,
     };
-    let version = tokio::select! {
-        version = version(&stream, state.clone()) => version,
+    let app = current.get();
+    let limits = &app.config().limits;
+    let write_timeout = limits.write_timeout;
+    let ends = Arc::<Ends>::default();
+    let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
+    let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
+    drop(app);
+    let begun = async {
+        match &tls {
+            Some(tls) => {
+                let begun = begin_tls(stream, tls, &ends, socket).await;
+                if begun.is_none() {
+                    current.get().metrics().connections.fail_tls();
+                }
+                begun
+            }
+            None => version(&stream).await.map(|version| (Transport::Plain(socket(stream)), version)),
+        }
+    };
+    let begun = tokio::select! {
+        begun = in_time(begun, state.clone()) => begun,
         () = seat.gives_way() => None,
     };
-    let Some(version) = version else { return };
-    let write_timeout = current.get().config().limits.write_timeout;
-    let ends = Arc::<Ends>::default();
-    let activity = (version == Version::HTTP_11).then(|| seat.activity());
-    let stream = ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout, activity);
-    let ends_of_body = Arc::clone(&ends);
-    let seat = &seat;
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        connected.speaks(request.version());
-        if port == Port::Admin {
-            request.extensions_mut().insert(Admin);
+    if let Some((mut transport, version)) = begun {
+        if version == Version::HTTP_11 {
+            transport.answers(seat.activity());
         }
-        if remote {
-            request.extensions_mut().insert(Remote);
+        let answers = Answers { port, peer, remote, tls, seat: &seat, current, connected, ends: &ends };
+        let service = service_fn(|request| answers.answer(request));
+        if version == Version::HTTP_2 {
+            let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
+            // Boxed: one of HTTP/2 is larger, and is for many requests.
+            let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
+            serve_until_end(connection.as_mut(), &seat, &ends, &watchdog, &mut state).await;
+        } else {
+            let connection = pin!(http1_builder().serve_connection(TokioIo::new(transport), service));
+            serve_until_end(connection, &seat, &ends, &watchdog, &mut state).await;
         }
-        if !names_host(&request) {
-            request.extensions_mut().insert(NoHost);
-        }
-        let (app, ends) = (current.get(), Arc::clone(&ends_of_body));
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(Peer(peer));
-        }
+    }
+    ends.left();
+    tokio::select! {
+        () = ends.linger(write_timeout) => {}
+        _ = state.wait_for(|state| *state == State::Ended) => {}
+    }
+}
+
+/// What the requests of one connection are answered by.
+struct Answers<'a> {
+    port: Port,
+    peer: Option<IpAddr>,
+    remote: bool,
+    tls: Option<Tls>,
+    seat: &'a Seat,
+    current: Arc<Current>,
+    connected: Connected,
+    ends: &'a Arc<Ends>,
+}
+
+impl Answers<'_> {
+    /// Answers a request with a body that is watched.
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<WatchedBody>, Infallible>> + use<> {
+        self.connected.speaks(request.version());
+        self.mark(&mut request);
+        let app = self.current.get();
         let version = request.version();
-        let busy = seat.busy();
-        let refused = (!is_check(&request) && !seat.is_common()).then(|| {
+        let busy = self.seat.busy();
+        let refused = (!is_check(&request) && !self.seat.is_common()).then(|| {
             app.metrics().connections.refuse();
             Error::too_many_connections()
         });
-        let is_reserved = seat.is_reserved();
+        let is_reserved = self.seat.is_reserved();
         let answer = Arc::clone(&app).respond_unless(refused, request);
+        let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
+        let ends = Arc::clone(self.ends);
         async move {
             let mut response = answer.await;
             let streamed = response.body().size_hint().exact().is_none();
@@ -127,52 +175,69 @@ async fn serve_http(
             if (app.is_leaving() || is_reserved) && version != Version::HTTP_2 {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
+            if let Some(hsts) = hsts {
+                response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
+            }
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
             if version == Version::HTTP_2 {
                 response.body_mut().in_pieces(PIECE);
             }
             let ends = (version != Version::HTTP_2).then_some(ends);
             let watch = |body| WatchedBody::new(body, Watchdog::current(), busy, ends);
-            Ok::<_, Infallible>(response.map(watch))
+            Ok(response.map(watch))
         }
-    });
-    if version == Version::HTTP_2 {
-        let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
-        // Boxed: one of HTTP/2 is larger, and is for many requests.
-        let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
-        serve_until_end(connection.as_mut(), seat, &ends, &watchdog, &mut state).await;
-    } else {
-        let connection = pin!(http1_builder().serve_connection(TokioIo::new(stream), service));
-        serve_until_end(connection, seat, &ends, &watchdog, &mut state).await;
     }
-    ends.left();
-    tokio::select! {
-        () = ends.linger(write_timeout) => {}
-        _ = state.wait_for(|state| *state == State::Ended) => {}
+
+    /// Says of a request what its connection knows.
+    fn mark(&self, request: &mut Request<Incoming>) {
+        let names_host = names_host(request);
+        let known = request.extensions_mut();
+        match self.port {
+            Port::Public => {}
+            Port::Admin => drop(known.insert(Admin)),
+            Port::Redirect(port) => drop(known.insert(ToHttps { port })),
+        }
+        if self.remote {
+            known.insert(Remote);
+        }
+        if !names_host {
+            known.insert(NoHost);
+        }
+        if let Some(peer) = self.peer {
+            known.insert(Peer(peer));
+        }
     }
 }
 
-/// Which version of HTTP a connection begins with. `None`: the client says nothing, or not in time,
-/// or the server is told to end before.
-///
-/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the
-/// rest would then make its buffer twice as long, for the life of the connection.
-async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Option<Version> {
-    let begun = async {
-        let mut bytes = [0; PREFACE.len()];
-        let [mut pause, longest] = PREFACE_PAUSES;
-        loop {
-            let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
-            match PREFACE.strip_prefix(&bytes[..length]) {
-                None => return Some(Version::HTTP_11),
-                Some([]) => return Some(Version::HTTP_2),
-                Some(_) if stream.ready(Interest::READABLE).await.ok()?.is_read_closed() => return None,
-                // It can be read, so that nothing tells of what comes behind it.
-                Some(_) => tokio::time::sleep(pause).await,
-            }
-            pause = longest.min(pause * 2);
-        }
-    };
+/// Shakes hands with a client that speaks TLS, and tells who does not what is spoken here. `None`:
+/// there is nothing to answer.
+async fn begin_tls(
+    stream: TcpStream,
+    tls: &Tls,
+    ends: &Ends,
+    socket: impl Fn(TcpStream) -> ClientSocket,
+) -> Option<(Transport, Version)> {
+    let mut first = [0];
+    if stream.peek(&mut first).await.ok()? == 0 {
+        return None;
+    }
+    let mut socket = socket(stream);
+    if first == [HANDSHAKE] {
+        // Who fails has left, or was told by an alert; what it has not read yet is not lost.
+        ends.lingers.store(true, Ordering::Relaxed);
+        let accepted = Transport::accept(socket, Arc::clone(&tls.identity.config)).await;
+        ends.lingers.store(false, Ordering::Relaxed);
+        return accepted.ok();
+    }
+    // It is read on, so that the answer is not lost by a reset.
+    ends.lingers.store(true, Ordering::Relaxed);
+    let _ = socket.write_all(NOT_TLS).await;
+    None
+}
+
+/// What comes of the first bytes of a client; `None` where they do not come in time, or the server
+/// is told to end before.
+async fn in_time<T>(begun: impl Future<Output = Option<T>>, mut state: watch::Receiver<State>) -> Option<T> {
     let drained = async {
         // Without a sender, the server has ended.
         let _ = state.wait_for(|state| *state != State::Serving).await;
@@ -180,8 +245,28 @@ async fn version(stream: &TcpStream, mut state: watch::Receiver<State>) -> Optio
     };
     tokio::select! {
         biased;
-        version = tokio::time::timeout(HEADER_TIMEOUT, begun) => version.ok().flatten(),
+        begun = tokio::time::timeout(HEADER_TIMEOUT, begun) => begun.ok().flatten(),
         () = drained => None,
+    }
+}
+
+/// Which version of HTTP a connection begins with. `None`: the client has left.
+///
+/// What has to be known is looked at and not taken: hyper would get it as a first piece, and the
+/// rest would then make its buffer twice as long, for the life of the connection.
+async fn version(stream: &TcpStream) -> Option<Version> {
+    let mut bytes = [0; PREFACE.len()];
+    let [mut pause, longest] = PREFACE_PAUSES;
+    loop {
+        let length = stream.peek(&mut bytes).await.ok().filter(|length| *length > 0)?;
+        match PREFACE.strip_prefix(&bytes[..length]) {
+            None => return Some(Version::HTTP_11),
+            Some([]) => return Some(Version::HTTP_2),
+            Some(_) if stream.ready(Interest::READABLE).await.ok()?.is_read_closed() => return None,
+            // It can be read, so that nothing tells of what comes behind it.
+            Some(_) => tokio::time::sleep(pause).await,
+        }
+        pause = longest.min(pause * 2);
     }
 }
 
@@ -286,7 +371,7 @@ mod tests {
             client.write_all(then.as_bytes()).await.unwrap();
             until_there(&stream, first.len() + then.len());
         };
-        tokio::join!(version(&stream, state.subscribe()), rest).0
+        tokio::join!(in_time(version(&stream), state.subscribe()), rest).0
     }
 
     /// Waits for what was sent, in which no time flies.
@@ -326,7 +411,7 @@ mod tests {
         drop(client);
         until_there(&stream, 3);
         let (state, begun) = (watch::Sender::new(State::Serving), Instant::now());
-        assert_eq!(version(&stream, state.subscribe()).await, None);
+        assert_eq!(in_time(version(&stream), state.subscribe()).await, None);
         assert!(begun.elapsed() < HEADER_TIMEOUT, "{:?}", begun.elapsed());
     }
 
@@ -340,7 +425,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             state.send(State::Draining)
         };
-        let (version, sent) = tokio::join!(version(&stream, state.subscribe()), drain);
+        let (version, sent) = tokio::join!(in_time(version(&stream), state.subscribe()), drain);
         sent.unwrap();
         assert_eq!((version, begun.elapsed().as_secs()), (None, 1));
     }

@@ -172,6 +172,9 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     config.listen.clone_from(&before.config().listen);
     config.admin_listen.clone_from(&before.config().admin_listen);
     config.limits.max_connections = before.config().limits.max_connections;
+    if config.tls.is_some() != before.config().tls.is_some() {
+        config.tls.clone_from(&before.config().tls);
+    }
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
     if reload.preparing == Preparing::Ahead {
         preparing::prepare(&app).await?;
@@ -181,9 +184,13 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
 
 /// What is set at the start of the process, where it is another now.
 fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
-    let listen = (before.listen != after.listen).then_some("`listen`");
-    let admin = (before.admin_listen != after.admin_listen).then_some("`admin_listen`");
-    let connections =
-        (before.limits.max_connections != after.limits.max_connections).then_some("`max_connections`");
-    listen.into_iter().chain(admin).chain(connections).collect()
+    let redirect = |config: &Config| config.tls.as_ref().and_then(|tls| tls.redirect.clone());
+    let changes = [
+        ("`listen`", before.listen != after.listen),
+        ("`admin_listen`", before.admin_listen != after.admin_listen),
+        ("`max_connections`", before.limits.max_connections != after.limits.max_connections),
+        ("whether there is `[tls]`", before.tls.is_some() != after.tls.is_some()),
+        ("`redirect` of `[tls]`", redirect(before) != redirect(after)),
+    ];
+    changes.into_iter().filter_map(|(what, changed)| changed.then_some(what)).collect()
 }

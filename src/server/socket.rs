@@ -156,11 +156,10 @@ impl ClientSocket {
         ends: Arc<Ends>,
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
-        activity: Option<Activity>,
     ) -> Self {
         let (written, told) = (0, 0);
         Self {
-            activity,
+            activity: None,
             half_closed: None,
             stream,
             ends,
@@ -173,6 +172,11 @@ impl ClientSocket {
             is_read: false,
             is_armed: false,
         }
+    }
+
+    /// It is one of HTTP/1, whose requests `activity` knows.
+    pub(super) fn answers(&mut self, activity: Activity) {
+        self.activity = Some(activity);
     }
 
     /// Has the kernel reset the connection unless a body ends before that whose end is the close.

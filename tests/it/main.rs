@@ -54,5 +54,6 @@ mod sqlite;
 mod streams;
 mod strings;
 mod support_works;
+mod tls;
 mod turns;
 mod upstream;

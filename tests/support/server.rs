@@ -12,7 +12,7 @@ use super::given;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What it says on standard error once it listens, before its address.
-const LISTENING: &str = "listening on http://";
+const LISTENING: &str = "listening on ";
 
 /// How a server is started.
 pub struct Launch {
@@ -248,7 +248,7 @@ impl Server {
 
     fn find_address(&self) -> Option<String> {
         let said = self.stderr();
-        let (_, rest) = said.split_once(LISTENING)?;
+        let (_, rest) = said.split_once(LISTENING)?.1.split_once("://")?;
         // The line may be JSON, or go on.
         let ends = |c: char| !c.is_ascii_alphanumeric() && !".:[]".contains(c);
         Some(rest.split(ends).next().unwrap_or_default().to_owned())

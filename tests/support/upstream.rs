@@ -344,6 +344,16 @@ impl Certificate {
         self.path("ca.crt")
     }
 
+    /// The PEM file of the certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.path("server.crt")
+    }
+
+    /// The PEM file of its key.
+    pub fn key(&self) -> PathBuf {
+        self.path("server.key")
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         Path::join(self.0.path(), name)
     }

@@ -1,0 +1,235 @@
+//! TLS for clients: what plain HTTP promises holds over it, and who has no certificate is out.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::upstream::Certificate;
+use crate::support::{Curl, Server, TestDb, curl, get, rowstream};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+const SOON: Duration = Duration::from_secs(20);
+const ROWS: &str = "select n, repeat('x', 100) as t from generate_series(1, 20000) n";
+/// Rows without end.
+const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
+/// Fails after many chunks.
+const FAILS: &str = "select n, 1 / (50000 - n) as x, repeat('x', 100) as t from generate_series(1, 99999) n";
+
+/// A server with this certificate, and `settings` more below `[tls]`.
+async fn server(db: &TestDb, certificate: &Certificate, before: &str, settings: &str) -> Server {
+    let (file, key) = (certificate.certificate(), certificate.key());
+    let config = format!(
+        "{before}\n[source.db]\nurl = \"{}\"\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n{settings}\n",
+        db.url(),
+        file.display(),
+        key.display()
+    );
+    let files = [
+        ("rowstream.toml", &*config),
+        ("endpoints/rows.sql", ROWS),
+        ("endpoints/long.sql", LONG),
+        ("endpoints/fails.sql", FAILS),
+    ];
+    Server::start(&files).await
+}
+
+/// The URL of a path by the name of the certificate.
+fn https(server: &Server, path: &str) -> String {
+    let (_, port) = server.address().rsplit_once(':').expect("it has a port");
+    format!("https://localhost:{port}{path}")
+}
+
+/// What curl gets that trusts `authority`.
+async fn trusting(authority: &Path, arguments: &[&str]) -> Curl {
+    let authority = authority.to_str().expect("a path is text");
+    curl(&[&["--cacert", authority, "--ipv4"], arguments].concat()).await
+}
+
+/// A connection over TLS whose bytes a test sends and reads as it likes.
+async fn connect(server: &Server, certificate: &Certificate) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate.ca()).expect("openssl made it")).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = builder.expect("there are versions").with_root_certificates(roots).with_no_client_auth();
+    let socket = TcpStream::connect(server.address()).await.expect("it listens");
+    let name = ServerName::try_from("localhost").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("it is trusted")
+}
+
+#[tokio::test]
+async fn both_versions_of_http_come_over_tls() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "hsts = \"365d\"").await;
+    assert!(server.stderr().contains("listening on https://"), "{}", server.stderr());
+    let url = https(&server, "/rows.ndjson");
+    for (version, number) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        for tls in ["1.2", "1.3"] {
+            let least = format!("--tlsv{tls}");
+            let format = "\n%{http_version} %{http_code} %header{strict-transport-security}";
+            let arguments = [version, &least, "--tls-max", tls, "-w", format, &url];
+            let got = trusting(&certificate.ca(), &arguments).await;
+            assert_eq!(got.code, 0, "{}", got.stderr);
+            let text = String::from_utf8(got.stdout).expect("text");
+            assert_eq!(text.lines().filter(|line| line.starts_with('{')).count(), 20_000);
+            assert_eq!(text.lines().last(), Some(&*format!("{number} 200 max-age=31536000")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_fails_after_its_head_is_broken_over_tls_too() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    for (version, code) in [("--http1.1", 18), ("--http2", 92)] {
+        for path in ["/fails", "/fails.ndjson", "/fails.csv"] {
+            let url = https(&server, path);
+            let got = trusting(&certificate.ca(), &[version, &url]).await;
+            assert_eq!(got.code, code, "{path} {}", got.stderr);
+            assert!(!got.stdout.is_empty());
+        }
+    }
+    // Not even TLS ends in order.
+    let mut stream = connect(&server, &certificate).await;
+    stream.write_all(b"GET /fails.csv HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect_err("there is no close_notify");
+    assert!(answer.starts_with(b"HTTP/1.1 200 ") && !answer.ends_with(b"0\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_ended_over_tls_too() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "write_timeout = \"1s\"", "").await;
+    let mut stream = connect(&server, &certificate).await;
+    stream.write_all(b"GET /long.ndjson HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+    server.wait_for_stdout(" 200 client_stalled ", SOON).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_seen_over_tls_too() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    let mut stream = connect(&server, &certificate).await;
+    stream.write_all(b"GET /long.ndjson HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+    let mut first = [0; 1000];
+    stream.read_exact(&mut first).await.expect("rows come");
+    drop(stream);
+    server.wait_for_stdout(" 200 aborted ", SOON).await;
+}
+
+#[tokio::test]
+async fn who_speaks_plain_http_hears_what_to_do() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "admin_listen = \"127.0.0.1:0\"", "").await;
+    let reply = get(&format!("http://{}/rows", server.address())).await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.text()),
+        (400, "HTTPS is spoken here: write https:// instead\n")
+    );
+    // Who says nothing and who speaks nonsense are counted alike, and harm nobody.
+    for nonsense in [&[22, 3, 1, 255, 255, 0][..], &[22], &[]] {
+        let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
+        stream.write_all(nonsense).await.expect("it is open");
+    }
+    let said = server.stderr();
+    let (_, admin) = said.split_once("admin endpoints at ").expect("it says where");
+    let metrics = format!("{}metrics", admin.lines().next().expect("a line"));
+    let deadline = std::time::Instant::now() + SOON;
+    while !get(&metrics).await.text().contains("\nrowstream_tls_failures_total 4\n") {
+        assert!(std::time::Instant::now() < deadline, "{}", get(&metrics).await.text());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(trusting(&certificate.ca(), &[&https(&server, "/rows")]).await.code, 0);
+}
+
+#[tokio::test]
+async fn plain_http_leads_to_https() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "redirect = \"127.0.0.1:0\"").await;
+    let said = server.stderr();
+    let plain = said.lines().find_map(|line| line.strip_suffix(" leads there")).expect("it says where");
+    let (_, port) = plain.rsplit_once(':').expect("it has a port");
+    let url = format!("http://localhost:{port}/rows.csv?n=1%20");
+    let reply = get(&url).await;
+    assert_eq!(reply.status, 308);
+    assert_eq!(reply.header("location"), Some(&*https(&server, "/rows.csv?n=1%20")));
+    assert_eq!(reply.header("strict-transport-security"), None);
+    let url = format!("http://localhost:{port}/rows.ndjson");
+    let got = trusting(&certificate.ca(), &["--location", &url]).await;
+    assert_eq!((got.code, got.stdout.iter().filter(|byte| **byte == b'\n').count()), (0, 20_000));
+    let odd = ["-H", "Host: a b", "-w", "%{http_code}", "-o", "/dev/null", &url];
+    assert_eq!(trusting(&certificate.ca(), &odd).await.stdout, b"400");
+}
+
+#[tokio::test]
+async fn who_needs_a_certificate_is_out_without_one() {
+    let (db, certificate, others) = (TestDb::new().await, Certificate::new(), Certificate::new());
+    let authority = format!("client_ca = \"{}\"", certificate.ca().display());
+    let server = server(&db, &certificate, "", &authority).await;
+    let url = https(&server, "/rows");
+    let with = |own: &Certificate| {
+        [own.certificate(), own.key()].map(|path| path.to_str().expect("a path is text").to_owned())
+    };
+    assert_ne!(trusting(&certificate.ca(), &[&url]).await.code, 0);
+    for (own, is_in) in [(&certificate, true), (&others, false)] {
+        let [file, key] = with(own);
+        let got = trusting(&certificate.ca(), &["--cert", &file, "--key", &key, &url]).await;
+        assert_eq!((got.code == 0, got.stdout.is_empty()), (is_in, !is_in), "{}", got.stderr);
+    }
+}
+
+/// Certificates last for weeks, and servers for years.
+#[tokio::test]
+async fn a_new_certificate_needs_no_new_process() {
+    let (db, certificate, next) = (TestDb::new().await, Certificate::new(), Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    let url = https(&server, "/rows");
+    let mut running = connect(&server, &certificate).await;
+    running.write_all(b"GET /long.ndjson HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("it is open");
+    assert_eq!(trusting(&certificate.ca(), &[&url]).await.code, 0);
+    std::fs::copy(next.certificate(), certificate.certificate()).expect("a copy");
+    server.hang_up();
+    server.wait_for_stderr("is not the key of", SOON).await;
+    assert_eq!(trusting(&certificate.ca(), &[&url]).await.code, 0, "all stays as it was");
+    std::fs::copy(next.key(), certificate.key()).expect("a copy");
+    server.hang_up();
+    server.wait_for_stderr("reloaded: 3 endpoints", SOON).await;
+    assert_eq!(trusting(&next.ca(), &[&url]).await.code, 0);
+    // It trusts another authority.
+    assert_eq!(trusting(&certificate.ca(), &[&url]).await.code, 60);
+    let mut bytes = vec![0; 1 << 20];
+    running.read_exact(&mut bytes).await.expect("what runs goes on");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_certificates_has_a_place() {
+    let (one, other) = (Certificate::new(), Certificate::new());
+    let [file, key, wrong] =
+        [one.certificate(), one.key(), other.key()].map(|path| path.display().to_string());
+    for (lines, message) in [
+        (format!("certificate = \"none.crt\"\nkey = \"{key}\""), "none.crt: No such file"),
+        (format!("certificate = \"{key}\"\nkey = \"{key}\""), "holds no certificate"),
+        (format!("certificate = \"{file}\"\nkey = \"{file}\""), "holds no private key"),
+        (format!("certificate = \"{file}\"\nkey = \"{wrong}\""), "is not the key of"),
+        (format!("certificate = \"{file}\""), "`key` is missing"),
+        (format!("certificate = \"{file}\"\nkey = \"{key}\"\nclient_ca = \"{key}\""), "holds no certificate"),
+        (format!("certificate = \"{file}\"\nkey = \"{key}\"\nredirect = \"80\""), "no address to listen on"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!("[source.db]\nurl = \"sqlite::memory:\"\n[tls]\n{lines}\n");
+        std::fs::create_dir(folder.path().join("endpoints")).expect("a folder");
+        std::fs::write(folder.path().join("endpoints/one.sql"), "select 1 as n").expect("a file");
+        std::fs::write(folder.path().join("rowstream.toml"), config).expect("a file");
+        let ran = rowstream(&["check", folder.path().to_str().expect("a path is text")]).await;
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains(message) && said.contains("rowstream.toml:"), "{message}\n{said}");
+    }
+}
