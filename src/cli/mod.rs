@@ -23,6 +23,7 @@ mod locate;
 mod output;
 mod param;
 mod query;
+mod ready;
 mod serve;
 mod token;
 
@@ -48,6 +49,7 @@ enum Command {
     Demo(demo::Args),
     Query(query::Args),
     Check(check::Args),
+    Ready(ready::Args),
     // Boxed, as it has three times the options of any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
@@ -123,6 +125,7 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Query(args) => query::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Ready(args) => ready::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
     };

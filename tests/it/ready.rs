@@ -1,9 +1,10 @@
 //! Whether requests should come here: what `/_rowstream/ready` says of sources and of a server that
 //! ends, and to how many.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Ended, Launch, Reply, Server, TcpProxy, TestDb, get, pg_port};
+use crate::support::{Client, Ended, Launch, Reply, Server, TcpProxy, TestDb, get, pg_port, rowstream};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -300,5 +301,70 @@ async fn a_statement_that_waits_for_a_lock_is_prepared_later() {
     while client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) != 1 {
         assert!(Instant::now() < deadline, "connections are left");
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What `rowstream ready` says of a URL: its exit status, and the line.
+async fn asked(arguments: &[&str]) -> (Option<i32>, String) {
+    let ran = rowstream(&[&["ready"], arguments].concat()).await;
+    let said = [ran.stdout, ran.stderr].concat();
+    (ran.status.code(), String::from_utf8(said).expect("it is text"))
+}
+
+#[tokio::test]
+async fn the_command_asks_for_health_checks() {
+    let config = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]";
+    let files =
+        [("rowstream.toml", config), ("t.sql", "create table t(n)"), ("endpoints/t.sql", "select n from t")];
+    let server = Server::start(&files).await;
+    let ready = (Some(0), "ready\n".to_owned());
+    assert_eq!(asked(&[&server.url("")]).await, ready);
+    assert_eq!(asked(&[&server.url("/")]).await, ready);
+    assert_eq!(asked(&[&server.url("/_rowstream/live"), "--timeout", "60"]).await, ready);
+    let none = (Some(1), "not ready: there is no endpoint `/none`\n".to_owned());
+    assert_eq!(asked(&[&server.url("/none")]).await, none);
+    std::fs::remove_file(server.folder().join("t.db")).expect("it is there");
+    let deadline = Instant::now() + SOON;
+    loop {
+        let (code, line) = asked(&[&server.url("")]).await;
+        if code == Some(1)
+            && line.starts_with("not ready: the file of source `db` ")
+            && line.lines().count() == 1
+        {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{code:?} {line}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_believes_nobody() {
+    // It takes connections and says nothing, then nonsense, then something else without an end.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (code, line) = asked(&[&url, "--timeout", "1"]).await;
+    assert_eq!(code, Some(1), "{line}");
+    assert!(line.starts_with("not ready: 127.0.0.1:") && line.ends_with(": no answer within 1s\n"), "{line}");
+    let answering = std::thread::spawn(move || {
+        // The first one waits since before.
+        for answer in ["", "220 mail\r\n", "HTTP/1.1 503 No\r\n\r\n"] {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            // Closed with bytes that nobody has read, it would be reset.
+            let head =
+                BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let _ = head.count();
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    for reason in ["no answer in HTTP/1", "status 503"] {
+        let (code, line) = asked(&[&url]).await;
+        assert!(code == Some(1) && line.starts_with("not ready: ") && line.contains(reason), "{line}");
+    }
+    answering.join().expect("no panic");
+    let (code, line) = asked(&["http://127.0.0.1:1"]).await;
+    assert!(code == Some(1) && line.contains("Connection refused"), "{line}");
+    for url in ["https://127.0.0.1:1", "postgres://h/d", "127.0.0.1"] {
+        let (code, said) = asked(&[url]).await;
+        assert!(code == Some(1) && said.contains("hint: write http://HOST:PORT"), "{said}");
     }
 }
