@@ -69,8 +69,8 @@ pub enum Outcome {
     Aborted,
     /// The client took nothing for too long.
     Stalled,
-    /// The client took less than the endpoint's least rate.
-    Shed,
+    /// The client took less than the endpoint's minimum rate.
+    TooSlow,
     /// The server ended while it ran.
     Shutdown,
 }
@@ -90,8 +90,8 @@ pub(crate) enum Ended {
     Aborted,
     /// The client took nothing for too long.
     Stalled,
-    /// The client took less than the endpoint's least rate.
-    Shed,
+    /// The client took less than the endpoint's minimum rate.
+    TooSlow,
     /// The server ended while it ran.
     Shutdown,
 }
@@ -104,13 +104,13 @@ impl Ended {
         Self::Failed,
         Self::Aborted,
         Self::Stalled,
-        Self::Shed,
+        Self::TooSlow,
         Self::Shutdown,
     ];
 
     /// What can become of a stream, whose head is that of a success.
     pub(crate) const OF_STREAMS: [Self; 6] =
-        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::Shed, Self::Shutdown];
+        [Self::Complete, Self::Failed, Self::Aborted, Self::Stalled, Self::TooSlow, Self::Shutdown];
 
     /// The end of a request whose response has this status, if it has one.
     pub(crate) fn of(outcome: &Outcome, status: Option<StatusCode>) -> Self {
@@ -128,7 +128,7 @@ impl Ended {
             Outcome::Failed(_) => Self::Failed,
             Outcome::Aborted => Self::Aborted,
             Outcome::Stalled => Self::Stalled,
-            Outcome::Shed => Self::Shed,
+            Outcome::TooSlow => Self::TooSlow,
             Outcome::Shutdown => Self::Shutdown,
         }
     }
@@ -141,7 +141,7 @@ impl Ended {
             Self::Failed => "failed",
             Self::Aborted => "aborted",
             Self::Stalled => "client_stalled",
-            Self::Shed => "client_shed",
+            Self::TooSlow => "client_shed",
             Self::Shutdown => "shutdown",
         }
     }

@@ -9,8 +9,8 @@
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's
 //!    flow control is not seen on the socket, where the others go on. What stops on the socket is
 //!    seen there ([`crate::server`]), and told to [`Watchdog::stall`];
-//! 3. when the client has taken less than the endpoint's least rate, seen in the same two places
-//!    (`slow_clients = { shed = … }`).
+//! 3. when the client has taken less than the endpoint's minimum rate, seen in the same two places
+//!    (`slow_clients = { min_rate = … }`).
 //!
 //! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
 //! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps
@@ -51,8 +51,8 @@ tokio::task_local! {
 pub(crate) enum Over {
     /// The client took nothing for `write_timeout`, or while others waited for its connection.
     Stalled,
-    /// The client took less than the endpoint's least rate.
-    Shed,
+    /// The client took less than the endpoint's minimum rate.
+    TooSlow,
     /// The response lasted for so long, which is the endpoint's `timeout.total`.
     Total(Duration),
 }
@@ -62,7 +62,7 @@ impl Over {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Stalled => Outcome::Stalled,
-            Self::Shed => Outcome::Shed,
+            Self::TooSlow => Outcome::TooSlow,
             Self::Total(total) => Outcome::Failed(Error::total_timeout(total)),
         }
     }
@@ -108,7 +108,7 @@ struct State {
     total: Option<(Instant, Duration)>,
     /// Since when the client has had something to take, and how many bytes.
     given: Option<(Instant, usize)>,
-    /// How long the client may take less than the least rate, where there is one.
+    /// How long the client may take less than the minimum rate, where there is one.
     credit: Option<Credit>,
     /// What is spilled if the client is slow.
     spill: Option<Weak<dyn Spilling>>,
@@ -165,7 +165,7 @@ impl Watchdog {
     }
 
     /// The response's client has to take so many bytes a second.
-    pub(crate) fn shed_below(&self, rate: usize) {
+    pub(crate) fn set_min_rate(&self, rate: usize) {
         self.state.lock().credit = Some(Credit::new(rate));
     }
 
@@ -192,7 +192,7 @@ impl Watchdog {
     }
 
     /// The socket had bytes wait for so long, and its client took so many. How long it may still
-    /// take none; `None`: there is no least rate.
+    /// take none; `None`: there is no minimum rate.
     pub(crate) fn waited(&self, waited: Duration, taken: u64) -> Option<Duration> {
         let mut state = self.state.lock();
         let credit = state.credit.as_mut()?;
@@ -238,9 +238,9 @@ impl Watchdog {
         self.stalled.store(true, Ordering::Relaxed);
     }
 
-    /// The socket's client has taken less than the least rate.
-    pub(crate) fn shed(&self) {
-        self.state.lock().over = Some(Over::Shed);
+    /// The socket's client has taken less than the minimum rate.
+    pub(crate) fn too_slow(&self) {
+        self.state.lock().over = Some(Over::TooSlow);
     }
 
     /// Whether the response has lasted for longer than it may; then that is why it is over.
@@ -307,8 +307,8 @@ impl Watchdog {
         let since = state.given.map(|(since, _)| since);
         let stalled = since.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
         let credit = state.credit.as_ref().map(Credit::left);
-        let shed = since.zip(credit).map(|(since, left)| (since + left, Over::Shed));
-        let end = total.into_iter().chain(stalled).chain(shed).min_by_key(|(at, _)| *at);
+        let too_slow = since.zip(credit).map(|(since, left)| (since + left, Over::TooSlow));
+        let end = total.into_iter().chain(stalled).chain(too_slow).min_by_key(|(at, _)| *at);
         (end, state.spill.as_ref().and_then(Weak::upgrade))
     }
 }

@@ -87,9 +87,11 @@ impl Streams {
     pub(crate) fn end(&self, stream: &Stream, outcome: &Outcome, times: Times, digest: Option<String>) {
         let error = match outcome {
             Outcome::Failed(error) => Some(kept(error)),
-            Outcome::Complete | Outcome::Aborted | Outcome::Stalled | Outcome::Shed | Outcome::Shutdown => {
-                None
-            }
+            Outcome::Complete
+            | Outcome::Aborted
+            | Outcome::Stalled
+            | Outcome::TooSlow
+            | Outcome::Shutdown => None,
         };
         // A stream has begun, with the head of a success.
         let state = Ended::of(outcome, Some(StatusCode::OK)).name();

@@ -78,7 +78,7 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
     let nested = endpoint.statements().iter().filter(|statement| statement.nested.is_some()).count();
     let spill = match endpoint.slow_clients {
         SlowClients::Spill => spilled(endpoint, source, format),
-        SlowClients::Hold | SlowClients::Shed(_) => 0,
+        SlowClients::Hold | SlowClients::MinRate(_) => 0,
     };
     let key = if endpoint.key().is_some() { row } else { 0 };
     let parts = [

@@ -12,16 +12,23 @@ pub enum SlowClients {
     /// The rest of the rows waits in a temporary file.
     Spill,
     /// It is ended once it takes less than so many bytes a second.
-    Shed(usize),
+    MinRate(usize),
 }
 
-/// `"hold"`, `"spill"` or `{ shed = "64KB/s" }`.
+/// `"hold"`, `"spill"` or `{ min_rate = "64KB/s" }`.
 pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
     if !value.is_string() {
         let mut table = value.table("`slow_clients`")?;
-        let rate = table.require("shed", HINT);
+        // Its name in earlier versions.
+        let rate = match table.take("shed") {
+            Some(rate) => {
+                table.refuse("min_rate", "stands beside `shed`, which is the same", "remove `shed`");
+                Some(rate)
+            }
+            None => table.require("min_rate", HINT),
+        };
         table.finish();
-        return rate.and_then(|value| read_rate(&value)).map(SlowClients::Shed);
+        return rate.and_then(|value| read_rate(&value)).map(SlowClients::MinRate);
     }
     match value.string()?.as_str() {
         "hold" => Some(SlowClients::Hold),
@@ -34,14 +41,14 @@ pub(crate) fn read(value: &Value<'_>) -> Option<SlowClients> {
     }
 }
 
-const HINT: &str = r#"write "hold", "spill" or { shed = "64KB/s" }"#;
+const HINT: &str = r#"write "hold", "spill" or { min_rate = "64KB/s" }"#;
 
 /// Bytes a second, at least one.
 fn read_rate(value: &Value<'_>) -> Option<usize> {
     let text = value.string()?;
     let rate = text.trim().strip_suffix("/s").and_then(parse_size).filter(|&rate| rate > 0);
     if rate.is_none() {
-        let message = format!("{} of `shed` is not a rate", value.shown(&text));
+        let message = format!("{} is not a rate", value.shown(&text));
         value.error_with(message, r#"write bytes a second, such as "64KB/s""#);
     }
     rate

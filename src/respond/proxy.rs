@@ -93,8 +93,8 @@ impl App {
         if let Some(total) = endpoint.timeout.total.into_iter().chain(late).min() {
             tracker.watchdog.limit(begun.into(), total);
         }
-        if let SlowClients::Shed(rate) = endpoint.slow_clients {
-            tracker.watchdog.shed_below(rate);
+        if let SlowClients::MinRate(rate) = endpoint.slow_clients {
+            tracker.watchdog.set_min_rate(rate);
         }
         Ok(response(reply).map(|proxied| Answer::Proxied(Box::new(proxied))))
     }

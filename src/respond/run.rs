@@ -61,8 +61,8 @@ impl App {
         if let Some(total) = total.filter(|_| comes_in_chunks || is_large) {
             tracker.watchdog.limit(begun.into(), total);
         }
-        if let (true, SlowClients::Shed(rate)) = (comes_in_chunks, slow_clients) {
-            tracker.watchdog.shed_below(rate);
+        if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
+            tracker.watchdog.set_min_rate(rate);
         }
         Ok(answer)
     }
@@ -195,10 +195,10 @@ impl App {
         let endpoint = request.endpoint;
         let (spills, spare) = match (endpoint.slow_clients, &endpoint.handler) {
             (SlowClients::Spill, _) => (Spills::WhenSlow, 0),
-            (SlowClients::Hold | SlowClients::Shed(_), Handler::Sql(_)) => {
+            (SlowClients::Hold | SlowClients::MinRate(_), Handler::Sql(_)) => {
                 (Spills::WhenWanted, self.spilled_budget(request))
             }
-            (SlowClients::Hold | SlowClients::Shed(_), _) => return None,
+            (SlowClients::Hold | SlowClients::MinRate(_), _) => return None,
         };
         let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
         Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare)))))

@@ -101,8 +101,8 @@ async fn discard(stream: &mut TcpStream) {
 ///   with it the connection. A client that takes a little now and then goes on: room for more shows
 ///   only once a third of the kernel's buffer is free, so it is the client's acknowledgements that
 ///   count.
-/// - So they do where an endpoint has a least rate (`slow_clients = { shed = … }`): the watchdog is
-///   told how long bytes waited, and how many were acknowledged.
+/// - So they do where an endpoint has a minimum rate (`slow_clients = { min_rate = … }`): the
+///   watchdog learns how long bytes waited, and how many were acknowledged.
 /// - It is reset when it is dropped before a body has ended whose end is the close of its
 ///   connection (HTTP/1.0, which has no chunks), and when the process dies before that: closed in
 ///   order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
@@ -137,17 +137,17 @@ struct Waits {
     /// What the client had not acknowledged `write_timeout` before it is stalled.
     unacknowledged: usize,
     stalled_at: Instant,
-    /// Where there is a least rate.
+    /// Where there is a minimum rate.
     pace: Option<Pace>,
 }
 
-/// How a client stands that has to keep a least rate.
+/// How a client stands that has to keep a minimum rate.
 #[derive(Clone, Copy)]
 struct Pace {
     /// Until when the watchdog knows of it.
     since: Instant,
-    /// When it is shed, if it takes nothing more.
-    shed_at: Instant,
+    /// When it is below its rate for too long, if it takes nothing more.
+    too_slow_at: Instant,
 }
 
 impl ClientSocket {
@@ -203,11 +203,11 @@ impl ClientSocket {
     }
 
     /// Ready when the client has acknowledged nothing for `write_timeout`, or too little for the
-    /// least rate. The watchdog knows then.
+    /// minimum rate. The watchdog knows then.
     fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut waits = self.waits.take().unwrap_or_else(|| self.begin_wait());
         loop {
-            let at = waits.pace.map_or(waits.stalled_at, |pace| pace.shed_at.min(waits.stalled_at));
+            let at = waits.pace.map_or(waits.stalled_at, |pace| pace.too_slow_at.min(waits.stalled_at));
             self.timer.run_until(at);
             if self.timer.poll(cx).is_pending() {
                 self.waits = Some(waits);
@@ -222,7 +222,7 @@ impl ClientSocket {
     fn begin_wait(&mut self) -> Waits {
         let (now, unacknowledged) = (Instant::now(), unacknowledged(&self.stream));
         let left = self.tell(Duration::ZERO, unacknowledged);
-        let pace = left.map(|left| Pace { since: now, shed_at: now + left });
+        let pace = left.map(|left| Pace { since: now, too_slow_at: now + left });
         Waits { unacknowledged, stalled_at: now + self.write_timeout, pace }
     }
 
@@ -232,10 +232,10 @@ impl ClientSocket {
         if let Some(pace) = waits.pace {
             let left = self.tell(now - pace.since, unacknowledged);
             if left.is_some_and(|left| left.is_zero()) {
-                self.watchdog.shed();
+                self.watchdog.too_slow();
                 return true;
             }
-            waits.pace = left.map(|left| Pace { since: now, shed_at: now + left });
+            waits.pace = left.map(|left| Pace { since: now, too_slow_at: now + left });
         }
         if waits.stalled_at <= now {
             if unacknowledged >= waits.unacknowledged {

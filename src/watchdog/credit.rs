@@ -1,10 +1,10 @@
-//! How long a client may still take less than a least rate (`slow_clients = { shed = … }`).
+//! How long a client may still take less than a minimum rate (`slow_clients = { min_rate = … }`).
 //!
-//! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the least rate,
-//! and the time in which it lets something wait is taken off: one that keeps the rate never comes
-//! to the end, one that takes nothing does after [`PERIOD`], and one that takes half of it after
-//! twice that. Time in which nothing waits for the client does not count: a slow database is not
-//! its fault.
+//! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the minimum
+//! rate, and the time in which it lets something wait is taken off: one that keeps the rate never
+//! comes to the end, one that takes nothing does after [`PERIOD`], and one that takes half of it
+//! after twice that. Time in which nothing waits for the client does not count: a slow database is
+//! not its fault.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// like a slow client.
 const PERIOD: Duration = Duration::from_secs(10);
 /// What counts in favour of a client at most, if that is more than it takes in [`PERIOD`] at the
-/// least rate. Buffers of clients are megabytes: one fills at once, and is emptied by half before
+/// minimum rate. Buffers of clients are megabytes: one fills at once, and is emptied by half before
 /// the client is seen to take anything more.
 const BUFFERS: u64 = 4 << 20;
 
@@ -40,7 +40,7 @@ impl Credit {
         self.left
     }
 
-    /// The time that so many bytes take at the least rate.
+    /// The time that so many bytes take at the minimum rate.
     fn worth(&self, bytes: u64) -> Duration {
         Duration::try_from_secs_f64(bytes as f64 / self.rate as f64).unwrap_or(Duration::MAX)
     }

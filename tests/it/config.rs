@@ -321,31 +321,37 @@ fn what_becomes_of_slow_clients() {
     let endpoints = [
         ("endpoints/a.sql", "select 1"),
         ("endpoints/b.sql", "/* slow_clients = \"hold\" */ select 1"),
-        ("endpoints/c.sql", "/* slow_clients = { shed = \"64KB/s\" } */ select 1"),
+        ("endpoints/c.sql", "/* slow_clients = { min_rate = \"64KB/s\" } */ select 1"),
     ];
     let settings = "slow_clients = \"spill\"\nspool_limit = \"2GiB\"\nspool_quota = \"20GiB\"\n";
     let config = Folder::new(&format!("{settings}{POSTGRES}"), &endpoints).loaded();
     let policies: Vec<_> = config.endpoints.iter().map(|endpoint| endpoint.slow_clients).collect();
-    assert_eq!(policies, [SlowClients::Spill, SlowClients::Hold, SlowClients::Shed(64_000)]);
+    assert_eq!(policies, [SlowClients::Spill, SlowClients::Hold, SlowClients::MinRate(64_000)]);
     assert_eq!((config.limits.spooling.limit, config.limits.spooling.quota), (2 << 30, 20 << 30));
     assert_eq!(endpoint("endpoints/a.sql", "select 1").slow_clients, SlowClients::Hold);
+    let alias = endpoint("endpoints/a.sql", "/* slow_clients = { shed = \"64KB/s\" } */ select 1");
+    assert_eq!(alias.slow_clients, SlowClients::MinRate(64_000));
     for (value, report) in [
         (
             "\"drop\"",
-            "1:19: `slow_clients` cannot be `drop`\n    hint: write \"hold\", \"spill\" or { shed = \"64KB/s\" }",
+            "1:19: `slow_clients` cannot be `drop`\n    hint: write \"hold\", \"spill\" or { min_rate = \"64KB/s\" }",
         ),
         ("true", "1:19: `slow_clients` must be a table, not a boolean"),
         (
             "{ }",
-            "1:19: `shed` is missing in `slow_clients`\n    hint: write \"hold\", \"spill\" or { shed = \"64KB/s\" }",
+            "1:19: `min_rate` is missing in `slow_clients`\n    hint: write \"hold\", \"spill\" or { min_rate = \"64KB/s\" }",
         ),
         (
-            "{ shed = \"64KB\" }",
-            "1:28: `64KB` of `shed` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
+            "{ min_rate = \"64KB\" }",
+            "1:32: `64KB` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
         ),
         (
             "{ shed = \"0/s\" }",
-            "1:28: `0/s` of `shed` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
+            "1:28: `0/s` is not a rate\n    hint: write bytes a second, such as \"64KB/s\"",
+        ),
+        (
+            "{ shed = \"64KB/s\", min_rate = \"64KB/s\" }",
+            "1:49: `min_rate` stands beside `shed`, which is the same\n    hint: remove `shed`",
         ),
     ] {
         let text = format!("/* slow_clients = {value} */ select 1");

@@ -1,5 +1,5 @@
 //! What becomes of slow clients: `slow_clients = "spill"` frees the database and loses nothing, and
-//! `{ shed = … }` ends whom it is for.
+//! `{ min_rate = … }` ends whom it is for.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -518,10 +518,10 @@ async fn trickle(stream: &mut Streaming, pause: Duration, bytes: usize) -> Optio
     None
 }
 
-async fn a_client_below_the_rate_is_shed(client: Client, target: &str) {
+async fn a_client_below_the_rate_is_ended(client: Client, target: &str) {
     let db = TestDb::new().await;
-    let shed = format!("/*\nslow_clients = {{ shed = \"2MB/s\" }}\n*/\n{ENDLESS}");
-    let server = server(&db, "", &[("rows", &shed)]).await;
+    let file = format!("/*\nslow_clients = {{ min_rate = \"2MB/s\" }}\n*/\n{ENDLESS}");
+    let server = server(&db, "", &[("rows", &file)]).await;
     let (mut stream, _) = begun(client, &server.url(target)).await;
     let id = stream.headers["rowstream-stream"].to_str().expect("it is one").to_owned();
     // It never stops, so that `write_timeout` is not for it.
@@ -536,20 +536,20 @@ async fn a_client_below_the_rate_is_shed(client: Client, target: &str) {
 }
 
 #[tokio::test]
-async fn a_client_of_http1_below_the_rate_is_shed() {
-    a_client_below_the_rate_is_shed(Client::HTTP1, "/rows").await;
+async fn a_client_of_http1_below_the_rate_is_ended() {
+    a_client_below_the_rate_is_ended(Client::HTTP1, "/rows").await;
 }
 
 #[tokio::test]
-async fn a_client_of_http2_below_the_rate_is_shed() {
-    a_client_below_the_rate_is_shed(Client::H2C, "/rows").await;
+async fn a_client_of_http2_below_the_rate_is_ended() {
+    a_client_below_the_rate_is_ended(Client::H2C, "/rows").await;
 }
 
 /// Slower than the database by far, and for longer than a client below the rate may go on.
 async fn a_client_that_keeps_the_rate_goes_on(client: Client) {
     let db = TestDb::new().await;
-    let shed = format!("/*\nslow_clients = {{ shed = \"50KB/s\" }}\n*/\n{ENDLESS}");
-    let server = server(&db, "", &[("rows", &shed)]).await;
+    let file = format!("/*\nslow_clients = {{ min_rate = \"50KB/s\" }}\n*/\n{ENDLESS}");
+    let server = server(&db, "", &[("rows", &file)]).await;
     let (mut stream, _) = begun(client, &server.url("/rows")).await;
     assert_eq!(trickle(&mut stream, Duration::from_millis(100), 4_000_000).await, None);
     drop(stream);
@@ -567,11 +567,11 @@ async fn a_client_of_http2_that_keeps_the_rate_goes_on() {
 }
 
 #[tokio::test]
-async fn a_slow_database_sheds_nobody() {
+async fn a_slow_database_ends_nobody() {
     let db = TestDb::new().await;
     let slow = "select n, repeat('x', 20000) as t, pg_sleep(0.2) from generate_series(1, 75) n";
-    let shed = format!("/*\nslow_clients = {{ shed = \"100MB/s\" }}\n*/\n{slow}");
-    let server = server(&db, "", &[("rows", &shed)]).await;
+    let file = format!("/*\nslow_clients = {{ min_rate = \"100MB/s\" }}\n*/\n{slow}");
+    let server = server(&db, "", &[("rows", &file)]).await;
     let url = server.url("/rows.ndjson");
     let (http1, http2) = tokio::join!(Client::HTTP1.get(&url), Client::H2C.get(&url));
     for reply in [http1, http2] {
