@@ -135,9 +135,9 @@ families! {
     HOST_IN_FLIGHT: Gauge "rowstream_host_in_flight" ["source", "host"]
         "Requests in flight at a host, up to the last byte of the answer";
     HOST_UP: Gauge "rowstream_host_up" ["source", "host"]
-        "0 while a host is set aside, and while one request tries it; else 1";
-    HOST_SET_ASIDE: Counter "rowstream_host_set_aside_total" ["source", "host"]
-        "How often a host that was up was set aside";
+        "0 while a host is ejected, and while one request probes it; else 1";
+    HOST_EJECTED: Counter "rowstream_host_set_aside_total" ["source", "host"]
+        "How often a host that was up was ejected";
 
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
         "Connections of clients; `none` until the first request has come";

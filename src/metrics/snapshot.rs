@@ -180,7 +180,7 @@ impl Snapshot {
         out.counters(&family::HOST_REQUESTS, requests)?;
         out.gauges(&family::HOST_IN_FLIGHT, hosts().map(|(labels, host)| (labels, host.in_flight)))?;
         out.gauges(&family::HOST_UP, hosts().map(|(labels, host)| (labels, usize::from(host.is_up))))?;
-        out.counters(&family::HOST_SET_ASIDE, hosts().map(|(labels, host)| (labels, host.counts.set_aside)))
+        out.counters(&family::HOST_EJECTED, hosts().map(|(labels, host)| (labels, host.counts.ejected)))
     }
 
     fn server(&self, out: &mut Families<'_>) -> fmt::Result {

@@ -19,11 +19,10 @@ pub(super) fn unreachable(source: &str, cause: impl Into<Box<dyn std::error::Err
     Error::source_unavailable(format!("source `{source}` cannot be reached")).cause(cause)
 }
 
-/// All its hosts are set aside, the first of them for so long. Whole seconds are what users are
-/// told.
-pub(super) fn all_aside(source: &str, rest: Duration) -> Error {
+/// All its hosts are ejected, the first of them for so long. Users are given whole seconds.
+pub(super) fn all_ejected(source: &str, backoff: Duration) -> Error {
     let message = format!("source `{source}` has failed too often of late, and is not asked for a moment");
-    let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
+    let seconds = backoff.as_secs() + u64::from(backoff.subsec_nanos() > 0);
     Error::new("upstream_unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
         .retry_after(Duration::from_secs(seconds.max(1)))
 }

@@ -2,19 +2,19 @@
 //! counted is whether requests get the head of an answer.
 //!
 //! ```text
-//!        `failures` in a row                     the rest is over, and a request comes
-//!   up ───────────────────────► set aside ────────────────────────────────────────────► tried by that request
-//!   ▲                            ▲  ▲  failed: the next rest is twice as long              │  │
-//!   │                            │  └──────────────────────────────────────────────────────┘  │
-//!   │                            └─ it left before there was an answer: the next one tries ───┤
-//!   └──────────────────────────────────────────────── answered ───────────────────────────────┘
+//!        `failures` in a row               the backoff is over, and a request comes
+//!   up ───────────────────────► ejected ───────────────────────────────────────────► probed by that request
+//!   ▲                            ▲  ▲  failed: the next backoff is twice as long         │  │
+//!   │                            │  └────────────────────────────────────────────────────┘  │
+//!   │                            └─ it left before there was an answer: the next one probes ┤
+//!   └────────────────────────────────────── answered: restored ─────────────────────────────┘
 //! ```
 //!
-//! 1. While a host is tried, no other request goes there, unless that takes longer than a request
+//! 1. While a host is probed, no other request goes there, unless that takes longer than a request
 //!    may.
-//! 2. Each change begins an epoch, and what is told of a request of an earlier one changes nothing:
-//!    those that were on their way when their host was set aside neither readmit it nor lengthen
-//!    its rest.
+//! 2. Each change begins an epoch, and how a request of an earlier one ended changes nothing: those
+//!    that were on their way when their host was ejected neither restore it nor lengthen its
+//!    backoff.
 
 use std::time::{Duration, Instant};
 
@@ -23,21 +23,21 @@ use http::StatusCode;
 /// `health = { … }` of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// After so many failures in a row a host is set aside.
+    /// After so many failures in a row a host is ejected.
     pub failures: usize,
     /// For how long, the first time.
-    pub rest: Duration,
+    pub backoff: Duration,
     /// Answers that are failures of the host, too.
     pub statuses: Vec<StatusCode>,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self { failures: 5, rest: Duration::from_secs(10), statuses: Vec::new() }
+        Self { failures: 5, backoff: Duration::from_secs(10), statuses: Vec::new() }
     }
 }
 
-/// How often a rest is doubled: the longest is sixteen times the first.
+/// How often a backoff is doubled: the longest is sixteen times the first.
 const DOUBLED: u32 = 4;
 
 /// What is known of one host.
@@ -45,9 +45,9 @@ const DOUBLED: u32 = 4;
 pub(super) struct Breaker {
     /// `None`: it is always asked.
     health: Option<Health>,
-    /// How long a request may take that tries the host. Then another may: who reads its answer may
+    /// How long a request may take that probes the host. Then another may: who reads its answer may
     /// have stopped to.
-    trial: Duration,
+    probe: Duration,
     state: State,
     epoch: Epoch,
 }
@@ -62,24 +62,24 @@ enum State {
         /// In a row.
         failures: usize,
     },
-    Aside {
+    Ejected {
         until: Instant,
-        /// How often trials have failed.
-        trials: u32,
+        /// How many probes have failed.
+        probes: u32,
     },
-    Tried {
+    Probed {
         since: Instant,
-        trials: u32,
+        probes: u32,
     },
 }
 
 impl Breaker {
     /// A host that is up.
-    pub(super) fn new(health: Option<Health>, trial: Duration) -> Self {
-        Self { health, trial, state: State::Up { failures: 0 }, epoch: Epoch(0) }
+    pub(super) fn new(health: Option<Health>, probe: Duration) -> Self {
+        Self { health, probe, state: State::Up { failures: 0 }, epoch: Epoch(0) }
     }
 
-    /// Whether it was not set aside, or was readmitted.
+    /// Whether it was not ejected, or was restored.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
     }
@@ -88,73 +88,73 @@ impl Breaker {
     pub(super) fn lets_through(&self, now: Instant) -> bool {
         match self.state {
             State::Up { .. } => true,
-            State::Aside { until, .. } => until <= now,
-            State::Tried { since, .. } => since + self.trial <= now,
+            State::Ejected { until, .. } => until <= now,
+            State::Probed { since, .. } => since + self.probe <= now,
         }
     }
 
-    /// Until when it rests, or is tried at most; `None` where it does not.
-    pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
+    /// Until when it is ejected, or probed at most; `None` where it is neither.
+    pub(super) fn ejected_until(&self, now: Instant) -> Option<Instant> {
         match self.state {
-            State::Aside { until, .. } if until > now => Some(until),
-            State::Tried { since, .. } if since + self.trial > now => Some(since + self.trial),
-            State::Aside { .. } | State::Up { .. } | State::Tried { .. } => None,
+            State::Ejected { until, .. } if until > now => Some(until),
+            State::Probed { since, .. } if since + self.probe > now => Some(since + self.probe),
+            State::Ejected { .. } | State::Up { .. } | State::Probed { .. } => None,
         }
     }
 
     /// A request is sent that is [let through](Self::lets_through).
     pub(super) fn begin(&mut self, now: Instant) -> Epoch {
-        if let State::Aside { trials, .. } | State::Tried { trials, .. } = self.state {
-            self.change_to(State::Tried { since: now, trials });
+        if let State::Ejected { probes, .. } | State::Probed { probes, .. } = self.state {
+            self.change_to(State::Probed { since: now, probes });
         }
         self.epoch
     }
 
-    /// A request was answered; whether that readmits the host.
+    /// A request was answered; whether that restores the host.
     pub(super) fn answered(&mut self, epoch: Epoch) -> bool {
         if epoch != self.epoch {
             return false;
         }
         match &mut self.state {
             State::Up { failures } => *failures = 0,
-            State::Tried { .. } => {
+            State::Probed { .. } => {
                 self.change_to(State::Up { failures: 0 });
                 return true;
             }
-            State::Aside { .. } => {}
+            State::Ejected { .. } => {}
         }
         false
     }
 
-    /// A request failed by the host; whether, and for how long, that sets it aside which was up.
+    /// A request failed by the host; whether, and for how long, that ejects it which was up.
     pub(super) fn failed(&mut self, epoch: Epoch, now: Instant) -> Option<Duration> {
         let health = self.health.as_ref().filter(|_| epoch == self.epoch)?;
-        let (most, rest) = (health.failures, health.rest);
+        let (most, backoff) = (health.failures, health.backoff);
         match &mut self.state {
             State::Up { failures } => {
                 *failures += 1;
                 if *failures < most {
                     return None;
                 }
-                self.change_to(State::Aside { until: now + rest, trials: 0 });
-                Some(rest)
+                self.change_to(State::Ejected { until: now + backoff, probes: 0 });
+                Some(backoff)
             }
-            State::Tried { trials, .. } => {
-                let trials = *trials + 1;
-                let rest = rest.saturating_mul(1 << trials.min(DOUBLED));
-                self.change_to(State::Aside { until: now + rest, trials });
+            State::Probed { probes, .. } => {
+                let probes = *probes + 1;
+                let backoff = backoff.saturating_mul(1 << probes.min(DOUBLED));
+                self.change_to(State::Ejected { until: now + backoff, probes });
                 None
             }
-            State::Aside { .. } => None,
+            State::Ejected { .. } => None,
         }
     }
 
-    /// A request ended without telling anything of the host.
+    /// A request ended without saying anything of the host.
     pub(super) fn left(&mut self, epoch: Epoch, now: Instant) {
-        if let State::Tried { trials, .. } = self.state
+        if let State::Probed { probes, .. } = self.state
             && epoch == self.epoch
         {
-            self.change_to(State::Aside { until: now, trials });
+            self.change_to(State::Ejected { until: now, probes });
         }
     }
 
@@ -168,24 +168,24 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    const REST: Duration = Duration::from_secs(10);
-    const TRIAL: Duration = Duration::from_secs(35);
+    const BACKOFF: Duration = Duration::from_secs(10);
+    const PROBE: Duration = Duration::from_secs(35);
 
     fn breaker() -> Breaker {
-        Breaker::new(Some(Health { failures: 3, rest: REST, statuses: Vec::new() }), TRIAL)
+        Breaker::new(Some(Health { failures: 3, backoff: BACKOFF, statuses: Vec::new() }), PROBE)
     }
 
-    /// One that was just set aside.
-    fn aside(now: Instant) -> Breaker {
+    /// One that was just ejected.
+    fn ejected(now: Instant) -> Breaker {
         let mut breaker = breaker();
         let epoch = breaker.begin(now);
-        let rests = [(); 3].map(|()| breaker.failed(epoch, now));
-        assert_eq!(rests, [None, None, Some(REST)]);
+        let backoffs = [(); 3].map(|()| breaker.failed(epoch, now));
+        assert_eq!(backoffs, [None, None, Some(BACKOFF)]);
         breaker
     }
 
     #[test]
-    fn only_failures_in_a_row_set_a_host_aside() {
+    fn only_failures_in_a_row_eject_a_host() {
         let now = Instant::now();
         let mut breaker = breaker();
         let epoch = breaker.begin(now);
@@ -194,46 +194,46 @@ mod tests {
             assert!(!breaker.answered(epoch), "it was up");
         }
         assert!(breaker.is_up());
-        assert!(!aside(now).is_up());
+        assert!(!ejected(now).is_up());
     }
 
     #[test]
-    fn one_request_tries_a_host_whose_rest_is_over() {
+    fn one_request_probes_a_host_whose_backoff_is_over() {
         let now = Instant::now();
-        let mut breaker = aside(now);
-        assert!(!breaker.lets_through(now + REST / 2));
-        assert_eq!(breaker.rests_until(now), Some(now + REST));
-        assert!(breaker.lets_through(now + REST));
-        let trial = breaker.begin(now);
-        assert!(!breaker.lets_through(now + REST) && !breaker.is_up());
-        assert!(breaker.answered(trial) && breaker.is_up() && breaker.lets_through(now + REST));
+        let mut breaker = ejected(now);
+        assert!(!breaker.lets_through(now + BACKOFF / 2));
+        assert_eq!(breaker.ejected_until(now), Some(now + BACKOFF));
+        assert!(breaker.lets_through(now + BACKOFF));
+        let probe = breaker.begin(now);
+        assert!(!breaker.lets_through(now + BACKOFF) && !breaker.is_up());
+        assert!(breaker.answered(probe) && breaker.is_up() && breaker.lets_through(now + BACKOFF));
     }
 
     #[test]
-    fn each_trial_that_fails_doubles_the_rest_up_to_a_bound() {
+    fn each_probe_that_fails_doubles_the_backoff_up_to_a_bound() {
         let mut now = Instant::now();
-        let mut breaker = aside(now);
+        let mut breaker = ejected(now);
         for times in [1, 2, 4, 8, 16, 16, 16] {
-            assert_eq!(breaker.rests_until(now), Some(now + REST * times));
-            now += REST * times;
-            let trial = breaker.begin(now);
-            assert_eq!(breaker.failed(trial, now), None, "it was set aside already");
+            assert_eq!(breaker.ejected_until(now), Some(now + BACKOFF * times));
+            now += BACKOFF * times;
+            let probe = breaker.begin(now);
+            assert_eq!(breaker.failed(probe, now), None, "it was ejected already");
         }
-        now += REST * 16;
-        let trial = breaker.begin(now);
-        assert!(breaker.answered(trial));
+        now += BACKOFF * 16;
+        let probe = breaker.begin(now);
+        assert!(breaker.answered(probe));
         let epoch = breaker.begin(now);
-        let rests = [(); 3].map(|()| breaker.failed(epoch, now));
-        assert_eq!(rests, [None, None, Some(REST)], "it begins anew");
+        let backoffs = [(); 3].map(|()| breaker.failed(epoch, now));
+        assert_eq!(backoffs, [None, None, Some(BACKOFF)], "it begins anew");
     }
 
     #[test]
-    fn a_trial_whose_client_leaves_tells_nothing() {
+    fn a_probe_whose_client_leaves_says_nothing() {
         let now = Instant::now();
-        let mut breaker = aside(now);
-        let trial = breaker.begin(now);
-        breaker.left(trial, now + REST);
-        assert!(breaker.lets_through(now + REST) && !breaker.is_up());
+        let mut breaker = ejected(now);
+        let probe = breaker.begin(now);
+        breaker.left(probe, now + BACKOFF);
+        assert!(breaker.lets_through(now + BACKOFF) && !breaker.is_up());
     }
 
     #[test]
@@ -246,23 +246,23 @@ mod tests {
         }
         assert!(!breaker.answered(early) && !breaker.is_up());
         assert_eq!(breaker.failed(early, now), None);
-        let trial = breaker.begin(now);
+        let probe = breaker.begin(now);
         assert!(!breaker.answered(early) && !breaker.is_up());
         breaker.left(early, now);
-        assert!(!breaker.lets_through(now + REST), "the trial is on its way");
-        assert!(breaker.answered(trial));
+        assert!(!breaker.lets_through(now + BACKOFF), "the probe is on its way");
+        assert!(breaker.answered(probe));
     }
 
-    /// Who tries it may be a response whose client has stopped to read, of which nothing is polled
+    /// Who probes it may be a response whose client has stopped to read, of which nothing is polled
     /// any more.
     #[test]
-    fn a_trial_that_does_not_end_is_followed_by_another() {
+    fn a_probe_that_does_not_end_is_followed_by_another() {
         let now = Instant::now();
-        let mut breaker = aside(now);
-        let (begun, over) = (now + REST, now + REST + TRIAL);
+        let mut breaker = ejected(now);
+        let (begun, over) = (now + BACKOFF, now + BACKOFF + PROBE);
         let first = breaker.begin(begun);
-        assert_eq!((breaker.lets_through(begun), breaker.rests_until(begun)), (false, Some(over)));
-        assert_eq!((breaker.lets_through(over), breaker.rests_until(over)), (true, None));
+        assert_eq!((breaker.lets_through(begun), breaker.ejected_until(begun)), (false, Some(over)));
+        assert_eq!((breaker.lets_through(over), breaker.ejected_until(over)), (true, None));
         let second = breaker.begin(over);
         assert!(!breaker.lets_through(over));
         breaker.left(first, over);
@@ -271,9 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn without_health_no_host_is_set_aside() {
+    fn without_health_no_host_is_ejected() {
         let now = Instant::now();
-        let mut breaker = Breaker::new(None, TRIAL);
+        let mut breaker = Breaker::new(None, PROBE);
         let epoch = breaker.begin(now);
         assert!((0..100).all(|_| breaker.failed(epoch, Instant::now()).is_none()) && breaker.is_up());
     }

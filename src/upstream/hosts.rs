@@ -5,7 +5,7 @@
 //! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► told how it went, given back or dropped
 //!    │                                                    ▲        │
 //!    ├──► the pool's queue ── room: who is next there ────┘        └─► go_elsewhere: at another host, with the same place
-//!    └──► every host is set aside: an error at once
+//!    └──► every host is ejected: an error at once
 //! ```
 //!
 //! Invariants:
@@ -13,8 +13,8 @@
 //! 1. Nobody waits who could be served: what makes room at a host does so under the pool's lock,
 //!    which then serves its queue.
 //! 2. Who has come back from a host is among the first of those that wait, and waits for another.
-//! 3. Of each host, requests in flight are `max_per_host` at most, and one while it is tried.
-//! 4. Nobody waits for hosts that are all set aside.
+//! 3. Of each host, requests in flight are `max_per_host` at most, and one while it is probed.
+//! 4. Nobody waits for hosts that are all ejected.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -71,8 +71,8 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
     /// They ended before either, such as those whose client left.
     pub(crate) aborted: u64,
-    /// How often it was set aside.
-    pub(crate) set_aside: u64,
+    /// How often it was ejected.
+    pub(crate) ejected: u64,
 }
 
 /// What is known of a host.
@@ -126,7 +126,7 @@ pub(crate) struct AtHost {
 }
 
 impl<C: Send + 'static> Hosts<C> {
-    /// Hosts of these names, which are up; a request that tries one may take as long as `trial`.
+    /// Hosts of these names, which are up; a request that probes one may take as long as `probe`.
     pub(super) fn new(
         source: &str,
         pool: PoolConfig,
@@ -134,12 +134,12 @@ impl<C: Send + 'static> Hosts<C> {
         balance: Balance,
         max_per_host: Option<usize>,
         health: Option<&Health>,
-        trial: Duration,
+        probe: Duration,
     ) -> Self {
         let host = |name| Host {
             name,
             in_flight: 0,
-            breaker: Breaker::new(health.cloned(), trial),
+            breaker: Breaker::new(health.cloned(), probe),
             counts: Counts::default(),
         };
         let set = HostSet {
@@ -159,7 +159,7 @@ impl<C: Send + 'static> Hosts<C> {
     /// Waits for a place at a host.
     ///
     /// # Errors
-    /// The pool's; 503 at once when all hosts are set aside.
+    /// The pool's; 503 at once when all hosts are ejected.
     pub(super) async fn acquire(&self, patience: Patience<'_>) -> Result<Lease<C>, Error> {
         self.0.acquire_at(Tried::default(), Priority::Stream, patience).await.map(Lease)
     }
@@ -205,7 +205,7 @@ impl Sites for HostSet {
         let usable = by_turns.filter(|&at| !tried.has(at) && self.hosts[at].breaker.lets_through(now));
         let mut usable = usable.peekable();
         if usable.peek().is_none() {
-            return Choice::Nowhere(self.all_aside(now));
+            return Choice::Nowhere(self.all_ejected(now));
         }
         let mut with_room = usable.filter(|&at| self.hosts[at].in_flight < self.max_per_host);
         let chosen = match self.balance {
@@ -235,17 +235,17 @@ impl Sites for HostSet {
         }
     }
 
-    /// When the next host may be tried that rests.
+    /// When the next host may be probed that is ejected.
     fn next_room(&self) -> Option<Instant> {
         let now = Instant::now();
-        self.hosts.iter().filter_map(|host| host.breaker.rests_until(now)).min()
+        self.hosts.iter().filter_map(|host| host.breaker.ejected_until(now)).min()
     }
 }
 
 impl HostSet {
-    fn all_aside(&self, now: Instant) -> Error {
-        let rest = self.next_room().map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        error::all_aside(&self.source, rest)
+    fn all_ejected(&self, now: Instant) -> Error {
+        let backoff = self.next_room().map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        error::all_ejected(&self.source, backoff)
     }
 
     /// A place at one host is at another from now on, or there once more.
@@ -268,33 +268,33 @@ impl<C> Lease<C> {
 
     /// The head of an answer has come.
     pub(super) fn answered(&mut self) {
-        let readmitted = self.0.change(|set, site| {
+        let restored = self.0.change(|set, site| {
             site.is_told = true;
             let host = &mut set.hosts[site.host];
             host.counts.answered += 1;
             host.breaker.answered(site.epoch).then(|| (set.source.clone(), host.name.clone()))
         });
-        if let Some((source, name)) = readmitted {
-            log::info!("source {source}: host {name} answers again, and is readmitted");
+        if let Some((source, name)) = restored {
+            log::info!("source {source}: host {name} answers again, and is restored");
         }
     }
 
     /// The host has failed the request.
     pub(super) fn failed(&mut self, why: &dyn Display) {
-        let (set_aside, rests) = self.0.change(|set, site| {
+        let (ejected, waits) = self.0.change(|set, site| {
             site.is_told = true;
             let (now, host) = (Instant::now(), &mut set.hosts[site.host]);
             host.counts.failed += 1;
-            let rest = host.breaker.failed(site.epoch, now);
-            host.counts.set_aside += u64::from(rest.is_some());
-            let set_aside = rest.map(|rest| (set.source.clone(), host.name.clone(), rest));
-            (set_aside, host.breaker.rests_until(now).is_some())
+            let backoff = host.breaker.failed(site.epoch, now);
+            host.counts.ejected += u64::from(backoff.is_some());
+            let ejected = backoff.map(|backoff| (set.source.clone(), host.name.clone(), backoff));
+            (ejected, host.breaker.ejected_until(now).is_some())
         });
-        if rests {
+        if waits {
             self.0.tell_of_room();
         }
-        if let Some((source, name, rest)) = set_aside {
-            log::warning!("source {source}: host {name} is set aside for {rest:?}: {why}");
+        if let Some((source, name, backoff)) = ejected {
+            log::warning!("source {source}: host {name} is ejected for {backoff:?}: {why}");
         }
     }
 
@@ -310,7 +310,7 @@ impl<C> Lease<C> {
         })
     }
 
-    /// Asks the same host again. `None`: it is set aside, and the place is free.
+    /// Asks the same host again. `None`: it is ejected, and the place is free.
     pub(super) fn stay(mut self) -> Option<Self> {
         let may_stay = self.0.change(|set, site| {
             let may_stay = set.hosts[site.host].breaker.lets_through(Instant::now());
@@ -344,13 +344,13 @@ mod tests {
     use super::*;
     use crate::pool::Waiter;
 
-    const REST: Duration = Duration::from_secs(3600);
+    const BACKOFF: Duration = Duration::from_secs(3600);
 
     fn hosts(balance: Balance, max: usize, max_per_host: usize, failures: usize) -> Hosts<()> {
         let config = PoolConfig { max, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b", "c"].map(str::to_owned).into();
-        let health = Health { failures, rest: REST, statuses: Vec::new() };
-        Hosts::new("s", config, names, balance, Some(max_per_host), Some(&health), REST)
+        let health = Health { failures, backoff: BACKOFF, statuses: Vec::new() };
+        Hosts::new("s", config, names, balance, Some(max_per_host), Some(&health), BACKOFF)
     }
 
     /// What is there at once.
@@ -375,8 +375,8 @@ mod tests {
         in_flight.try_into().expect("there are three")
     }
 
-    /// Has a host fail until it is set aside.
-    fn set_aside(hosts: &Hosts<()>, host: usize) {
+    /// Has a host fail until it is ejected.
+    fn eject(hosts: &Hosts<()>, host: usize) {
         let mut place = place(hosts);
         while place.host() != host {
             assert_eq!(place.go_elsewhere(Tried::only(place.host())), Elsewhere::There);
@@ -410,7 +410,7 @@ mod tests {
     #[tokio::test]
     async fn a_host_that_is_full_leaves_its_turn_to_others_and_those_wait_in_the_pools_queue() {
         let hosts = hosts(Balance::RoundRobin, 9, 2, 1);
-        set_aside(&hosts, 0);
+        eject(&hosts, 0);
         let mut places: Vec<_> = (0..4).map(|_| place(&hosts)).collect();
         assert_eq!(in_flight(&hosts), [0, 2, 2]);
         let waiting = acquire(&hosts);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_hosts_that_are_set_aside() {
+    async fn nobody_waits_for_hosts_that_are_ejected() {
         let hosts = hosts(Balance::RoundRobin, 9, 1, 1);
         let mut places: Vec<_> = (0..3).map(|_| place(&hosts)).collect();
         let waiting = acquire(&hosts);
@@ -478,21 +478,21 @@ mod tests {
         }
         let error = waiting.await.map(|_| ()).expect_err("there is no host");
         assert_eq!(error.code(), "upstream_unavailable");
-        assert!(error.retry_delay().is_some_and(|delay| delay <= REST && delay > REST / 2));
+        assert!(error.retry_delay().is_some_and(|delay| delay <= BACKOFF && delay > BACKOFF / 2));
         let error = now(acquire(&hosts)).map(|place| place.map(|_| ()));
         assert!(matches!(error, Some(Err(_))), "at once");
     }
 
-    /// Who waits for room learns when a host rests that was up before, and goes there once it may
-    /// be tried.
+    /// Who waits for room learns when a host is ejected that was up before, and goes there once it
+    /// may be probed.
     #[tokio::test]
-    async fn a_rest_that_begins_later_is_waited_for() {
-        let rest = Duration::from_millis(30);
+    async fn a_backoff_that_begins_later_is_waited_for() {
+        let backoff = Duration::from_millis(30);
         let config = PoolConfig { max: 9, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b"].map(str::to_owned).into();
-        let health = Health { failures: 1, rest, statuses: Vec::new() };
+        let health = Health { failures: 1, backoff, statuses: Vec::new() };
         let hosts =
-            Arc::new(Hosts::<()>::new("s", config, names, Balance::RoundRobin, Some(1), Some(&health), REST));
+            Arc::new(Hosts::<()>::new("s", config, names, Balance::RoundRobin, Some(1), Some(&health), BACKOFF));
         let (_held, mut fails) = (place(&hosts), place(&hosts));
         let waiting = tokio::spawn({
             let hosts = Arc::clone(&hosts);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`url`], [`settings`] | where an upstream is, and how it is asked |
 //! | [`hosts`] | which of its hosts a request goes to |
-//! | [`health`] | which hosts are set aside, because requests to them fail |
+//! | [`health`] | which hosts are ejected, because requests to them fail |
 //! | [`host`] | one host: its connections, and what is asked on them |
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
@@ -248,7 +248,7 @@ impl Source {
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are set aside, 502
+    /// The pool's (503, 504); 503 when no connection can be opened or all hosts are ejected, 502
     /// where none may be opened; 504 when no head comes in time; 502 when what comes is no answer,
     /// or one that leads elsewhere.
     pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {

@@ -21,7 +21,7 @@ pub struct Settings {
     pub balance: Balance,
     /// Most requests in flight at each; `None`: as many as the pool has places.
     pub max_per_host: Option<usize>,
-    /// When a host is set aside; `None`: never.
+    /// When a host is ejected; `None`: never.
     pub health: Option<Health>,
     /// What is spoken.
     pub protocol: Protocol,

@@ -1,4 +1,4 @@
-//! HTTP sources of several hosts: which of them is asked, which is set aside, and that no request
+//! HTTP sources of several hosts: which of them is asked, which is ejected, and that no request
 //! is lost with one that ends; and connections of HTTP/2 that go away.
 
 use std::collections::BTreeMap;
@@ -269,7 +269,7 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
         // and then left alone.
         let replies = ask(&server, "/pass/busy", 100, 10).await;
         assert_eq!(tally(&replies), answered([(left, 100)]), "{protocol}");
-        server.wait_for_stderr(&format!("host {gone} is set aside"), SOON).await;
+        server.wait_for_stderr(&format!("host {gone} is ejected"), SOON).await;
         assert_eq!(of_host(&server, "set_aside_total", gone).await, 1.0);
         assert_eq!(of_host(&server, "up", gone).await, 0.0);
         // It comes back at the same place.
@@ -284,8 +284,8 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
         assert_eq!(of_host(&server, "up", gone).await, 1.0);
         let replies = ask(&server, "/pass/x", 20, 4).await;
         assert_eq!(tally(&replies), answered([(gone, 10), (left, 10)]), "{protocol}");
-        assert_eq!(server.count_stderr("is set aside"), 1, "{}", server.stderr());
-        assert_eq!(server.count_stderr("is readmitted"), 1, "{}", server.stderr());
+        assert_eq!(server.count_stderr("is ejected"), 1, "{}", server.stderr());
+        assert_eq!(server.count_stderr("is restored"), 1, "{}", server.stderr());
         for host in [gone, left] {
             assert_eq!(of_host(&server, "in_flight", host).await, 0.0);
         }
@@ -372,7 +372,7 @@ async fn retries_go_to_another_host() {
 
 /// Also one that says nothing, so that each request would wait for all of `first_byte`.
 #[tokio::test]
-async fn a_host_that_hangs_is_set_aside() {
+async fn a_host_that_hangs_is_ejected() {
     for (speaks, protocol) in spoken() {
         let upstream = start(&speaks).await;
         let settings = format!(
@@ -398,7 +398,7 @@ async fn a_host_that_hangs_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_host_alone_is_set_aside_only_where_the_file_says_so() {
+async fn a_host_alone_is_ejected_only_where_the_file_says_so() {
     for (health, code, connections) in
         [("", "source_unavailable", 1), ("health = { failures = 3, rest = '1h' }", "upstream_unavailable", 0)]
     {
@@ -442,7 +442,7 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     let upstream = with_status(Arc::clone(&status)).await;
     let settings = "health = { failures = 4, rest = '300ms', statuses = [503] }\npool = { max = 50 }";
     let server = server(&[upstream.address()], settings).await;
-    // What the upstream says is passed on, and set aside is who says it too often.
+    // What the upstream says is passed on, and ejected is who says it too often.
     for _ in 0..4 {
         let reply = get(&server.url("/pass/x")).await;
         assert_eq!((reply.status.as_u16(), reply.text()), (503, "told"));
@@ -451,11 +451,11 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
     assert_eq!(upstream.asked().len(), 4);
     status.store(200, Ordering::SeqCst);
     for leaves in [true, false] {
-        // Those that come before the rest is over are refused; one is let through.
-        let mut trials = JoinSet::new();
+        // Those that come before the backoff is over are refused; one is let through.
+        let mut probes = JoinSet::new();
         until("it is tried", || {
             let url = server.url("/pass/wait");
-            trials.spawn(async move { get(&url).await });
+            probes.spawn(async move { get(&url).await });
             async { upstream.running() > 0 }
         })
         .await;
@@ -464,14 +464,14 @@ async fn one_request_tries_a_host_and_the_others_are_refused_at_once() {
         assert_eq!(upstream.running(), 1, "one tries it");
         if leaves {
             // Its client leaves: that tells nothing, and the next one tries it.
-            trials.shutdown().await;
+            probes.shutdown().await;
             upstream.until_running(0).await;
             assert_eq!(upstream.asked().len(), 5);
             assert_eq!(of_host(&server, "up", upstream.address()).await, 0.0);
         } else {
             upstream.seen.gate.add_permits(1);
-            let trials = trials.join_all().await;
-            assert_eq!(trials.iter().filter(|reply| reply.status == 200).count(), 1, "{:?}", tally(&trials));
+            let probes = probes.join_all().await;
+            assert_eq!(probes.iter().filter(|reply| reply.status == 200).count(), 1, "{:?}", tally(&probes));
         }
     }
     assert_eq!(upstream.asked().len(), 6);
@@ -527,7 +527,7 @@ async fn no_host_has_more_requests_than_it_may() {
     }
 }
 
-/// With a host set aside, the places of the others are all there are; who waits for them waits in
+/// With a host ejected, the places of the others are all there are; who waits for them waits in
 /// the pool's queue, by its rules.
 #[tokio::test]
 async fn one_queue_bounds_what_waits_for_hosts() {

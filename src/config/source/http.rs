@@ -138,7 +138,7 @@ fn read_health(source: &str, value: &Value<'_>) -> Option<Health> {
     let mut health = Health::default();
     let mut table = value.table(format!("`health` of [source.{source}]"))?;
     set(&mut health.failures, table.take("failures").and_then(|value| value.count(1)));
-    set(&mut health.rest, table.take("rest").and_then(|value| value.duration()));
+    set(&mut health.backoff, table.take("rest").and_then(|value| value.duration()));
     let statuses = table.take("statuses").and_then(|value| value.list()).unwrap_or_default();
     health.statuses = statuses.iter().filter_map(read_status).collect();
     table.finish();
