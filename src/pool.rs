@@ -461,7 +461,7 @@ impl<C, S: Sites> Shared<C, S> {
                     let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
                     (sender, Ok(Lease { entry, permit }))
                 }
-                Next::InVain(Waits { sender, .. }, error) => (sender, Err(error)),
+                Next::Exhausted(Waits { sender, .. }, error) => (sender, Err(error)),
             };
             drop(state);
             // One that has left meanwhile drops its place, which serves the next.

@@ -83,7 +83,7 @@ pub(super) enum Next<W, T> {
     /// It has a place for its priority, there.
     Served(Priority, W, T),
     /// There is nothing to wait for.
-    InVain(W, Error),
+    Exhausted(W, Error),
 }
 
 impl<W> Queue<W> {
@@ -146,8 +146,8 @@ impl<W> Queue<W> {
         streams.pop_last_of(other)
     }
 
-    /// Who is served next, now, with a place for this priority; or who waits in vain. `choose` says
-    /// where somebody may have a place.
+    /// Who is served next, now, with a place for this priority; or who can be served by nobody.
+    /// `choose` says where somebody may have a place.
     pub(super) fn next<T>(&mut self, choose: impl Fn(&W) -> Choice<T>) -> Option<Next<W, T>> {
         let (first, second) = match self.before {
             0 => (Priority::Stream, Priority::Lookup),
@@ -169,7 +169,7 @@ impl<W> Queue<W> {
             Ok(at) => at,
             Err(error) => {
                 self.before = self.before.min(self.line(Priority::Lookup).len());
-                return Some(Next::InVain(waiter, error));
+                return Some(Next::Exhausted(waiter, error));
             }
         };
         self.used[priority as usize] += 1;
@@ -222,7 +222,7 @@ mod tests {
                 queue.give(priority);
                 Some(waiter)
             }
-            Next::InVain(..) => None,
+            Next::Exhausted(..) => None,
         };
         std::iter::from_fn(next).collect()
     }
@@ -272,10 +272,10 @@ mod tests {
         assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
     }
 
-    /// Whom each of the places that are given up serves, or who waits in vain.
+    /// Whom each of the places that are given up serves, or who can be served by nobody.
     fn next_at(queue: &mut Queue<&'static str>, choose: impl Fn(&str) -> Choice<()>) -> Option<&'static str> {
         queue.next(|waiter| choose(waiter)).map(|next| match next {
-            Next::Served(_, waiter, ()) | Next::InVain(waiter, _) => waiter,
+            Next::Served(_, waiter, ()) | Next::Exhausted(waiter, _) => waiter,
         })
     }
 

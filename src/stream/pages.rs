@@ -364,7 +364,7 @@ impl PageRows {
     fn refuse(&self, refused: Refused, link: &str) -> Error {
         let leads = match refused {
             Refused::NoUrl => "goes on with what is no URL that can be asked for",
-            Refused::Elsewhere => "goes on at another scheme, host or port, where nothing is asked",
+            Refused::OtherOrigin => "goes on at another scheme, host or port, where nothing is asked",
             Refused::OutOfPrefix => "goes on outside of the path of the source's URL, where nothing is asked",
         };
         let message = format!("page {} of source `{}` {leads}", self.page, self.source.name());

@@ -65,7 +65,7 @@ pub(super) fn empty(source: &str) -> Error {
     Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message)
 }
 
-/// The answer leads elsewhere.
+/// The answer is a redirect.
 pub(super) fn redirect(source: &str, status: StatusCode, location: Option<&str>) -> Error {
     let message = format!(
         "source `{source}` answered {} and leads elsewhere: redirects are not followed",

@@ -4,7 +4,7 @@
 //! ```text
 //! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► told how it went, given back or dropped
 //!    │                                                    ▲        │
-//!    ├──► the pool's queue ── room: who is next there ────┘        └─► go_elsewhere: at another host, with the same place
+//!    ├──► the pool's queue ── room: who is next there ────┘        └─► fail_over: at another host, with the same place
 //!    └──► every host is ejected: an error at once
 //! ```
 //!
@@ -102,11 +102,11 @@ impl Tried {
     }
 }
 
-/// What came of going to another host.
+/// What came of a failover.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Elsewhere {
-    /// It is there.
-    There,
+pub(super) enum Failover {
+    /// It is at another host.
+    Done,
     /// It has to wait for one.
     Full,
     /// There is none.
@@ -299,14 +299,14 @@ impl<C> Lease<C> {
     }
 
     /// Goes to another host than those that were tried, if one has room.
-    pub(super) fn go_elsewhere(&mut self, tried: Tried) -> Elsewhere {
+    pub(super) fn fail_over(&mut self, tried: Tried) -> Failover {
         self.0.change(|set, site| match set.choose(&tried) {
             Choice::At(host) => {
                 set.go(site, host);
-                Elsewhere::There
+                Failover::Done
             }
-            Choice::Full | Choice::FullForAll => Elsewhere::Full,
-            Choice::Nowhere(_) => Elsewhere::Nowhere,
+            Choice::Full | Choice::FullForAll => Failover::Full,
+            Choice::Nowhere(_) => Failover::Nowhere,
         })
     }
 
@@ -379,7 +379,7 @@ mod tests {
     fn eject(hosts: &Hosts<()>, host: usize) {
         let mut place = place(hosts);
         while place.host() != host {
-            assert_eq!(place.go_elsewhere(Tried::only(place.host())), Elsewhere::There);
+            assert_eq!(place.fail_over(Tried::only(place.host())), Failover::Done);
         }
         place.failed(&"test");
     }
@@ -529,17 +529,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn going_elsewhere_frees_the_host_that_is_left() {
+    async fn a_failover_frees_the_host_that_is_left() {
         let hosts = hosts(Balance::RoundRobin, 9, 1, 2);
         let mut a = place(&hosts);
         let b = place(&hosts);
-        assert_eq!((a.go_elsewhere(Tried::only(0)), a.host()), (Elsewhere::There, 2));
+        assert_eq!((a.fail_over(Tried::only(0)), a.host()), (Failover::Done, 2));
         assert_eq!(in_flight(&hosts), [0, 1, 1]);
         let mut tried = Tried::only(0);
         tried.insert(2);
-        assert_eq!(a.go_elsewhere(tried), Elsewhere::Full);
+        assert_eq!(a.fail_over(tried), Failover::Full);
         tried.insert(1);
-        assert_eq!(a.go_elsewhere(tried), Elsewhere::Nowhere);
+        assert_eq!(a.fail_over(tried), Failover::Nowhere);
         drop((a, b));
         assert_eq!((in_flight(&hosts), hosts.pool().usage().used), ([0, 0, 0], 0));
     }

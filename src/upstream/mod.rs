@@ -54,7 +54,7 @@ pub use self::settings::{Protocol, Settings, Timeouts};
 
 use self::connect::Connector;
 use self::host::{Answer, Failed, Failure, Host};
-use self::hosts::{Elsewhere, HostSet, Hosts, Tried};
+use self::hosts::{Failover, HostSet, Hosts, Tried};
 use self::http1::Http1;
 use self::retry::Budget;
 use crate::Error;
@@ -250,7 +250,7 @@ impl Source {
     /// # Errors
     /// The pool's (503, 504); 503 when no connection can be opened or all hosts are ejected, 502
     /// where none may be opened; 504 when no head comes in time; 502 when what comes is no answer,
-    /// or one that leads elsewhere.
+    /// or a redirect.
     pub async fn send(&self, call: &Call, patience: Patience<'_>) -> Result<(Reply, Waited), Error> {
         let entered = Instant::now();
         let wait = patience.wait();
@@ -315,13 +315,13 @@ impl Source {
             let Failed { failure, error } = failed;
             if failure.is_untouched() && Instant::now() < late {
                 // It has cost no host anything, so that no budget is asked whether it may go on.
-                match Self::elsewhere(place, group, tried, late).await {
+                match Self::fail_over(place, group, tried, late).await {
                     Moved::There(moved) => {
                         place = moved;
                         continue;
                     }
                     Moved::Nowhere(kept) => place = kept,
-                    Moved::InVain => return Err(error),
+                    Moved::Exhausted => return Err(error),
                 }
             }
             let may_repeat = match failure {
@@ -337,7 +337,7 @@ impl Source {
             before += 1;
             tried = Tried::only(place.host());
             // Where the others have no room, it is not waited for: this host may well answer now.
-            if place.go_elsewhere(tried) != Elsewhere::There {
+            if place.fail_over(tried) != Failover::Done {
                 place = place.stay().ok_or(error)?;
             }
         }
@@ -345,14 +345,14 @@ impl Source {
 
     /// Goes to a host that was not tried. Where those have no room, it waits among the others,
     /// until it is late.
-    async fn elsewhere(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
-        match place.go_elsewhere(tried) {
-            Elsewhere::There => Moved::There(place),
-            Elsewhere::Nowhere => Moved::Nowhere(place),
-            Elsewhere::Full => {
+    async fn fail_over(mut place: Lease, group: Option<&Group>, tried: Tried, late: Instant) -> Moved {
+        match place.fail_over(tried) {
+            Failover::Done => Moved::There(place),
+            Failover::Nowhere => Moved::Nowhere(place),
+            Failover::Full => {
                 let moved = place.move_on(group, tried);
                 let moved = tokio::time::timeout_at(late.into(), moved).await;
-                moved.ok().flatten().map_or(Moved::InVain, Moved::There)
+                moved.ok().flatten().map_or(Moved::Exhausted, Moved::There)
             }
         }
     }
@@ -375,13 +375,13 @@ impl Source {
     }
 }
 
-/// What came of going to another host.
+/// What came of the failover to another host.
 enum Moved {
     There(Lease),
     /// There is none, and the place is still the one that it was.
     Nowhere(Lease),
     /// It has waited for one, and has no place any more.
-    InVain,
+    Exhausted,
 }
 
 /// What an idle connection takes, in bytes.

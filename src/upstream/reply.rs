@@ -50,7 +50,7 @@ impl Reply {
     /// The answer to a request that was `begun` then.
     ///
     /// # Errors
-    /// 502 when it leads elsewhere, when it is one that nobody has asked for, or when its end could
+    /// 502 when it is a redirect, when it is one that nobody has asked for, or when its end could
     /// not be told from a break.
     pub(super) fn new(
         head: http::response::Parts,

@@ -295,7 +295,7 @@ async fn a_host_that_ends_takes_only_what_is_in_flight_there() {
 /// Nothing was sent to a host that takes no connection: another one is asked at once, without
 /// `retries`.
 #[tokio::test]
-async fn what_was_not_sent_goes_elsewhere_without_retries() {
+async fn what_was_not_sent_fails_over_without_retries() {
     for (speaks, protocol) in spoken() {
         let [a, b] = two(&speaks).await;
         let (gone, left) = (a.address(), b.address());
@@ -317,7 +317,7 @@ async fn what_was_not_sent_goes_elsewhere_without_retries() {
 /// What waits for a host with room is among those that wait for the pool, and not one of a queue
 /// behind it.
 #[tokio::test]
-async fn what_goes_elsewhere_waits_for_room_there() {
+async fn what_fails_over_waits_for_room_there() {
     let [a, b] = two(&Speaks::Http1).await;
     let (gone, left) = (a.address(), b.address());
     a.stop().await;

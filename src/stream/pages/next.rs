@@ -17,7 +17,7 @@ pub(super) enum Refused {
     /// It is no URL, or one that cannot be asked.
     NoUrl,
     /// It leads to another scheme, host or port.
-    Elsewhere,
+    OtherOrigin,
     /// It leads out of the prefix of the source's URL.
     OutOfPrefix,
 }
@@ -56,7 +56,7 @@ fn absolute(base: &Base, current: &str, link: &str) -> Result<String, Refused> {
     if let Some(Absolute { scheme, authority, rest }) = Absolute::read(base, link)? {
         let origin = Base::parse(&format!("{scheme}://{authority}")).map_err(|_| Refused::NoUrl)?;
         if (origin.tls, &origin.host, origin.port) != (base.tls, &base.host, base.port) {
-            return Err(Refused::Elsewhere);
+            return Err(Refused::OtherOrigin);
         }
         return Ok(if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") });
     }
@@ -90,7 +90,7 @@ impl<'a> Absolute<'a> {
                 let head = link.split(['/', '?']).next().unwrap_or_default();
                 let Some((scheme, _)) = head.split_once(':') else { return Ok(None) };
                 if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-                    return Err(Refused::Elsewhere);
+                    return Err(Refused::OtherOrigin);
                 }
                 (scheme, link[scheme.len()..].strip_prefix("://").ok_or(Refused::NoUrl)?)
             }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_the_source_itself() {
-        use Refused::{Elsewhere, NoUrl, OutOfPrefix};
+        use Refused::{NoUrl, OtherOrigin, OutOfPrefix};
         let (bare, within) = ("http://api.example:8080", "https://api.example/v2");
         for (base, link, expected) in [
             (bare, "/orders?page=2", Ok("/orders?page=2")),
@@ -209,13 +209,13 @@ mod tests {
             (bare, "http://api.example:8080?page=2", Ok("/?page=2")),
             (bare, "//api.example:8080/x", Ok("/x")),
             (bare, "/x?at=12:30", Ok("/x?at=12:30")),
-            (bare, "http://api.example/x", Err(Elsewhere)),
-            (bare, "https://api.example:8080/x", Err(Elsewhere)),
-            (bare, "http://api.example.evil.example:8080/x", Err(Elsewhere)),
-            (bare, "http://169.254.169.254/latest", Err(Elsewhere)),
-            (bare, "//evil.example/x", Err(Elsewhere)),
-            (bare, "file:///etc/passwd", Err(Elsewhere)),
-            (bare, "javascript:alert(1)", Err(Elsewhere)),
+            (bare, "http://api.example/x", Err(OtherOrigin)),
+            (bare, "https://api.example:8080/x", Err(OtherOrigin)),
+            (bare, "http://api.example.evil.example:8080/x", Err(OtherOrigin)),
+            (bare, "http://169.254.169.254/latest", Err(OtherOrigin)),
+            (bare, "//evil.example/x", Err(OtherOrigin)),
+            (bare, "file:///etc/passwd", Err(OtherOrigin)),
+            (bare, "javascript:alert(1)", Err(OtherOrigin)),
             (bare, "http:/x", Err(NoUrl)),
             (bare, "http://api.example:8080@evil.example/x", Err(NoUrl)),
             (bare, "http://u:p@api.example:8080/x", Err(NoUrl)),
@@ -232,7 +232,7 @@ mod tests {
             (within, "/v21/orders", Err(OutOfPrefix)),
             (within, "/", Err(OutOfPrefix)),
             (within, "/v2/../v1", Err(NoUrl)),
-            (within, "http://api.example/v2/x", Err(Elsewhere)),
+            (within, "http://api.example/v2/x", Err(OtherOrigin)),
         ] {
             let base = Base::parse(base).unwrap();
             let resolved = resolve(&base, "/a/orders?page=1&x=/y", link);
