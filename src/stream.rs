@@ -330,7 +330,7 @@ impl RowStream {
         };
         self.clock.leave(match polled.is_ready() {
             true => Phase::Client,
-            false if self.following.is_waiting() => Phase::News,
+            false if self.following.is_waiting() => Phase::Changes,
             false if self.session.as_ref().is_some_and(Producer::waits_for_place) => Phase::Pool,
             false => Phase::Database,
         });

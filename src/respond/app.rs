@@ -17,7 +17,7 @@ use crate::readiness::Readiness;
 use crate::route::Router;
 use crate::source::{Source, SourceConfig};
 use crate::spool::file::Used;
-use crate::stream::notifier::Feeds;
+use crate::stream::notifier::ChangeNotifiers;
 
 /// Everything that answers requests: the endpoints, their sources, and the bounds.
 pub struct App {
@@ -26,7 +26,7 @@ pub struct App {
     /// In the order of the configuration.
     pub(super) sources: Vec<Source>,
     pub(super) admission: Admission,
-    pub(super) feeds: Feeds,
+    pub(super) notifiers: ChangeNotifiers,
     pub(super) readiness: Readiness,
     /// How much of what a database says clients are told.
     pub(super) detail: ErrorDetail,
@@ -100,7 +100,7 @@ impl App {
         let sources: Vec<_> = config.sources.iter().map(open).collect::<Result<_, _>>()?;
         let router = Router::new(config.endpoints.iter().map(|endpoint| endpoint.path.as_str()))
             .map_err(|_| Error::endpoint("two endpoints match the same paths"))?;
-        let feeds = Feeds::new(config.endpoints.len());
+        let notifiers = ChangeNotifiers::new(config.endpoints.len());
         let readiness = Readiness::new(sources.iter());
         let series = state.metrics.series_of(&config.endpoints);
         for (index, source) in sources.iter().enumerate() {
@@ -108,7 +108,7 @@ impl App {
             source.keep_for_lookups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
-        Ok(Self { config, router, sources, admission, feeds, readiness, detail, state, series })
+        Ok(Self { config, router, sources, admission, notifiers, readiness, detail, state, series })
     }
 
     /// What was configured.

@@ -15,7 +15,7 @@ use crate::completeness::Asked;
 use crate::endpoint::{CouchFeed, Endpoint, Followed};
 use crate::params::{Bound, ParamValue};
 use crate::pool::Waiter;
-use crate::stream::notifier::{Subscription, Woken};
+use crate::stream::notifier::{Subscription, Wake};
 use crate::stream::{Follower, Opened, Reading, Reopen, RowStream};
 
 /// How long a long poll waits for a first row: less than proxies wait for a head, which is a minute
@@ -107,8 +107,8 @@ impl App {
             if !stream.is_done() || stream.cursor() != request.reading.after {
                 return Ok((stream, first));
             }
-            let woken = tokio::time::timeout_at(deadline, subscription.woken()).await;
-            if woken.unwrap_or(Ok(Woken::Closing))? == Woken::Closing {
+            let wake = tokio::time::timeout_at(deadline, subscription.wake()).await;
+            if wake.unwrap_or(Ok(Wake::Closing))? == Wake::Closing {
                 return Ok((stream, first));
             }
             *begun = Instant::now();
@@ -131,7 +131,7 @@ impl App {
         let endpoint = request.endpoint;
         let follow = endpoint.follow().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.source(&endpoint.source).database()?;
-        self.feeds.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
+        self.notifiers.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
     }
 }
 

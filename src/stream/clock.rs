@@ -13,7 +13,7 @@ pub(super) enum Phase {
     Database,
     Client,
     /// Rows that nobody has written yet: nobody's time.
-    News,
+    Changes,
 }
 
 /// Attributes time: between polls to what was waited for, inside of polls to encoding.
@@ -50,7 +50,7 @@ impl Clock {
                 self.times.client += lap;
                 self.times.held += if holds_connection { lap } else { Duration::ZERO };
             }
-            Phase::News => {}
+            Phase::Changes => {}
         }
         lap
     }

@@ -12,7 +12,7 @@ use rowstream_encode::Format;
 use super::Opened;
 use crate::Error;
 use crate::error::SOURCE_UNAVAILABLE;
-use crate::stream::notifier::{Subscription, Woken};
+use crate::stream::notifier::{Subscription, Wake};
 
 /// How long a follower waits that got no connection, before it asks again.
 const BUSY: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Follower {
     /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`:
     /// the server is about to end.
     async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
-        if !at_once && self.subscription.woken().await? == Woken::Closing {
+        if !at_once && self.subscription.wake().await? == Wake::Closing {
             return Ok(None);
         }
         let mut patience = None;

@@ -1,9 +1,9 @@
-//! Feeds: what wakes those who follow the rows of an endpoint.
+//! What wakes those who follow the rows of an endpoint.
 //!
-//! A feed is one poller for all followers of an endpoint, with one connection beside the pool; it
-//! begins with the first of them and ends with the last. It tells that there may be new rows, and
-//! each follower reads its own from behind its cursor: so none of them holds a connection while it
-//! waits, and what it gets hangs on nobody else.
+//! A change notifier is one poller for all followers of an endpoint, with one connection beside the
+//! pool; it begins with the first of them and ends with the last. It says that there may be new
+//! rows, and each follower reads its own from behind its cursor: so none of them holds a connection
+//! while it waits, and what it gets hangs on nobody else.
 //!
 //! ```text
 //!                          ┌─ follower: wait ── take a turn ── read what is behind the cursor ──┐
@@ -60,40 +60,40 @@ impl Patience {
     }
 }
 
-/// The feeds of a configuration's endpoints, by their indices.
-pub(crate) struct Feeds(Vec<Mutex<Weak<Feed>>>);
+/// The change notifiers of a configuration's endpoints, by their indices.
+pub(crate) struct ChangeNotifiers(Vec<Mutex<Weak<ChangeNotifier>>>);
 
 /// The followers of one endpoint, as long as there are any.
-struct Feed {
-    news: watch::Receiver<News>,
+struct ChangeNotifier {
+    changes: watch::Receiver<Change>,
     source: AnyDatabase,
 }
 
-/// What a poller tells.
-enum News {
+/// What a poller says.
+enum Change {
     /// There may be new rows.
-    Changed,
+    NewRows,
     /// It cannot look for them any more, for this reason.
     Failed(String),
 }
 
-/// One follower's side of a feed.
+/// One follower's side of a change notifier.
 pub(crate) struct Subscription {
-    feed: Arc<Feed>,
-    news: watch::Receiver<News>,
+    notifier: Arc<ChangeNotifier>,
+    changes: watch::Receiver<Change>,
     closing: watch::Receiver<bool>,
 }
 
 /// Why a follower does not wait any longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum Wake {
     /// There may be new rows.
-    Changed,
+    NewRows,
     /// The server is about to end.
     Closing,
 }
 
-impl Feeds {
+impl ChangeNotifiers {
     /// Those of so many endpoints, none of them followed.
     pub(crate) fn new(endpoints: usize) -> Self {
         Self((0..endpoints).map(|_| Mutex::new(Weak::new())).collect())
@@ -110,41 +110,47 @@ impl Feeds {
         closing: watch::Receiver<bool>,
     ) -> Result<Subscription, Error> {
         let bound = source.acquire_timeout();
-        let feed = tokio::time::timeout(bound, self.feed(endpoint, follow, source));
-        let feed =
-            feed.await.unwrap_or_else(|_| Err(Error::source_unavailable("the source does not answer")))?;
-        let news = feed.news.clone();
-        Ok(Subscription { feed, news, closing })
+        let notifier = tokio::time::timeout(bound, self.notifier(endpoint, follow, source));
+        let notifier = notifier
+            .await
+            .unwrap_or_else(|_| Err(Error::source_unavailable("the source does not answer")))?;
+        let changes = notifier.changes.clone();
+        Ok(Subscription { notifier, changes, closing })
     }
 
-    /// The feed of the endpoint. One follower at a time has it begun; the others wait for what
+    /// The notifier of the endpoint. One follower at a time has it begun; the others wait for what
     /// comes of that.
-    async fn feed(&self, endpoint: usize, follow: &Follow, source: &AnyDatabase) -> Result<Arc<Feed>, Error> {
-        let mut feed = self.0[endpoint].lock().await;
-        let running = feed.upgrade().filter(|feed| feed.news.has_changed().is_ok());
+    async fn notifier(
+        &self,
+        endpoint: usize,
+        follow: &Follow,
+        source: &AnyDatabase,
+    ) -> Result<Arc<ChangeNotifier>, Error> {
+        let mut notifier = self.0[endpoint].lock().await;
+        let running = notifier.upgrade().filter(|notifier| notifier.changes.has_changed().is_ok());
         if let Some(running) = running {
             return Ok(running);
         }
         let changes = source.changes(follow.channel.as_deref(), follow.poll).await?;
-        let begun = Arc::new(Feed::begin(changes, follow, source));
-        *feed = Arc::downgrade(&begun);
+        let begun = Arc::new(ChangeNotifier::begin(changes, follow, source));
+        *notifier = Arc::downgrade(&begun);
         Ok(begun)
     }
 }
 
-impl Feed {
+impl ChangeNotifier {
     fn begin(changes: Changes, follow: &Follow, source: &AnyDatabase) -> Self {
-        let (teller, news) = watch::channel(News::Changed);
+        let (sender, receiver) = watch::channel(Change::NewRows);
         let poller = Poller { source: source.clone(), channel: follow.channel.clone(), every: follow.poll };
         tokio::spawn(async move {
             tokio::select! {
-                error = poller.poll(changes, &teller) => {
-                    teller.send_replace(News::Failed(format!("{error:?}")));
+                error = poller.poll(changes, &sender) => {
+                    sender.send_replace(Change::Failed(format!("{error:?}")));
                 }
-                () = teller.closed() => {}
+                () = sender.closed() => {}
             }
         });
-        Self { news, source: source.clone() }
+        Self { changes: receiver, source: source.clone() }
     }
 }
 
@@ -156,18 +162,18 @@ struct Poller {
 }
 
 impl Poller {
-    /// Tells of changes, until the source cannot be asked any more; why that is.
-    async fn poll(&self, mut changes: Changes, teller: &watch::Sender<News>) -> Error {
+    /// Reports changes, until the source cannot be asked any more; why that is.
+    async fn poll(&self, mut changes: Changes, sender: &watch::Sender<Change>) -> Error {
         loop {
             let lost = match changes.next().await {
                 Ok(()) => {
-                    teller.send_replace(News::Changed);
+                    sender.send_replace(Change::NewRows);
                     continue;
                 }
                 Err(error) if changes.is_lost_for_good() => return error,
                 Err(error) => error,
             };
-            // What the next connection tells first is a change, whatever has happened meanwhile.
+            // What the next connection reports first is a change, whatever has happened meanwhile.
             match self.again().await {
                 Some(again) => changes = again,
                 None => return lost,
@@ -189,30 +195,30 @@ impl Poller {
 }
 
 impl Subscription {
-    /// What follows is a reading: what changes from now on is news.
+    /// What follows is a reading: what changes from now on is a change.
     pub(crate) fn begin_reading(&mut self) {
-        self.news.mark_unchanged();
+        self.changes.mark_unchanged();
     }
 
     /// Waits until there may be rows that were not there when the last reading began.
     ///
     /// # Errors
     /// The source cannot be asked any more.
-    pub(crate) async fn woken(&mut self) -> Result<Woken, Error> {
-        let told = tokio::select! {
-            _ = self.closing.wait_for(|closing| *closing) => return Ok(Woken::Closing),
-            told = self.news.changed() => told,
+    pub(crate) async fn wake(&mut self) -> Result<Wake, Error> {
+        let changed = tokio::select! {
+            _ = self.closing.wait_for(|closing| *closing) => return Ok(Wake::Closing),
+            changed = self.changes.changed() => changed,
         };
-        match &*self.news.borrow_and_update() {
-            News::Changed if told.is_ok() => Ok(Woken::Changed),
-            News::Changed => Err(gone("the poller has ended")),
-            News::Failed(cause) => Err(gone(cause.as_str())),
+        match &*self.changes.borrow_and_update() {
+            Change::NewRows if changed.is_ok() => Ok(Wake::NewRows),
+            Change::NewRows => Err(gone("the poller has ended")),
+            Change::Failed(cause) => Err(gone(cause.as_str())),
         }
     }
 
     /// How long a reading may wait for the source to come back.
     pub(crate) fn patience(&self) -> Patience {
-        Patience::begin(self.feed.source.acquire_timeout())
+        Patience::begin(self.notifier.source.acquire_timeout())
     }
 
     /// Whether the server is about to end.
@@ -220,13 +226,13 @@ impl Subscription {
         *self.closing.borrow()
     }
 
-    /// Waits until the source cannot be asked any more, and tells why.
+    /// Waits until the source cannot be asked any more; why that is.
     pub(crate) fn failed(&self) -> impl Future<Output = Error> + use<> {
-        let mut news = self.news.clone();
+        let mut changes = self.changes.clone();
         async move {
-            let failed = news.wait_for(|news| matches!(news, News::Failed(_))).await;
+            let failed = changes.wait_for(|change| matches!(change, Change::Failed(_))).await;
             match failed.as_deref() {
-                Ok(News::Failed(cause)) => gone(cause.as_str()),
+                Ok(Change::Failed(cause)) => gone(cause.as_str()),
                 _ => gone("the poller has ended"),
             }
         }
@@ -236,10 +242,10 @@ impl Subscription {
     /// once would fill its queue, to the harm of all others; so they do if they come at once, as
     /// after a restart.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.feed.source.turn().await
+        self.notifier.source.turn().await
     }
 }
 
 fn gone(cause: &str) -> Error {
-    Error::source_unavailable("the source does not tell any more whether there are new rows").cause(cause)
+    Error::source_unavailable("the source does not say any more whether there are new rows").cause(cause)
 }

@@ -491,8 +491,15 @@ mod tests {
         let config = PoolConfig { max: 9, waiting: 10, ..PoolConfig::default() };
         let names = ["a", "b"].map(str::to_owned).into();
         let health = Health { failures: 1, backoff, statuses: Vec::new() };
-        let hosts =
-            Arc::new(Hosts::<()>::new("s", config, names, Balance::RoundRobin, Some(1), Some(&health), BACKOFF));
+        let hosts = Arc::new(Hosts::<()>::new(
+            "s",
+            config,
+            names,
+            Balance::RoundRobin,
+            Some(1),
+            Some(&health),
+            BACKOFF,
+        ));
         let (_held, mut fails) = (place(&hosts), place(&hosts));
         let waiting = tokio::spawn({
             let hosts = Arc::clone(&hosts);
