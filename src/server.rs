@@ -20,10 +20,10 @@ mod connections;
 mod heap;
 mod preparing;
 mod reload;
+mod reporting;
 mod signals;
 mod socket;
 mod transport;
-mod watched;
 mod workers;
 
 use std::io;

@@ -13,8 +13,8 @@
 //! Invariants:
 //!
 //! 1. memory: the chunk, one element (at most `most` bytes), one scalar for each pointer that is
-//!    watched (at most [`WATCHED`] bytes), and a byte or two for each container that is open, of
-//!    which there are [`DEPTH`] at most; all else is skipped;
+//!    captured (at most [`LONGEST_CAPTURE`] bytes), and a byte or two for each container that is
+//!    open, of which there are [`DEPTH`] at most; all else is skipped;
 //! 2. how the document is cut changes nothing in what comes out, and nothing in whether it ends
 //!    well;
 //! 3. the whole of it has to be JSON (RFC 8259) and UTF-8, also what is skipped:
@@ -40,9 +40,9 @@ use crate::pointer::{self, Pointer};
 /// The most containers that stand in one another. Documents have ten or so; a reader of JSON that
 /// allows more is rare.
 pub const DEPTH: usize = 128;
-/// The longest scalar that is watched, in bytes: a URL, or a token that stands for a place in a
+/// The longest scalar that is captured, in bytes: a URL, or a token that stands for a place in a
 /// list.
-pub const WATCHED: usize = 16 * 1024;
+pub const LONGEST_CAPTURE: usize = 16 * 1024;
 
 /// What a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum Fault {
     TooDeep,
     /// An element has so many bytes at least.
     TooLarge(u64),
-    /// A scalar that is watched is longer than [`WATCHED`].
+    /// A scalar that is captured is longer than [`LONGEST_CAPTURE`].
     LongScalar,
     /// What stands in the place of the array is something else.
     NoArray,
@@ -84,7 +84,9 @@ impl fmt::Display for Fault {
             Self::Cut => f.write_str("cut off: its JSON does not end"),
             Self::TooDeep => write!(f, "nested more than {DEPTH} deep"),
             Self::TooLarge(bytes) => write!(f, "one with an element of {bytes} bytes or more"),
-            Self::LongScalar => write!(f, "one that says how it goes on in more than {WATCHED} bytes"),
+            Self::LongScalar => {
+                write!(f, "one that says how it goes on in more than {LONGEST_CAPTURE} bytes")
+            }
             Self::NoArray => f.write_str("without an array where its rows should be"),
             Self::Missing => f.write_str("without its rows: nothing stands in their place"),
             Self::Twice(name) => {
@@ -94,9 +96,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What stands at a pointer that is watched.
+/// What stands at a pointer that is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watched<'a> {
+pub enum Captured<'a> {
     /// Nothing.
     Missing,
     /// A scalar, as the document has it.
@@ -122,7 +124,7 @@ pub struct Splitter {
     /// Whether it is complete.
     is_whole: bool,
     name: Taken,
-    watches: Vec<Watch>,
+    captures: Vec<Capture>,
     chunk: Bytes,
     /// Where the reading of `chunk` stands, and up to where it is UTF-8.
     at: usize,
@@ -189,7 +191,7 @@ enum Frame {
 
 /// A pointer, and what stands there.
 #[derive(Debug)]
-struct Watch {
+struct Capture {
     node: usize,
     text: Taken,
     is_container: bool,
@@ -197,10 +199,10 @@ struct Watch {
 
 impl Splitter {
     /// Takes the elements of the array that `rows` leads to, of at most `most` bytes each, and
-    /// keeps what stands at the pointers of `watches`.
-    pub fn new<'a>(rows: &'a Pointer, watches: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
-        let track = Track::new([rows].into_iter().chain(watches).cloned());
-        let watch = |&node| Watch { node, text: Taken::new(WATCHED), is_container: false };
+    /// keeps what stands at the pointers of `captures`.
+    pub fn new<'a>(rows: &'a Pointer, captures: impl IntoIterator<Item = &'a Pointer>, most: usize) -> Self {
+        let track = Track::new([rows].into_iter().chain(captures).cloned());
+        let capture = |&node| Capture { node, text: Taken::new(LONGEST_CAPTURE), is_container: false };
         // Each byte of a name may be escaped, which makes six of it.
         let longest = 6 * track.longest_name();
         Self {
@@ -214,7 +216,7 @@ impl Splitter {
             element: Taken::new(most),
             is_whole: false,
             name: Taken::new(longest),
-            watches: track.ends()[1..].iter().map(watch).collect(),
+            captures: track.ends()[1..].iter().map(capture).collect(),
             track,
             chunk: Bytes::new(),
             at: 0,
@@ -234,9 +236,9 @@ impl Splitter {
         self.found = self.is_open;
         self.element.from = None;
         self.is_whole = false;
-        for watch in &mut self.watches {
-            watch.text.drop_text();
-            watch.is_container = false;
+        for capture in &mut self.captures {
+            capture.text.drop_text();
+            capture.is_container = false;
         }
         (self.chunk, self.at, self.valid, self.before) = (Bytes::new(), 0, 0, 0);
         self.utf8 = Utf8::default();
@@ -247,7 +249,7 @@ impl Splitter {
         self.before += self.chunk.len() as u64;
         self.valid = self.utf8.check(&chunk);
         (self.chunk, self.at) = (chunk, 0);
-        self.watches.iter_mut().for_each(|watch| watch.text.go_on());
+        self.captures.iter_mut().for_each(|capture| capture.text.go_on());
         self.element.go_on();
         self.name.go_on();
     }
@@ -301,16 +303,16 @@ impl Splitter {
         self.found
     }
 
-    /// What stands at the pointer that is watched as `which`; known once the document has ended.
+    /// What stands at the pointer that is captured as `which`; known once the document has ended.
     ///
     /// # Errors
     /// Never: its bytes are UTF-8.
-    pub fn watched(&self, which: usize) -> Result<Watched<'_>, Fault> {
-        let Some(watch) = self.watches.get(which) else { return Ok(Watched::Missing) };
-        match (watch.is_container, &watch.text.text[..]) {
-            (true, _) => Ok(Watched::Container),
-            (false, []) => Ok(Watched::Missing),
-            (false, text) => std::str::from_utf8(text).map(Watched::Scalar).map_err(|_| Fault::NotUtf8),
+    pub fn captured(&self, which: usize) -> Result<Captured<'_>, Fault> {
+        let Some(capture) = self.captures.get(which) else { return Ok(Captured::Missing) };
+        match (capture.is_container, &capture.text.text[..]) {
+            (true, _) => Ok(Captured::Container),
+            (false, []) => Ok(Captured::Missing),
+            (false, text) => std::str::from_utf8(text).map(Captured::Scalar).map_err(|_| Fault::NotUtf8),
         }
     }
 
@@ -338,8 +340,8 @@ impl Splitter {
             return Err(Fault::NotUtf8);
         }
         self.element.save(chunk, chunk.len()).map_err(Fault::TooLarge)?;
-        for watch in &mut self.watches {
-            watch.text.save(chunk, chunk.len()).map_err(|_| Fault::LongScalar)?;
+        for capture in &mut self.captures {
+            capture.text.save(chunk, chunk.len()).map_err(|_| Fault::LongScalar)?;
         }
         if self.name.save(chunk, chunk.len()).is_err() {
             // It is none of those that are looked for.
@@ -419,10 +421,10 @@ impl Splitter {
     fn note_value(&mut self, byte: u8) -> Result<(), Fault> {
         let depth = self.stack.len();
         let here = self.track.here(depth);
-        for watch in self.watches.iter_mut().filter(|watch| here == Some(watch.node)) {
-            watch.is_container = matches!(byte, b'{' | b'[');
-            if !watch.is_container {
-                watch.text.begin(self.at);
+        for capture in self.captures.iter_mut().filter(|capture| here == Some(capture.node)) {
+            capture.is_container = matches!(byte, b'{' | b'[');
+            if !capture.is_container {
+                capture.text.begin(self.at);
             }
         }
         match byte {
@@ -505,8 +507,8 @@ impl Splitter {
     fn end_value(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
         let depth = self.stack.len();
         self.state = if depth == 0 { State::End } else { State::CommaOrClose };
-        for watch in &mut self.watches {
-            watch.text.end(chunk, self.at).map_err(|_| Fault::LongScalar)?;
+        for capture in &mut self.captures {
+            capture.text.end(chunk, self.at).map_err(|_| Fault::LongScalar)?;
         }
         if self.is_element(depth) {
             self.element.end(chunk, self.at).map_err(Fault::TooLarge)?;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use rowstream::pointer::Pointer;
-use rowstream::split::{Fault, Layout, Splitter, Watched};
+use rowstream::split::{Captured, Fault, Layout, Splitter};
 use serde_json::value::RawValue;
 
 use crate::json::Members;
@@ -13,46 +13,46 @@ const POINTERS: [&str; 8] = ["", "/a", "/b", "/a/b", "/a/0", "/0", "/", "/a/0/b"
 /// What came of a document.
 struct Split {
     elements: Vec<String>,
-    /// The scalar that was watched.
-    watched: Option<String>,
+    /// The scalar that was captured.
+    captured: Option<String>,
     /// Whether it is a document.
     ended_well: bool,
 }
 
 /// The first byte chooses where the rows are, and whether they are lines, the second what is
-/// watched, the third how the rest is cut.
+/// captured, the third how the rest is cut.
 pub fn split(data: &[u8]) {
-    let [rows, watched, cut, body @ ..] = data else { return };
+    let [rows, captured, cut, body @ ..] = data else { return };
     let pointer = |choice: u8| POINTERS[usize::from(choice) % POINTERS.len()];
-    let (lines, rows, watched) = (*rows >= 128, pointer(*rows), pointer(*watched));
-    let whole = splits((rows, watched, lines), &[body]);
+    let (lines, rows, captured) = (*rows >= 128, pointer(*rows), pointer(*captured));
+    let whole = splits((rows, captured, lines), &[body]);
     let pieces: Vec<_> = body.chunks(usize::from(*cut).max(1)).collect();
-    let parts = splits((rows, watched, lines), &pieces);
+    let parts = splits((rows, captured, lines), &pieces);
     assert_eq!(whole.ended_well, parts.ended_well);
     assert_eq!(whole.elements, parts.elements);
     if whole.ended_well {
-        assert_eq!(whole.watched, parts.watched);
+        assert_eq!(whole.captured, parts.captured);
     }
     if lines {
         assert_lines(body, &whole.elements, whole.ended_well);
     } else {
-        assert_document(body, (rows, watched), &whole);
+        assert_document(body, (rows, captured), &whole);
     }
 }
 
 /// Splits a document, or lines, which comes in pieces; the pointers are where its rows are, and
-/// what is watched.
-fn splits((rows, watched, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Split {
+/// what is captured.
+fn splits((rows, captured, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Split {
     let pointer = |text| Pointer::parse(text).unwrap_or_default();
-    let mut splitter = Splitter::new(&pointer(rows), [&pointer(watched)], usize::MAX);
+    let mut splitter = Splitter::new(&pointer(rows), [&pointer(captured)], usize::MAX);
     splitter.begin(if lines { Layout::Lines } else { Layout::Document });
     let mut elements = Vec::new();
     let ended_well = read(&mut splitter, pieces, &mut elements).is_ok();
-    let watched = match splitter.watched(0) {
-        Ok(Watched::Scalar(text)) => Some(text.to_owned()),
+    let captured = match splitter.captured(0) {
+        Ok(Captured::Scalar(text)) => Some(text.to_owned()),
         _ => None,
     };
-    Split { elements, watched, ended_well }
+    Split { elements, captured, ended_well }
 }
 
 fn read(splitter: &mut Splitter, pieces: &[&[u8]], elements: &mut Vec<String>) -> Result<(), Fault> {
@@ -80,7 +80,7 @@ fn assert_lines(body: &[u8], elements: &[String], ended_well: bool) {
     }
 }
 
-fn assert_document(body: &[u8], (rows, watched): (&str, &str), whole: &Split) {
+fn assert_document(body: &[u8], (rows, captured): (&str, &str), whole: &Split) {
     let Ok(document) = serde_json::from_slice::<&RawValue>(body) else { return assert!(!whole.ended_well) };
     if !whole.ended_well {
         return;
@@ -89,8 +89,8 @@ fn assert_document(body: &[u8], (rows, watched): (&str, &str), whole: &Split) {
     let list: Vec<&RawValue> =
         list.map(|list| serde_json::from_str(list).expect("an array")).unwrap_or_default();
     assert!(list.iter().map(|element| element.get()).eq(&whole.elements));
-    let scalar = find(document, watched).map(RawValue::get).filter(|text| !text.starts_with(['[', '{']));
-    assert_eq!(scalar, whole.watched.as_deref());
+    let scalar = find(document, captured).map(RawValue::get).filter(|text| !text.starts_with(['[', '{']));
+    assert_eq!(scalar, whole.captured.as_deref());
 }
 
 /// What a pointer leads to, where no name on the way is there twice.

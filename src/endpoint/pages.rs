@@ -8,7 +8,7 @@ use rowstream_encode::Column;
 
 use crate::json_columns::Plan;
 use crate::pointer::Pointer;
-use crate::split::WATCHED;
+use crate::split::LONGEST_CAPTURE;
 use crate::upstream;
 use crate::upstream::payload::Payload;
 use crate::upstream::template::Template;
@@ -94,7 +94,7 @@ impl Pages {
         let row = self.max_row.saturating_mul(3);
         // A scalar stands twice while its buffer grows, and again in the request that is made of
         // it.
-        let watched = 2 * 3 * WATCHED;
-        row.saturating_add(watched).saturating_add(upstream::budget())
+        let captured = 2 * 3 * LONGEST_CAPTURE;
+        row.saturating_add(captured).saturating_add(upstream::budget())
     }
 }

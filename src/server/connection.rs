@@ -21,9 +21,9 @@ use tokio::sync::watch;
 
 use super::connections::Seat;
 use super::reload::Current;
+use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
 use super::transport::{HANDSHAKE, Transport};
-use super::watched::{PIECE, Streams, WatchedBody};
 use super::{Port, State};
 use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
@@ -149,7 +149,7 @@ impl Answers<'_> {
     fn answer(
         &self,
         mut request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<WatchedBody>, Infallible>> + use<> {
+    ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<> {
         self.connected.speaks(request.version());
         self.mark(&mut request);
         let app = self.current.get();
@@ -183,7 +183,7 @@ impl Answers<'_> {
                 response.body_mut().in_pieces(PIECE);
             }
             let ends = (version != Version::HTTP_2).then_some(ends);
-            let watch = |body| WatchedBody::new(body, Watchdog::current(), busy, ends);
+            let watch = |body| ReportingBody::new(body, Watchdog::current(), busy, ends);
             Ok(response.map(watch))
         }
     }

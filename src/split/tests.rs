@@ -10,12 +10,12 @@ fn pointer(text: &str) -> Pointer {
     Pointer::parse(text).expect("a pointer")
 }
 
-/// What came of a document: its elements, what stood at the pointers that were watched, and how it
+/// What came of a document: its elements, what stood at the pointers that were captured, and how it
 /// ended.
 #[derive(Debug, PartialEq)]
 struct Split {
     elements: Vec<String>,
-    watched: Vec<Option<String>>,
+    captured: Vec<Option<String>>,
     ended: Result<bool, Fault>,
 }
 
@@ -35,20 +35,21 @@ fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
         Ok(splitter.has_rows())
     };
     let ended = run();
-    let watched = |which| match splitter.watched(which).expect("UTF-8") {
-        Watched::Missing => None,
-        Watched::Scalar(text) => Some(text.to_owned()),
-        Watched::Container => Some("(container)".to_owned()),
+    let captured = |which| match splitter.captured(which).expect("UTF-8") {
+        Captured::Missing => None,
+        Captured::Scalar(text) => Some(text.to_owned()),
+        Captured::Container => Some("(container)".to_owned()),
     };
     // It is known at the end alone.
-    let watched = (0..splitter.watches.len()).map(|which| ended.as_ref().ok().and_then(|_| watched(which)));
-    let watched = watched.collect();
-    Split { elements, watched, ended }
+    let captured =
+        (0..splitter.captures.len()).map(|which| ended.as_ref().ok().and_then(|_| captured(which)));
+    let captured = captured.collect();
+    Split { elements, captured, ended }
 }
 
-fn whole(rows: &str, watches: &[&str], layout: Layout, text: &[u8]) -> Split {
-    let watches: Vec<_> = watches.iter().map(|watch| pointer(watch)).collect();
-    split(&mut Splitter::new(&pointer(rows), &watches, 1000), layout, &[text])
+fn whole(rows: &str, captures: &[&str], layout: Layout, text: &[u8]) -> Split {
+    let captures: Vec<_> = captures.iter().map(|capture| pointer(capture)).collect();
+    split(&mut Splitter::new(&pointer(rows), &captures, 1000), layout, &[text])
 }
 
 #[test]
@@ -102,13 +103,13 @@ fn lines_are_elements() {
             ),
             Err(fault) => assert_eq!(split.ended, Err(fault), "{text:?}"),
         }
-        assert_eq!(split.watched, [None], "members of lines say nothing of how it goes on: {text:?}");
+        assert_eq!(split.captured, [None], "members of lines say nothing of how it goes on: {text:?}");
     }
 }
 
 #[test]
 fn scalars_are_watched_wherever_they_stand() {
-    for (text, watched) in [
+    for (text, captured) in [
         ("{\"next\":\"/p?\\\"2\",\"items\":[1]}", Some("\"/p?\\\"2\"")),
         ("{\"items\":[{\"next\":1}],\"next\":null}", Some("null")),
         ("{\"items\":[],\"next\":-1.50 }", Some("-1.50")),
@@ -118,7 +119,7 @@ fn scalars_are_watched_wherever_they_stand() {
     ] {
         let split = whole("/items", &["/next"], Layout::Document, text.as_bytes());
         assert_eq!(split.ended, Ok(true), "{text}");
-        assert_eq!(split.watched, [watched.map(str::to_owned)], "{text}");
+        assert_eq!(split.captured, [captured.map(str::to_owned)], "{text}");
     }
     let split = whole(
         "/items",
@@ -126,14 +127,14 @@ fn scalars_are_watched_wherever_they_stand() {
         Layout::Document,
         br#"{"items":[{"id":1},{"id":2}],"o":{"c":true}}"#,
     );
-    assert_eq!(split.watched, [Some("2".to_owned()), Some("true".to_owned())]);
+    assert_eq!(split.captured, [Some("2".to_owned()), Some("true".to_owned())]);
 }
 
 #[test]
 fn what_is_no_whole_document_fails() {
     let deep = "[".repeat(DEPTH + 1);
     let long = format!("[\"{}\"]", "x".repeat(999));
-    let long_next = format!("{{\"next\":\"{}\"}}", "x".repeat(WATCHED));
+    let long_next = format!("{{\"next\":\"{}\"}}", "x".repeat(LONGEST_CAPTURE));
     for (text, fault) in [
         ("", Fault::Cut),
         ("  ", Fault::Cut),
@@ -298,20 +299,20 @@ proptest! {
     fn any_cut_gives_what_serde_json_finds(
         text in document(),
         rows in prop::sample::select(&POINTERS),
-        watch in prop::sample::select(&POINTERS),
+        capture in prop::sample::select(&POINTERS),
         cuts in prop::collection::vec(1usize..12, 1..20),
     ) {
         let document: &RawValue = serde_json::from_str(&text).expect("JSON");
-        let (rows, watch) = (pointer(rows), pointer(watch));
+        let (rows, capture) = (pointer(rows), pointer(capture));
         let found = find(document, rows.tokens()).and_then(|list| match list.map(RawValue::get) {
             None | Some("null") => Ok((Vec::new(), false)),
             Some(list) => serde_json::from_str::<Vec<&RawValue>>(list).map(|list| (list, true)).map_err(|_| ()),
         });
-        let watched = find(document, watch.tokens());
-        let mut splitter = Splitter::new(&rows, [&watch], usize::MAX);
+        let captured = find(document, capture.tokens());
+        let mut splitter = Splitter::new(&rows, [&capture], usize::MAX);
         let all = split(&mut splitter, Layout::Document, &[text.as_bytes()]);
-        match (found, watched) {
-            (Ok((list, is_there)), Ok(watched)) => {
+        match (found, captured) {
+            (Ok((list, is_there)), Ok(captured)) => {
                 let list: Vec<_> = list.iter().map(|element| element.get().to_owned()).collect();
                 prop_assert_eq!(&all.elements, &list);
                 prop_assert_eq!(&all.ended, &Ok(is_there));
@@ -319,7 +320,7 @@ proptest! {
                     b'{' | b'[' => "(container)".to_owned(),
                     _ => value.get().to_owned(),
                 };
-                prop_assert_eq!(&all.watched[0], &watched.map(shown));
+                prop_assert_eq!(&all.captured[0], &captured.map(shown));
             }
             _ => prop_assert!(all.ended.is_err()),
         }

@@ -32,7 +32,7 @@ use crate::Error;
 use crate::endpoint::{Absent, CURSOR, Next, Pages};
 use crate::params::ParamValue;
 use crate::pointer::tree::Finder;
-use crate::split::{Fault, Layout, Splitter, Watched};
+use crate::split::{Captured, Fault, Layout, Splitter};
 use crate::upstream::payload::Payload;
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
@@ -83,13 +83,13 @@ impl PageRows {
     pub(crate) fn new(source: &Source, pages: &Arc<Pages>) -> Self {
         let next = pages.next.as_ref().and_then(Next::pointer);
         // In this order: see `cursor` and `check_page`.
-        let watches = next.into_iter().chain(&pages.error);
+        let captures = next.into_iter().chain(&pages.error);
         Self {
             source: source.clone(),
             pages: Arc::clone(pages),
             values: Vec::new(),
             state: State::Over,
-            splitter: Splitter::new(&pages.rows, watches, pages.max_row),
+            splitter: Splitter::new(&pages.rows, captures, pages.max_row),
             finder: Finder::default(),
             first: None,
             group: None,
@@ -240,10 +240,10 @@ impl PageRows {
     fn check_page(&self) -> Result<(), Error> {
         if self.pages.error.is_some() {
             let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
-            let told = match self.watched(which)? {
-                Watched::Missing | Watched::Scalar("null" | "false") => None,
-                Watched::Scalar(text) => Some(text),
-                Watched::Container => Some("an array or an object"),
+            let told = match self.captured(which)? {
+                Captured::Missing | Captured::Scalar("null" | "false") => None,
+                Captured::Scalar(text) => Some(text),
+                Captured::Container => Some("an array or an object"),
             };
             if let Some(told) = told {
                 let message =
@@ -328,10 +328,10 @@ impl PageRows {
 
     /// What the page says of how it goes on; `None` where it does not.
     fn cursor(&self) -> Result<Option<ParamValue>, Error> {
-        let text = match self.watched(0)? {
-            Watched::Missing | Watched::Scalar("null" | "\"\"") => return Ok(None),
-            Watched::Scalar(text) if !matches!(text, "true" | "false") => text,
-            Watched::Scalar(_) | Watched::Container => {
+        let text = match self.captured(0)? {
+            Captured::Missing | Captured::Scalar("null" | "\"\"") => return Ok(None),
+            Captured::Scalar(text) if !matches!(text, "true" | "false") => text,
+            Captured::Scalar(_) | Captured::Container => {
                 return Err(self.bad("says how it goes on by something else than a string or a number"));
             }
         };
@@ -342,8 +342,8 @@ impl PageRows {
         text.map(|text| Some(ParamValue::Text(text))).map_err(|_| self.bad_page(&Fault::NotUtf8))
     }
 
-    fn watched(&self, which: usize) -> Result<Watched<'_>, Error> {
-        self.splitter.watched(which).map_err(|fault| self.bad_page(&fault))
+    fn captured(&self, which: usize) -> Result<Captured<'_>, Error> {
+        self.splitter.captured(which).map_err(|fault| self.bad_page(&fault))
     }
 
     #[cold]

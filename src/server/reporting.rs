@@ -1,4 +1,4 @@
-//! HTTP's side of the watchdog: bodies that tell it what their client takes, and tasks that end
+//! HTTP's side of the watchdog: bodies that report what their client takes, and tasks that end
 //! when it says so.
 
 use std::future::Future;
@@ -19,8 +19,8 @@ use crate::watchdog::Watchdog;
 /// lets a whole piece go, and a chunk may hold a row of megabytes.
 pub(super) const PIECE: usize = 16 * 1024;
 
-/// A body that tells its watchdog when the client is given something, and when it wants more.
-pub(super) struct WatchedBody {
+/// A body that reports to its watchdog when the client is given something, and when it wants more.
+pub(super) struct ReportingBody {
     body: ResponseBody,
     watchdog: Arc<Watchdog>,
     busy: Option<Busy>,
@@ -28,7 +28,7 @@ pub(super) struct WatchedBody {
     ends: Option<Arc<Ends>>,
 }
 
-impl WatchedBody {
+impl ReportingBody {
     pub(super) fn new(
         body: ResponseBody,
         watchdog: Arc<Watchdog>,
@@ -41,7 +41,7 @@ impl WatchedBody {
     }
 }
 
-impl Drop for WatchedBody {
+impl Drop for ReportingBody {
     fn drop(&mut self) {
         if let (Some(ends), Some(busy)) = (&self.ends, self.busy.take()) {
             ends.leave(busy);
@@ -49,7 +49,7 @@ impl Drop for WatchedBody {
     }
 }
 
-impl Body for WatchedBody {
+impl Body for ReportingBody {
     type Data = Bytes;
     type Error = Aborted;
 
