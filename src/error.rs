@@ -140,7 +140,7 @@ impl Error {
         .hint("raise `max_row_bytes` of the source, or select less")
     }
 
-    /// A fault of the endpoint's own definition that shows only when it runs.
+    /// An error of the endpoint's own definition that shows only when it runs.
     pub fn endpoint(message: impl Into<String>) -> Self {
         Self::new("endpoint", StatusCode::INTERNAL_SERVER_ERROR, message)
     }
@@ -215,7 +215,7 @@ impl Error {
     }
 
     /// Adds the place in the statement's text, in bytes from its start, at which the database found
-    /// the fault.
+    /// the error.
     #[must_use]
     pub fn position(mut self, offset: usize) -> Self {
         self.0.position = Some(offset);

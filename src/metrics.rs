@@ -80,7 +80,7 @@ impl Metrics {
     /// a worker should wait.
     ///
     /// # Errors
-    /// It panicked, which is a fault of ours.
+    /// It panicked, which is a bug of ours.
     pub(crate) async fn tell(server: Arc<impl Observed>, exposition: Exposition) -> Result<String, Error> {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let tell = move || {

@@ -107,12 +107,12 @@ impl Readiness {
             tokio::spawn(async move { asked.why_not().await })
         };
         let asking: Vec<_> = self.0.iter().map(asking).collect();
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for (asked, asking) in self.0.iter().zip(asking) {
             let why_not = asking.await.unwrap_or_else(|_| Some(unreachable(&asked.name)));
-            faults.extend(why_not.or_else(|| asked.unprepared.lock().why_not(&asked.name, endpoints)));
+            errors.extend(why_not.or_else(|| asked.unprepared.lock().why_not(&asked.name, endpoints)));
         }
-        if faults.is_empty() { Ok(()) } else { Err(not_ready(faults.join("; "))) }
+        if errors.is_empty() { Ok(()) } else { Err(not_ready(errors.join("; "))) }
     }
 }
 

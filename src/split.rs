@@ -55,7 +55,7 @@ pub enum Layout {
 
 /// Why a document cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum SplitError {
     /// It is not JSON; behind so many bytes.
     NotJson(u64),
     /// It is not UTF-8.
@@ -76,7 +76,7 @@ pub enum Fault {
     Twice(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SplitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJson(at) => write!(f, "no JSON from byte {at} on"),
@@ -258,7 +258,7 @@ impl Splitter {
     ///
     /// # Errors
     /// The document cannot be split. It must not be gone on with.
-    pub fn advance(&mut self) -> Result<bool, Fault> {
+    pub fn advance(&mut self) -> Result<bool, SplitError> {
         self.drop_element();
         let chunk = mem::take(&mut self.chunk);
         let scanned = self.scan(&chunk);
@@ -270,8 +270,8 @@ impl Splitter {
     ///
     /// # Errors
     /// Never: its bytes are UTF-8.
-    pub fn element(&self) -> Result<&str, Fault> {
-        std::str::from_utf8(&self.element.text).map_err(|_| Fault::NotUtf8)
+    pub fn element(&self) -> Result<&str, SplitError> {
+        std::str::from_utf8(&self.element.text).map_err(|_| SplitError::NotUtf8)
     }
 
     /// Ends the document. Whether that was the end of one more element: then it is to be asked
@@ -279,7 +279,7 @@ impl Splitter {
     ///
     /// # Errors
     /// It cannot end here.
-    pub fn finish(&mut self) -> Result<bool, Fault> {
+    pub fn finish(&mut self) -> Result<bool, SplitError> {
         self.drop_element();
         if let State::Number(digits) = self.state
             && digits.can_end()
@@ -295,7 +295,7 @@ impl Splitter {
             (Layout::Lines, State::Value) => self.stack.is_empty(),
             _ => false,
         };
-        if is_end { Ok(false) } else { Err(Fault::Cut) }
+        if is_end { Ok(false) } else { Err(SplitError::Cut) }
     }
 
     /// Whether the array was there.
@@ -307,12 +307,12 @@ impl Splitter {
     ///
     /// # Errors
     /// Never: its bytes are UTF-8.
-    pub fn captured(&self, which: usize) -> Result<Captured<'_>, Fault> {
+    pub fn captured(&self, which: usize) -> Result<Captured<'_>, SplitError> {
         let Some(capture) = self.captures.get(which) else { return Ok(Captured::Missing) };
         match (capture.is_container, &capture.text.text[..]) {
             (true, _) => Ok(Captured::Container),
             (false, []) => Ok(Captured::Missing),
-            (false, text) => std::str::from_utf8(text).map(Captured::Scalar).map_err(|_| Fault::NotUtf8),
+            (false, text) => std::str::from_utf8(text).map(Captured::Scalar).map_err(|_| SplitError::NotUtf8),
         }
     }
 
@@ -323,7 +323,7 @@ impl Splitter {
     }
 
     /// Reads up to the end of an element, or of the chunk.
-    fn scan(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+    fn scan(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let valid = &chunk[..self.valid];
         while self.at < valid.len() {
             let ended = match self.state {
@@ -337,11 +337,11 @@ impl Splitter {
             }
         }
         if valid.len() < chunk.len() {
-            return Err(Fault::NotUtf8);
+            return Err(SplitError::NotUtf8);
         }
-        self.element.save(chunk, chunk.len()).map_err(Fault::TooLarge)?;
+        self.element.save(chunk, chunk.len()).map_err(SplitError::TooLarge)?;
         for capture in &mut self.captures {
-            capture.text.save(chunk, chunk.len()).map_err(|_| Fault::LongScalar)?;
+            capture.text.save(chunk, chunk.len()).map_err(|_| SplitError::LongScalar)?;
         }
         if self.name.save(chunk, chunk.len()).is_err() {
             // It is none of those that are looked for.
@@ -351,12 +351,12 @@ impl Splitter {
     }
 
     #[cold]
-    fn not_json(&self) -> Fault {
-        Fault::NotJson(self.before + self.at as u64)
+    fn not_json(&self) -> SplitError {
+        SplitError::NotJson(self.before + self.at as u64)
     }
 
     /// A byte that stands between scalars.
-    fn read_token(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+    fn read_token(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let byte = chunk[self.at];
         match (self.state, byte) {
             (_, b' ' | b'\t' | b'\r') => {}
@@ -378,7 +378,7 @@ impl Splitter {
     }
 
     /// A line of its own ends with the text in it.
-    fn read_line_end(&mut self) -> Result<(), Fault> {
+    fn read_line_end(&mut self) -> Result<(), SplitError> {
         match (self.layout, self.state) {
             (Layout::Document, _) => {}
             (Layout::Lines, State::End) => self.state = State::Value,
@@ -388,7 +388,7 @@ impl Splitter {
         Ok(())
     }
 
-    fn begin_value(&mut self, byte: u8) -> Result<(), Fault> {
+    fn begin_value(&mut self, byte: u8) -> Result<(), SplitError> {
         let state = match byte {
             b'{' => State::NameOrClose,
             b'[' => State::ValueOrClose,
@@ -418,7 +418,7 @@ impl Splitter {
     }
 
     /// Looks whether the value that begins with `byte` stands at a pointer.
-    fn note_value(&mut self, byte: u8) -> Result<(), Fault> {
+    fn note_value(&mut self, byte: u8) -> Result<(), SplitError> {
         let depth = self.stack.len();
         let here = self.track.here(depth);
         for capture in self.captures.iter_mut().filter(|capture| here == Some(capture.node)) {
@@ -432,7 +432,7 @@ impl Splitter {
             b'[' => (self.found, self.is_open) = (true, true),
             // As if it were not there.
             b'n' => {}
-            _ => return Err(Fault::NoArray),
+            _ => return Err(SplitError::NoArray),
         }
         Ok(())
     }
@@ -466,7 +466,7 @@ impl Splitter {
     }
 
     /// Notes that the name has ended where the reading stands.
-    fn end_name(&mut self, chunk: &[u8]) -> Result<(), Fault> {
+    fn end_name(&mut self, chunk: &[u8]) -> Result<(), SplitError> {
         self.state = State::Colon;
         let known = self.name.from.is_some() && self.name.end(chunk, self.at).is_ok();
         let name = mem::take(&mut self.name.text);
@@ -475,15 +475,15 @@ impl Splitter {
         let step = if known { steps.find(|(wanted, _)| pointer::names(&name, wanted)) } else { None };
         let node = step.map(|(_, node)| *node);
         if !self.track.step_into_member(depth, node) && is_document {
-            return Err(Fault::Twice(String::from_utf8_lossy(&name).into_owned()));
+            return Err(SplitError::Twice(String::from_utf8_lossy(&name).into_owned()));
         }
         self.name.text = name;
         Ok(())
     }
 
-    fn open(&mut self, frame: Frame) -> Result<(), Fault> {
+    fn open(&mut self, frame: Frame) -> Result<(), SplitError> {
         if self.stack.len() == DEPTH {
-            return Err(Fault::TooDeep);
+            return Err(SplitError::TooDeep);
         }
         self.stack.push(frame);
         let depth = self.stack.len();
@@ -492,7 +492,7 @@ impl Splitter {
     }
 
     /// Closes the innermost container, by the byte that is read.
-    fn close(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+    fn close(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         self.stack.pop();
         let depth = self.stack.len();
         self.track.leave(depth);
@@ -504,21 +504,21 @@ impl Splitter {
     }
 
     /// Notes that a value has ended where the reading stands; whether it is an element.
-    fn end_value(&mut self, chunk: &[u8]) -> Result<bool, Fault> {
+    fn end_value(&mut self, chunk: &[u8]) -> Result<bool, SplitError> {
         let depth = self.stack.len();
         self.state = if depth == 0 { State::End } else { State::CommaOrClose };
         for capture in &mut self.captures {
-            capture.text.end(chunk, self.at).map_err(|_| Fault::LongScalar)?;
+            capture.text.end(chunk, self.at).map_err(|_| SplitError::LongScalar)?;
         }
         if self.is_element(depth) {
-            self.element.end(chunk, self.at).map_err(Fault::TooLarge)?;
+            self.element.end(chunk, self.at).map_err(SplitError::TooLarge)?;
             self.is_whole = true;
         }
         Ok(self.is_whole)
     }
 
     /// Reads on in a string.
-    fn read_text(&mut self, chunk: &[u8], text: Text, escape: Escape) -> Result<bool, Fault> {
+    fn read_text(&mut self, chunk: &[u8], text: Text, escape: Escape) -> Result<bool, SplitError> {
         let escape = match (escape, chunk[self.at]) {
             (Escape::None, _) => return self.read_plain_text(chunk, text),
             (Escape::Backslash, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Escape::None,
@@ -535,7 +535,7 @@ impl Splitter {
     }
 
     /// Reads up to the end of a string, or to an escape in it.
-    fn read_plain_text(&mut self, chunk: &[u8], text: Text) -> Result<bool, Fault> {
+    fn read_plain_text(&mut self, chunk: &[u8], text: Text) -> Result<bool, SplitError> {
         let rest = &chunk[self.at..];
         let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
         if let Some(control) = rest[..plain].iter().position(|byte| *byte < b' ') {
@@ -562,7 +562,7 @@ impl Splitter {
     }
 
     /// Reads on in a number, whose end only the byte behind it tells.
-    fn read_number(&mut self, chunk: &[u8], mut digits: Digits) -> Result<bool, Fault> {
+    fn read_number(&mut self, chunk: &[u8], mut digits: Digits) -> Result<bool, SplitError> {
         while let Some(byte) = chunk.get(self.at) {
             match digits.then(*byte) {
                 Some(next) => digits = next,
@@ -576,7 +576,7 @@ impl Splitter {
     }
 
     /// Reads on in `true`, `false` or `null`, of which `rest` is to come.
-    fn read_literal(&mut self, chunk: &[u8], rest: &'static [u8]) -> Result<bool, Fault> {
+    fn read_literal(&mut self, chunk: &[u8], rest: &'static [u8]) -> Result<bool, SplitError> {
         let Some((first, rest)) = rest.split_first() else { return self.end_value(chunk) };
         if chunk[self.at] != *first {
             return Err(self.not_json());

@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn files(folder: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).unwrap_or_else(|fault| panic!("{}: {fault}", folder.display()));
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 

@@ -167,6 +167,6 @@ fn endpoint(path: &str) -> Endpoint {
     let declared: String = names.iter().map(|name| format!("{name} = \"text\"\n")).collect();
     let used: String = names.iter().map(|name| format!(", :{name}")).collect();
     let text = format!("/*\npath = \"{path}\"\n[params]\n{declared}*/ select 1{used}");
-    let (endpoint, faults) = read_endpoint("a.sql".as_ref(), &text, DatabaseKind::Postgres);
-    endpoint.unwrap_or_else(|| panic!("{faults:?}"))
+    let (endpoint, errors) = read_endpoint("a.sql".as_ref(), &text, DatabaseKind::Postgres);
+    endpoint.unwrap_or_else(|| panic!("{errors:?}"))
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use rowstream::pointer::Pointer;
-use rowstream::split::{Captured, Fault, Layout, Splitter};
+use rowstream::split::{Captured, Layout, SplitError, Splitter};
 use serde_json::value::RawValue;
 
 use crate::json::Members;
@@ -55,7 +55,7 @@ fn splits((rows, captured, lines): (&str, &str, bool), pieces: &[&[u8]]) -> Spli
     Split { elements, captured, ended_well }
 }
 
-fn read(splitter: &mut Splitter, pieces: &[&[u8]], elements: &mut Vec<String>) -> Result<(), Fault> {
+fn read(splitter: &mut Splitter, pieces: &[&[u8]], elements: &mut Vec<String>) -> Result<(), SplitError> {
     for piece in pieces {
         splitter.push(Bytes::copy_from_slice(piece));
         while splitter.advance()? {

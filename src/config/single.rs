@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::source::{self, Scheme, UrlFault};
+use super::source::{self, Scheme, UrlError};
 use super::{Config, Limits};
 use crate::database::DatabaseKind;
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
@@ -84,7 +84,7 @@ pub(super) fn read(
             errors.add_to_argument("URL", "an HTTP service takes no SQL", hint);
             return Err(errors.into_diagnostics());
         }
-        Err(UrlFault { message, hint }) => {
+        Err(UrlError { message, hint }) => {
             errors.add_to_argument("URL", message, hint);
             // Without a database, the SQL cannot be read.
             return Err(errors.into_diagnostics());
@@ -119,7 +119,7 @@ pub(super) fn read(
 }
 
 /// The URL and what its scheme stands for; the path of a file that is there is a SQLite file.
-fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
+fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
     source::url(url, Path::new("")).or_else(|error| {
         let path = Path::new(url);
         let of_file = || DatabaseKind::of_files().filter(|_| path.is_file());
@@ -130,11 +130,11 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlFault> {
         }
         match url.contains(':') {
             _ if path.is_dir() => {
-                Err(UrlFault { message: format!("{} is a folder, and no database", shown(url)), hint })
+                Err(UrlError { message: format!("{} is a folder, and no database", shown(url)), hint })
             }
             // What has a colon in it may be a URL with a password, and is not shown.
             true => Err(error),
-            false => Err(UrlFault {
+            false => Err(UrlError {
                 message: format!("there is no file {}, and a URL begins with its scheme", shown(url)),
                 hint,
             }),

@@ -76,7 +76,7 @@ fn read_pool(table: &mut Table<'_>, pool: &mut PoolConfig) {
 fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Scheme)> {
     match url(&value.string()?, folder) {
         Ok(url) => Some(url),
-        Err(UrlFault { message, hint }) => {
+        Err(UrlError { message, hint }) => {
             value.error_with(message, hint);
             None
         }
@@ -84,13 +84,13 @@ fn read_url(value: &Value<'_>, folder: &Path) -> Option<(String, Scheme)> {
 }
 
 /// What is wrong with a URL. It never quotes the URL, which may hold a password.
-pub(super) struct UrlFault {
+pub(super) struct UrlError {
     pub(super) message: String,
     pub(super) hint: String,
 }
 
 /// The URL ready for its source, a path in it joined to `folder`, and what its scheme stands for.
-pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlFault> {
+pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError> {
     let Some((scheme, rest)) = url.split_once(':') else { return Err(no_scheme()) };
     if let Some((database, scheme)) = DatabaseKind::of_scheme(scheme) {
         let dialect = database.dialect();
@@ -122,22 +122,22 @@ fn schemes() -> impl Iterator<Item = &'static str> {
 }
 
 /// The URL of a host.
-fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlFault> {
+fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
     if rest.starts_with("//") {
         return Ok(format!("{scheme}:{rest}"));
     }
     let message = format!("`{scheme}:` is not followed by `//`");
-    Err(UrlFault { message, hint: hint.to_owned() })
+    Err(UrlError { message, hint: hint.to_owned() })
 }
 
-fn no_scheme() -> UrlFault {
+fn no_scheme() -> UrlError {
     let hint = format!("write one of {} and a colon before it", list(schemes()));
-    UrlFault { message: "this URL has no scheme".to_owned(), hint }
+    UrlError { message: "this URL has no scheme".to_owned(), hint }
 }
 
 /// A scheme is shown only if it has the looks of one: what stands before a colon may be half of a
 /// password.
-fn unknown_scheme(scheme: &str) -> UrlFault {
+fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
     let known = ["mysql", "mariadb", "odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
@@ -145,13 +145,13 @@ fn unknown_scheme(scheme: &str) -> UrlFault {
         true => format!("the scheme {} is not known", shown(scheme)),
         false => "the scheme of this URL is not known".to_owned(),
     };
-    UrlFault { message, hint: format!("the schemes are {}", list(schemes())) }
+    UrlError { message, hint: format!("the schemes are {}", list(schemes())) }
 }
 
 /// `sqlite:file.db`, `sqlite:/abs/file.db` and `sqlite:///abs/file.db`, as the scheme and the path
 /// of the file.
-fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<String, UrlFault> {
-    let error = |message: String, hint: String| Err(UrlFault { message, hint });
+fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<String, UrlError> {
+    let error = |message: String, hint: String| Err(UrlError { message, hint });
     let (name, example) = (dialect.name, format!("write `{scheme}:file.db`"));
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,

@@ -159,7 +159,7 @@ impl Reloader {
 }
 
 async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
-    let mut config = Config::load(&reload.path).map_err(|faults| faults.to_string())?;
+    let mut config = Config::load(&reload.path).map_err(|errors| errors.to_string())?;
     if let Some(listen) = &reload.listen {
         config.listen.clone_from(listen);
     }

@@ -16,7 +16,7 @@ fn pointer(text: &str) -> Pointer {
 struct Split {
     elements: Vec<String>,
     captured: Vec<Option<String>>,
-    ended: Result<bool, Fault>,
+    ended: Result<bool, SplitError>,
 }
 
 fn split(splitter: &mut Splitter, layout: Layout, pieces: &[&[u8]]) -> Split {
@@ -89,10 +89,10 @@ fn lines_are_elements() {
         ("\n\r\n", Ok(&[])),
         ("1\n{\"a\":1}\r\n\n\"x\"", Ok(&["1", "{\"a\":1}", "\"x\""])),
         ("[1]\n23", Ok(&["[1]", "23"])),
-        ("1 2\n", Err(Fault::NotJson(2))),
-        ("{\"a\":\n1}", Err(Fault::NotJson(5))),
-        ("{\"a\":1", Err(Fault::Cut)),
-        ("2\n-", Err(Fault::Cut)),
+        ("1 2\n", Err(SplitError::NotJson(2))),
+        ("{\"a\":\n1}", Err(SplitError::NotJson(5))),
+        ("{\"a\":1", Err(SplitError::Cut)),
+        ("2\n-", Err(SplitError::Cut)),
     ] {
         let split = whole("/a", &["/a"], Layout::Lines, text.as_bytes());
         match elements {
@@ -101,7 +101,7 @@ fn lines_are_elements() {
                 (elements.iter().map(|e| (*e).to_owned()).collect(), Ok(true)),
                 "{text:?}"
             ),
-            Err(fault) => assert_eq!(split.ended, Err(fault), "{text:?}"),
+            Err(error) => assert_eq!(split.ended, Err(error), "{text:?}"),
         }
         assert_eq!(split.captured, [None], "members of lines say nothing of how it goes on: {text:?}");
     }
@@ -135,39 +135,39 @@ fn what_is_no_whole_document_fails() {
     let deep = "[".repeat(DEPTH + 1);
     let long = format!("[\"{}\"]", "x".repeat(999));
     let long_next = format!("{{\"next\":\"{}\"}}", "x".repeat(LONGEST_CAPTURE));
-    for (text, fault) in [
-        ("", Fault::Cut),
-        ("  ", Fault::Cut),
-        ("{\"items\":[1,2]", Fault::Cut),
-        ("{\"items\":[1,2", Fault::Cut),
-        ("{\"items\":[1,2]}x", Fault::NotJson(15)),
-        ("{\"items\":[1,2]}{", Fault::NotJson(15)),
-        ("{\"items\":[1,]}", Fault::NotJson(12)),
-        ("{\"items\":[1,,2]}", Fault::NotJson(12)),
-        ("{\"items\":[01]}", Fault::NotJson(11)),
-        ("{\"items\":[1.]}", Fault::NotJson(12)),
-        ("{\"items\":[+1]}", Fault::NotJson(10)),
-        ("{\"items\":[nul]}", Fault::NotJson(13)),
-        ("{\"items\":[\"\\x\"]}", Fault::NotJson(12)),
-        ("{\"items\":[\"\\u12g4\"]}", Fault::NotJson(15)),
-        ("{\"items\":[\"\n\"]}", Fault::NotJson(11)),
-        ("{\"items\":[1]]", Fault::NotJson(12)),
-        ("{\"items\":[1}}", Fault::NotJson(11)),
-        ("{\"items\" [1]}", Fault::NotJson(9)),
-        ("{items:[1]}", Fault::NotJson(1)),
-        ("{\"a\":1,}", Fault::NotJson(7)),
-        ("{\"items\":{}}", Fault::NoArray),
-        ("{\"items\":\"\"}", Fault::NoArray),
-        ("{\"items\":[1],\"items\":[2]}", Fault::Twice("items".to_owned())),
-        ("{\"items\":[1],\"it\\u0065ms\":[2]}", Fault::Twice("it\\u0065ms".to_owned())),
-        ("<html>", Fault::NotJson(0)),
-        (&*deep, Fault::TooDeep),
-        (&*long_next, Fault::LongScalar),
+    for (text, error) in [
+        ("", SplitError::Cut),
+        ("  ", SplitError::Cut),
+        ("{\"items\":[1,2]", SplitError::Cut),
+        ("{\"items\":[1,2", SplitError::Cut),
+        ("{\"items\":[1,2]}x", SplitError::NotJson(15)),
+        ("{\"items\":[1,2]}{", SplitError::NotJson(15)),
+        ("{\"items\":[1,]}", SplitError::NotJson(12)),
+        ("{\"items\":[1,,2]}", SplitError::NotJson(12)),
+        ("{\"items\":[01]}", SplitError::NotJson(11)),
+        ("{\"items\":[1.]}", SplitError::NotJson(12)),
+        ("{\"items\":[+1]}", SplitError::NotJson(10)),
+        ("{\"items\":[nul]}", SplitError::NotJson(13)),
+        ("{\"items\":[\"\\x\"]}", SplitError::NotJson(12)),
+        ("{\"items\":[\"\\u12g4\"]}", SplitError::NotJson(15)),
+        ("{\"items\":[\"\n\"]}", SplitError::NotJson(11)),
+        ("{\"items\":[1]]", SplitError::NotJson(12)),
+        ("{\"items\":[1}}", SplitError::NotJson(11)),
+        ("{\"items\" [1]}", SplitError::NotJson(9)),
+        ("{items:[1]}", SplitError::NotJson(1)),
+        ("{\"a\":1,}", SplitError::NotJson(7)),
+        ("{\"items\":{}}", SplitError::NoArray),
+        ("{\"items\":\"\"}", SplitError::NoArray),
+        ("{\"items\":[1],\"items\":[2]}", SplitError::Twice("items".to_owned())),
+        ("{\"items\":[1],\"it\\u0065ms\":[2]}", SplitError::Twice("it\\u0065ms".to_owned())),
+        ("<html>", SplitError::NotJson(0)),
+        (&*deep, SplitError::TooDeep),
+        (&*long_next, SplitError::LongScalar),
     ] {
         let split = whole("/items", &["/next"], Layout::Document, text.as_bytes());
-        assert_eq!(split.ended, Err(fault), "{text}");
+        assert_eq!(split.ended, Err(error), "{text}");
     }
-    assert_eq!(whole("", &[], Layout::Document, long.as_bytes()).ended, Err(Fault::TooLarge(1001)));
+    assert_eq!(whole("", &[], Layout::Document, long.as_bytes()).ended, Err(SplitError::TooLarge(1001)));
     for bytes in [&b"[\"\xff\"]"[..], b"[\"\xc3\"]", b"{\"\xed\xa0\x80\":1}", b"[\"\xc3"] {
         assert!(whole("", &[], Layout::Document, bytes).ended.is_err(), "{bytes:?}");
     }

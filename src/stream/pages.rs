@@ -32,7 +32,7 @@ use crate::Error;
 use crate::endpoint::{Absent, CURSOR, Next, Pages};
 use crate::params::ParamValue;
 use crate::pointer::tree::Finder;
-use crate::split::{Captured, Fault, Layout, Splitter};
+use crate::split::{Captured, Layout, SplitError, Splitter};
 use crate::upstream::payload::Payload;
 use crate::upstream::template::Values;
 use crate::upstream::{Call, Group, Reply, Source, fields};
@@ -165,7 +165,7 @@ impl PageRows {
             return Poll::Ready(Ok(None));
         }
         self.rows += 1;
-        let text = self.splitter.element().map_err(|fault| self.bad_page(&fault))?;
+        let text = self.splitter.element().map_err(|error| self.bad_page(&error))?;
         let found = self.pages.plan.find(text, &mut self.finder);
         let row = PageRow { list: self, text };
         Poll::Ready(found.map_err(|why| row.wrong(&why)).map(|()| Some(row)))
@@ -190,10 +190,10 @@ impl PageRows {
                         Some(data) => self.splitter.push(data?),
                         None => self.state = State::Ended,
                     },
-                    Err(fault) => return Poll::Ready(Err(self.bad_page(&fault))),
+                    Err(error) => return Poll::Ready(Err(self.bad_page(&error))),
                 },
                 State::Ended => {
-                    if self.splitter.finish().map_err(|fault| self.bad_page(&fault))? {
+                    if self.splitter.finish().map_err(|error| self.bad_page(&error))? {
                         return Poll::Ready(Ok(true));
                     }
                     self.check_page()?;
@@ -255,7 +255,7 @@ impl PageRows {
             }
         }
         match self.pages.absent {
-            Absent::Fails if !self.splitter.has_rows() => Err(self.bad_page(&Fault::Missing)),
+            Absent::Fails if !self.splitter.has_rows() => Err(self.bad_page(&SplitError::Missing)),
             _ => Ok(()),
         }
     }
@@ -339,18 +339,18 @@ impl PageRows {
             return Ok(Some(ParamValue::Number(text.to_owned())));
         }
         let text = serde_json::from_str(text);
-        text.map(|text| Some(ParamValue::Text(text))).map_err(|_| self.bad_page(&Fault::NotUtf8))
+        text.map(|text| Some(ParamValue::Text(text))).map_err(|_| self.bad_page(&SplitError::NotUtf8))
     }
 
     fn captured(&self, which: usize) -> Result<Captured<'_>, Error> {
-        self.splitter.captured(which).map_err(|fault| self.bad_page(&fault))
+        self.splitter.captured(which).map_err(|error| self.bad_page(&error))
     }
 
     #[cold]
-    fn bad_page(&self, fault: &Fault) -> Error {
-        match fault {
-            Fault::TooLarge(bytes) => Error::row_too_large(*bytes, self.pages.max_row),
-            fault => self.bad(&format!("is {fault}")),
+    fn bad_page(&self, error: &SplitError) -> Error {
+        match error {
+            SplitError::TooLarge(bytes) => Error::row_too_large(*bytes, self.pages.max_row),
+            error => self.bad(&format!("is {error}")),
         }
     }
 

@@ -38,7 +38,7 @@ impl Producer {
     /// The session of its statements, where nothing stands before their rows.
     ///
     /// # Errors
-    /// It has none: a fault of ours, as files that ask for it are refused.
+    /// It has none: a bug, as files that ask for it are refused.
     fn session(&mut self) -> Result<&mut Session, Error> {
         match self {
             Self::Statements(session) => Ok(session),

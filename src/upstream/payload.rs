@@ -35,7 +35,7 @@ pub enum Part {
 }
 
 /// What is wrong with a body, and what to do about it.
-type Fault = (String, String);
+type TemplateError = (String, String);
 
 impl Payload {
     /// Reads a body; `find` tells what a name stands for. What begins like an object or an array is
@@ -43,7 +43,10 @@ impl Payload {
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub(crate) fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, Fault> {
+    pub(crate) fn parse(
+        text: &str,
+        find: &mut dyn FnMut(&str) -> Option<Name>,
+    ) -> Result<Self, TemplateError> {
         if !text.trim_start().starts_with(['{', '[']) {
             return match placeholders(text).next() {
                 Some((_, name, _)) if find(name).is_some() => Err((

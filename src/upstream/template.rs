@@ -52,7 +52,7 @@ pub enum Name {
 }
 
 /// What is wrong with a template, and what to do about it.
-type Fault = (String, String);
+type TemplateError = (String, String);
 
 /// The values of one request.
 pub(crate) struct Values<'a> {
@@ -67,27 +67,30 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub(crate) fn parse(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Self, Fault> {
+    pub(crate) fn parse(
+        text: &str,
+        find: &mut dyn FnMut(&str) -> Option<Name>,
+    ) -> Result<Self, TemplateError> {
         const WRITE: &str = "write `GET /path/{parameter}?name={parameter}`";
-        let fault = |message: &str| (message.to_owned(), WRITE.to_owned());
+        let error = |message: &str| (message.to_owned(), WRITE.to_owned());
         let Some(target) = text.strip_prefix("GET ") else {
-            return Err(fault("a request begins with `GET` and a blank: other methods are not sent"));
+            return Err(error("a request begins with `GET` and a blank: other methods are not sent"));
         };
         let Some(target) = target.strip_prefix('/') else {
-            return Err(fault("the path of a request begins with a slash: its host is that of the source"));
+            return Err(error("the path of a request begins with a slash: its host is that of the source"));
         };
         check_literals(target)?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.split('/').map(|segment| parse_text(segment, find)).collect::<Result<Vec<_>, _>>()?;
         let is_dots = |segment: &Text| matches!(&segment[..], [Part::Literal(text)] if is_dots(text));
         if path.iter().any(is_dots) {
-            return Err(fault("the path of a request has a segment of dots"));
+            return Err(error("the path of a request has a segment of dots"));
         }
         let mut pairs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if name.contains(['{', '}']) {
-                return Err(fault("a parameter stands in the place of a name"));
+                return Err(error("a parameter stands in the place of a name"));
             }
             let name = if pair.contains('=') { format!("{name}=") } else { name.to_owned() };
             pairs.push((name, parse_text(value, find)?));
@@ -104,7 +107,7 @@ impl Template {
         name: HeaderName,
         text: &str,
         find: &mut dyn FnMut(&str) -> Option<Name>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TemplateError> {
         if HeaderValue::from_str(text).is_err() {
             return Err((
                 "a header field cannot hold this".to_owned(),
@@ -265,7 +268,7 @@ impl Values<'_> {
 }
 
 /// Cuts a text at its `{name}`s.
-fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Text, Fault> {
+fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<Text, TemplateError> {
     let brace = || {
         let hint = "a parameter stands in braces: `{name}`; a brace itself is `%7B` or `%7D`";
         ("a brace stands alone".to_owned(), hint.to_owned())
@@ -299,7 +302,7 @@ fn push_literal(parts: &mut Text, literal: &str) {
 }
 
 /// What is written as it is must be what a URL is made of.
-fn check_literals(target: &str) -> Result<(), Fault> {
+fn check_literals(target: &str) -> Result<(), TemplateError> {
     let well = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%{}".contains(c);
     let Some(bad) = target.chars().find(|c| !well(*c)) else { return Ok(()) };
     let hint = format!("write `{}`", utf8_percent_encode(bad.encode_utf8(&mut [0; 4]), ENCODED));

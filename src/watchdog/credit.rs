@@ -3,8 +3,8 @@
 //! It begins with [`PERIOD`]. What the client takes adds the time that it takes at the minimum
 //! rate, and the time in which it lets something wait is taken off: one that keeps the rate never
 //! comes to the end, one that takes nothing does after [`PERIOD`], and one that takes half of it
-//! after twice that. Time in which nothing waits for the client does not count: a slow database is
-//! not its fault.
+//! after twice that. Time in which nothing waits for the client does not count: a slow database
+//! costs it nothing.
 
 use std::time::Duration;
 

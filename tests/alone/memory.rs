@@ -85,7 +85,7 @@ async fn open_encoded(client: Client, server: &Server, path: &str, coding: &str)
         .header("authorization", "Bearer example-reader-token")
         .header("accept-encoding", coding);
     let opened = client.open(request.body(String::new()).expect("the path is one")).await;
-    let stream = opened.unwrap_or_else(|fault| panic!("{path}: {fault}"));
+    let stream = opened.unwrap_or_else(|error| panic!("{path}: {error}"));
     assert_eq!(stream.status, StatusCode::OK, "{path}");
     stream
 }

@@ -26,7 +26,7 @@ const ARROW: &str = "application/vnd.apache.arrow.stream";
 
 /// The stream of one statement.
 async fn stream(url: &str, sql: &str) -> Result<Vec<u8>, Error> {
-    let config = Config::single(url, sql).unwrap_or_else(|faults| panic!("{sql}: {faults:?}"));
+    let config = Config::single(url, sql).unwrap_or_else(|errors| panic!("{sql}: {errors:?}"));
     let source = Source::open(&config.sources[0]).unwrap();
     let mut stream = RowStream::open(&config.endpoints[0], &source, Format::Arrow, Vec::new()).await?;
     let mut out = Vec::new();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 async fn bench(arguments: &[&str]) -> (Value, Output) {
     let ran = rowstream(&[&["bench", "--format", "json"], arguments].concat()).await;
     let report = serde_json::from_slice(&ran.stdout)
-        .unwrap_or_else(|fault| panic!("{fault}: {}", String::from_utf8_lossy(&ran.stderr)));
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stderr)));
     (report, ran)
 }
 
@@ -112,7 +112,7 @@ fn serve(stream: &TcpStream, paths: &Mutex<Vec<String>>, sent: &AtomicU64, scrip
     }
 }
 
-/// Whether the connection is kept. A client that goes early is no fault of the script.
+/// Whether the connection is kept. A client that goes early is no failure of the script.
 fn answer(mut stream: &TcpStream, sent: &AtomicU64, answer: Answer) -> bool {
     match answer {
         Answer::Keep(text) => stream.write_all(text.as_bytes()).is_ok(),

@@ -260,13 +260,13 @@ async fn an_http2_answer_that_takes_too_long_is_told_to_have_failed() {
     let client = Windows::connect(&server).await;
     for target in ["/slow", "/long"] {
         let mut stream = client.stream(&server, target).await;
-        let fault = loop {
+        let error = loop {
             match stream.data().await.expect("it does not end well") {
                 Ok(chunk) => stream.flow_control().release_capacity(chunk.len()).expect("it goes on"),
-                Err(fault) => break fault,
+                Err(error) => break error,
             }
         };
-        assert_eq!(fault.reason(), Some(h2::Reason::INTERNAL_ERROR), "{target}: {fault}");
+        assert_eq!(error.reason(), Some(h2::Reason::INTERNAL_ERROR), "{target}: {error}");
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
         until_none_active(&db).await;

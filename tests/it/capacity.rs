@@ -10,7 +10,7 @@ use crate::support::upstream::{Speaks, Upstream, reply};
 use crate::support::{Server, TestDb, rowstream};
 use crate::worked;
 
-/// What `check` says on standard output, and its warnings, of these files; it finds no fault.
+/// What `check` says on standard output, and its warnings, of these files; it finds no error.
 async fn check(files: &[(&str, &str)]) -> (String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in files {

@@ -274,7 +274,7 @@ async fn clients_on_other_machines_are_asked() {
     let path = folder.path().join("rowstream.toml");
     std::fs::write(&path, format!("[source.db]\nurl = \"{}\"\n", db.url())).unwrap();
     std::fs::write(folder.path().join("endpoints/short.sql"), SHORT).unwrap();
-    let mut config = Config::load(&path).unwrap_or_else(|faults| panic!("{faults}"));
+    let mut config = Config::load(&path).unwrap_or_else(|errors| panic!("{errors}"));
     config.log.access = false;
     let app = Arc::new(App::new(config).unwrap());
     let request = || Request::get("/short").header("accept-encoding", "br");

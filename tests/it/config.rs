@@ -45,7 +45,7 @@ impl Folder {
         };
         let path = self.0.path().join("rowstream.toml");
         let loaded = Config::load_with(&path, &environment);
-        loaded.map_err(|faults| faults.to_string().replace(&format!("{}/", self.0.path().display()), ""))
+        loaded.map_err(|errors| errors.to_string().replace(&format!("{}/", self.0.path().display()), ""))
     }
 
     fn loaded(&self) -> Config {
@@ -69,7 +69,7 @@ fn endpoint(name: &str, text: &str) -> Endpoint {
 }
 
 /// The report for a folder with one endpoint file, on PostgreSQL, without the file's name.
-fn faults(name: &str, text: &str) -> String {
+fn errors(name: &str, text: &str) -> String {
     Folder::new(POSTGRES, &[(name, text)]).report().replace(&format!("{name}:"), "")
 }
 
@@ -355,7 +355,7 @@ fn what_becomes_of_slow_clients() {
         ),
     ] {
         let text = format!("/* slow_clients = {value} */ select 1");
-        assert_eq!(faults("endpoints/a.sql", &text), report);
+        assert_eq!(errors("endpoints/a.sql", &text), report);
     }
     let settings = "spool_limit = \"10GiB\"\n";
     let report = Folder::new(&format!("{settings}{POSTGRES}"), &endpoints[..1]).report();
@@ -467,7 +467,7 @@ origins = ["https://example.org/"]
     );
     folder.write("endpoints/g.sql", b"select '\xc3\xa4\n \xff'");
     let report = folder.report();
-    assert_eq!(report, include_str!("config-faults.txt").trim_end(), "the report was:\n{report}\n");
+    assert_eq!(report, include_str!("config-errors.txt").trim_end(), "the report was:\n{report}\n");
 }
 
 #[test]
@@ -687,10 +687,10 @@ fn faults_of_endpoints() {
             "1:17: `authorization` cannot be `nobody`\n    hint: write \"public\", or a list of token names",
         ),
     ] {
-        assert_eq!(faults("endpoints/a.sql", text), expected, "{text}");
+        assert_eq!(errors("endpoints/a.sql", text), expected, "{text}");
     }
     assert_eq!(
-        faults("endpoints/a.sql", "/*body=[\"$rows\", {a = \"$5\"}]*/ select 1"),
+        errors("endpoints/a.sql", "/*body=[\"$rows\", {a = \"$5\"}]*/ select 1"),
         "1:23: this text begins with a dollar, and names no statement\n    hint: write `$name` for a statement's rows, or double the dollar if it is one"
     );
 }

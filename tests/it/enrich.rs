@@ -922,7 +922,7 @@ async fn faults_have_their_place() {
         ),
     ] {
         let launch = launch(SQLITE, &upstream, "", &[(file, &text)]);
-        let Err(exit) = launch.try_start().await else { panic!("no fault of {text}") };
+        let Err(exit) = launch.try_start().await else { panic!("no error of {text}") };
         assert!(exit.stderr.contains(words), "{words}:\n{}", exit.stderr);
         assert_eq!(exit.stderr.lines().filter(|line| line.contains(&format!("{file}:"))).count(), 1, "{}", exit.stderr);
     }

@@ -114,7 +114,7 @@ async fn postgres(example: &str) -> TestDb {
 }
 
 fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Bodies are megabytes: what differs is shown, and not the rest.

@@ -17,13 +17,13 @@ fn deploy(name: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn promtool(arguments: &[&str], file: &str) {
     let mut command = Command::new("promtool");
     command.args(arguments).arg(deploy(file));
-    let output = command.output().unwrap_or_else(|fault| panic!("promtool: {fault}: run `cargo xtask test`"));
+    let output = command.output().unwrap_or_else(|error| panic!("promtool: {error}: run `cargo xtask test`"));
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{file}:\n{said}");
 }

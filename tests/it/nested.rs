@@ -70,7 +70,7 @@ async fn assert_rows(server: &Server, path: &str, expected: &[Value]) {
         assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{format}");
         let line = |line: &str| {
             let row = line.strip_prefix(separator).expect("each row begins so");
-            serde_json::from_str(row).unwrap_or_else(|fault| panic!("{fault}: {row}"))
+            serde_json::from_str(row).unwrap_or_else(|error| panic!("{error}: {row}"))
         };
         let rows: Vec<Value> = reply.text().lines().map(line).collect();
         assert_same(&rows, expected, format);
@@ -487,7 +487,7 @@ async fn errors_of_a_statement_have_a_status_before_the_first_row_and_break_off_
     }
 }
 
-/// SQLite finds its faults at the row, too.
+/// SQLite finds them at the row, too.
 #[tokio::test]
 async fn errors_in_sqlite_come_at_their_row() {
     let (_folder, url) = sqlite(PARENTS);

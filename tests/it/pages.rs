@@ -1037,7 +1037,7 @@ async fn faults_have_their_place() {
     ] {
         let endpoint = format!("[upstream]\n{upstream}\n");
         let launch = launch("", "http://127.0.0.1:9", "", &[("a", &endpoint)]);
-        let Err(exit) = launch.try_start().await else { panic!("no fault of {endpoint}") };
+        let Err(exit) = launch.try_start().await else { panic!("no error of {endpoint}") };
         assert!(exit.stderr.contains(words), "{words}:\n{}", exit.stderr);
         assert_eq!(exit.stderr.lines().filter(|line| line.contains(".toml:")).count(), 1, "{}", exit.stderr);
     }
@@ -1045,7 +1045,7 @@ async fn faults_have_their_place() {
         "[params]\nsql = 'text'\n[upstream]\nrequest = 'POST /'\nrows = ''\nbody = 'select {{sql}}'\n{COLUMNS}"
     );
     let Err(exit) = launch("", "http://127.0.0.1:9", "", &[("a", &endpoint)]).try_start().await else {
-        panic!("a fault")
+        panic!("an error")
     };
     assert!(exit.stderr.contains("stands in a body that is no JSON"), "{}", exit.stderr);
 }

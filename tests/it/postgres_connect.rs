@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 fn source(url: &str) -> Result<Source, Error> {
     let mut config =
-        Config::single(url, "select 1").unwrap_or_else(|faults| panic!("{faults:?}")).sources.remove(0);
+        Config::single(url, "select 1").unwrap_or_else(|errors| panic!("{errors:?}")).sources.remove(0);
     config.pool.max = 2;
     Source::open(&config)
 }
@@ -79,7 +79,7 @@ fn ca(path: &Path) -> String {
     utf8_percent_encode(path.to_str().unwrap(), NON_ALPHANUMERIC).to_string()
 }
 
-// --- Logins ----------------------------------------------------------------------------------------------------------------
+// --- Logins --------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn every_way_to_log_in() {
@@ -186,7 +186,7 @@ fn a_url_that_is_not_understood_tells_nothing_of_its_password() {
     }
 }
 
-// --- TLS --------------------------------------------------------------------------------------------------------------------
+// --- TLS -----------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn every_mode_of_tls() {
@@ -254,7 +254,7 @@ fn make_ca(folder: &Path, name: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-// --- Addresses --------------------------------------------------------------------------------------------------------------
+// --- Addresses -----------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn addresses_that_do_not_answer() {
@@ -302,7 +302,7 @@ async fn a_server_without_tls() {
     }
 }
 
-// --- Servers that go away and come back -----------------------------------------------------------------------------------------
+// --- Servers that go away and come back ----------------------------------------------------------
 
 #[tokio::test]
 async fn an_address_that_answers_again_is_used_again() {

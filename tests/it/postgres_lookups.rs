@@ -66,7 +66,7 @@ fn by_key(n: usize) -> Value {
 }
 
 /// On a machine that is busy enough to keep PostgreSQL from answering for a while, lookups are sent
-/// elsewhere, which is no fault.
+/// elsewhere, which is no error.
 #[tokio::test]
 async fn each_request_gets_its_own_row_over_few_connections() {
     let cores = std::thread::available_parallelism().unwrap().get() as i64;

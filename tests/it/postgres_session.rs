@@ -65,7 +65,7 @@ impl Asked {
         std::fs::create_dir(folder.path().join("endpoints")).unwrap();
         std::fs::write(&toml, format!("[source.main]\nurl = \"{url}\"\n")).unwrap();
         std::fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
-        let mut config = Config::load(&toml).unwrap_or_else(|faults| panic!("{sql}: {faults:?}"));
+        let mut config = Config::load(&toml).unwrap_or_else(|errors| panic!("{sql}: {errors:?}"));
         config.sources[0].pool.max = 1;
         change(&mut config.sources[0]);
         Self { source: Source::open(&config.sources[0]).unwrap(), endpoint: config.endpoints.remove(0) }
@@ -92,7 +92,7 @@ async fn next(stream: &mut RowStream) -> Result<Option<bytes::Bytes>, Error> {
 
 fn endpoint(sql: &str) -> Endpoint {
     Config::single("postgres://unused", sql)
-        .unwrap_or_else(|faults| panic!("{sql}: {faults:?}"))
+        .unwrap_or_else(|errors| panic!("{sql}: {errors:?}"))
         .endpoints
         .remove(0)
 }
@@ -197,7 +197,7 @@ async fn proxied(db: &TestDb, faults: Faults) -> (TcpProxy, String) {
     (proxy, url)
 }
 
-// --- Bytes ---------------------------------------------------------------------------------------------------------------
+// --- Bytes ---------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_result_in_fragments_of_any_size_is_the_same() {
@@ -247,7 +247,7 @@ async fn a_connection_that_is_cut_anywhere_is_an_error() {
     }
 }
 
-// --- Dropped futures -------------------------------------------------------------------------------------------------------
+// --- Dropped futures -----------------------------------------------------------------------------
 
 /// Drops a response after each number of polls, and asks the only connection of the pool each time.
 async fn dropped_at_every_poll(url: &str, warm: bool, change: fn(&mut SourceConfig)) {
@@ -297,7 +297,7 @@ async fn a_response_in_portions_may_be_dropped_at_every_poll() {
     dropped_at_every_poll(&db.url(), true, |source| source.fetch_rows = 3).await;
 }
 
-// --- Cancelling --------------------------------------------------------------------------------------------------------------
+// --- Cancelling ----------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_dropped_stream_ends_in_the_database_and_its_connection_lives_on() {
@@ -348,7 +348,7 @@ async fn a_hundred_drops_leave_a_pool_of_two_as_it_was() {
     assert!(connected <= 2, "{connected}");
 }
 
-// --- Backends that end -----------------------------------------------------------------------------------------------------------
+// --- Backends that end ---------------------------------------------------------------------------
 
 const TERMINATE: &str = "select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and application_name = 'rowstream'";
@@ -387,7 +387,7 @@ async fn an_idle_connection_that_was_terminated_is_not_used_again() {
     }
 }
 
-// --- Snapshots and portions --------------------------------------------------------------------------------------------------------
+// --- Snapshots and portions ----------------------------------------------------------------------
 
 #[tokio::test]
 async fn the_statements_of_a_response_read_one_snapshot() {
@@ -434,7 +434,7 @@ async fn portions_hold_every_row_once_and_in_order() {
     }
 }
 
-// --- Prepared statements -------------------------------------------------------------------------------------------------------------
+// --- Prepared statements -------------------------------------------------------------------------
 
 /// How many statements the server keeps for the only connection of a source, this one among them.
 async fn prepared(source: &Source) -> u64 {
@@ -531,7 +531,7 @@ async fn a_column_whose_type_changes_is_never_misread() {
     assert!(error.sqlstate_text().is_some());
 }
 
-// --- What statements may do --------------------------------------------------------------------------------------------------------------
+// --- What statements may do ----------------------------------------------------------------------
 
 #[tokio::test]
 async fn statements_cannot_write() {
@@ -710,7 +710,7 @@ async fn a_row_has_its_limit() {
     assert!(body == expected, "{} bytes", body.len());
 }
 
-// --- Peers that do not keep to the protocol ------------------------------------------------------------------------------------------------
+// --- Peers that do not keep to the protocol ------------------------------------------------------
 
 /// A message: tag, length, body.
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -1042,12 +1042,12 @@ async fn no_altered_conversation_makes_a_panic() {
         }
         if all.len() >= 256 {
             let ended: Result<(), _> = all.join_next().await.unwrap();
-            ended.unwrap_or_else(|fault| panic!("ROWSTREAM_TEST_SEED={seed}: {fault}"));
+            ended.unwrap_or_else(|error| panic!("ROWSTREAM_TEST_SEED={seed}: {error}"));
         }
         all.spawn(async move { drop(meets(script, After::Close).await) });
     }
     while let Some(ended) = all.join_next().await {
-        ended.unwrap_or_else(|fault| panic!("ROWSTREAM_TEST_SEED={seed}: {fault}"));
+        ended.unwrap_or_else(|error| panic!("ROWSTREAM_TEST_SEED={seed}: {error}"));
     }
     // What recycles a connection ends within two seconds.
     tokio::time::sleep(Duration::from_millis(2100)).await;

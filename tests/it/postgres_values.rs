@@ -35,7 +35,7 @@ async fn body_with(
     sql: &str,
     written: (Format, ValueOptions),
 ) -> Result<String, rowstream::Error> {
-    let config = Config::single(url, sql).unwrap_or_else(|faults| panic!("{sql}: {faults:?}"));
+    let config = Config::single(url, sql).unwrap_or_else(|errors| panic!("{sql}: {errors:?}"));
     let mut stream = RowStream::open_with(&config.endpoints[0], source, written, Vec::new()).await?;
     let mut out = Vec::new();
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
@@ -106,7 +106,7 @@ impl Oracle {
 
     async fn theirs(&self, sql: &str) -> String {
         let sql = format!("select row_to_json(t)::text from ({sql}) t");
-        let row = self.client.query_one(&sql, &[]).await.unwrap_or_else(|fault| panic!("{sql}: {fault:?}"));
+        let row = self.client.query_one(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         row.get::<_, String>(0)
     }
 
@@ -440,7 +440,7 @@ line""#;
     assert_eq!(oracle.ours(&many).await.unwrap(), oracle.theirs(&many).await + "\n");
 }
 
-// --- Random rows -------------------------------------------------------------------------------------------------------
+// --- Random rows ---------------------------------------------------------------------------------
 
 /// A small generator of our own (SplitMix64): the whole run is told by its seed.
 struct Random(u64);
@@ -829,7 +829,7 @@ async fn random_rows_are_as_to_jsonb_has_them() {
         let table = Table::new(tables, 200, &mut random);
         let seed = format!("ROWSTREAM_TEST_SEED={seed}");
         let inserted = oracle.client.batch_execute(&table.sql).await;
-        inserted.unwrap_or_else(|fault| panic!("{seed}: {fault:?} {:?}", table.kinds));
+        inserted.unwrap_or_else(|error| panic!("{seed}: {error:?} {:?}", table.kinds));
         compared += compare_rows(&oracle, &table.query(|_| true), same_but_for_digits, &seed).await;
         // The tolerance is for floats alone.
         compare_rows(&oracle, &table.query(|kind| !is_float(kind)), exactly, &seed).await;

@@ -112,7 +112,7 @@ async fn until(db: &TestDb, sql: &str, wanted: i64) {
     }
 }
 
-// --- Rows ------------------------------------------------------------------------------------------------------------------
+// --- Rows ----------------------------------------------------------------------------------------
 
 /// The rows of an Arrow stream, each as a batch of its own: where batches end depends on the time
 /// in which rows come.
@@ -238,7 +238,7 @@ async fn a_table_of_a_function_in_sql_streams() {
     until_idle(&db).await;
 }
 
-// --- Several -----------------------------------------------------------------------------------------------------------------
+// --- Several -------------------------------------------------------------------------------------
 
 const SEVERAL: &str = r#"
 create table item (id int primary key, name text);
@@ -331,8 +331,8 @@ async fn check_calls_nothing_and_says_so() {
     let several = format!(
         "/*\nbody = [\"$items\", \"$total\", \"$first\"]\n*/\n-- name: opened :refcursors\nselect * from open_items(1){READERS}"
     );
-    let (well, told, faults) = check(&db, &[("never", "select never()"), ("several", &several)]).await;
-    assert!(well, "{faults}");
+    let (well, told, errors) = check(&db, &[("never", "select never()"), ("several", &several)]).await;
+    assert!(well, "{errors}");
     for line in [
         "rows :many -> a refcursor, whose columns are known once it is open",
         "items :many -> a refcursor of opened, whose columns are known once it is open",
@@ -341,11 +341,11 @@ async fn check_calls_nothing_and_says_so() {
     ] {
         assert!(told.contains(line), "{told}");
     }
-    let (well, _, faults) = check(&db, &[("keyed", "/* key = [\"n\"] */ select never()")]).await;
-    assert!(!well && faults.contains("rows of a refcursor cannot be continued by a `key`"), "{faults}");
+    let (well, _, errors) = check(&db, &[("keyed", "/* key = [\"n\"] */ select never()")]).await;
+    assert!(!well && errors.contains("rows of a refcursor cannot be continued by a `key`"), "{errors}");
 }
 
-/// Faults that show only with what the database says of a statement: at `check`, and as an error of
+/// Errors that show only with what the database says of a statement: at `check`, and as an error of
 /// each request.
 #[tokio::test]
 async fn refcursors_that_do_not_suit_are_faults() {
@@ -356,7 +356,7 @@ async fn refcursors_that_do_not_suit_are_faults() {
     };
     let items = "-- name: items :many from opened\n";
     let unread = of("\"$items\"", "select items, total from open_items(1)", items);
-    for (name, sql, faults) in [
+    for (name, sql, errors) in [
         (
             "beside",
             "select 1 as n, items from open_items(1)".to_owned(),
@@ -400,12 +400,12 @@ async fn refcursors_that_do_not_suit_are_faults() {
         let server = unchecked(&db, "", &[(name, &sql)]).await;
         let reply = get(&server.url(&format!("/{name}"))).await;
         refused(name, &reply, 500, &["\"endpoint\""]);
-        for fault in faults {
-            assert!(said.contains(fault), "{name}: {said}");
-            assert!(reply.json().to_string().contains(fault), "{name}: {}", reply.text());
+        for error in errors {
+            assert!(said.contains(error), "{name}: {said}");
+            assert!(reply.json().to_string().contains(error), "{name}: {}", reply.text());
         }
     }
-    // That a cursor is opened in vain is a fault of the file, and no reason not to answer.
+    // That a cursor is opened in vain is an error of the file, and no reason not to answer.
     let (well, _, said) = check(&db, &[("unread", &unread)]).await;
     assert!(!well && said.contains("nothing reads the refcursor `total` of `opened`"), "{said}");
     assert!(said.contains("endpoints/unread.sql:5:1:") && said.ends_with("1 error\n"), "{said}");
@@ -422,7 +422,7 @@ async fn refcursors_that_do_not_suit_are_faults() {
     assert!(said.contains("missing() does not exist") && said.ends_with("1 error\n"), "{said}");
 }
 
-// --- Errors ------------------------------------------------------------------------------------------------------------------
+// --- Errors --------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn what_fails_before_the_first_row_has_its_status() {
@@ -720,7 +720,7 @@ async fn refcursors_on_a_connection_that_is_cut_are_an_error() {
     }
 }
 
-// --- The command -----------------------------------------------------------------------------------------------------------------
+// --- The command ---------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn query_reads_refcursors() {

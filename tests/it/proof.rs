@@ -36,7 +36,7 @@ const PG: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same of SQLite. The fault depends on the row, or it would be found before the first one.
+/// The same of SQLite. The error depends on the row, or it would be found before the first one.
 const LITE: &[(&str, &str)] = &[
     (
         "rows",
@@ -322,7 +322,7 @@ async fn requests_that_nobody_reads_do_not_cost_the_rows() {
         match socket.read(&mut piece).await {
             Ok(0) => break Ok(()),
             Ok(bytes) => read.extend_from_slice(&piece[..bytes]),
-            Err(fault) => break Err(fault.kind()),
+            Err(error) => break Err(error.kind()),
         }
         // The server has ended long before the last byte is read, and so has its patience with the
         // rest of the requests.

@@ -25,7 +25,7 @@ fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
     let ran = Command::new(python).arg(script).args(words).arg(file.path()).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{words:?}: {said}");
-    serde_json::from_slice(&ran.stdout).unwrap_or_else(|fault| panic!("{words:?}: {fault}: {said}"))
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {said}"))
 }
 
 /// A whole stream in a file.

@@ -210,7 +210,7 @@ async fn a_server_that_ends_says_so_before_it_refuses() {
     assert!(!server.stderr().contains("draining"), "it took longer than the delay:\n{}", server.stderr());
 
     server.wait_for_stderr("draining", SOON).await;
-    let refused = TcpStream::connect(server.address()).await.map(drop).map_err(|fault| fault.kind());
+    let refused = TcpStream::connect(server.address()).await.map(drop).map_err(|error| error.kind());
     assert_eq!(refused, Err(std::io::ErrorKind::ConnectionRefused));
     assert_eq!(server.wait_exit(SOON).await.and_then(|status| status.code()), Some(0));
 }

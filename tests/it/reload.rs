@@ -176,7 +176,7 @@ async fn a_watched_file_that_changes_is_reloaded() {
     write(&server, "endpoints/b.sql", "select 2 as n");
     server.wait_for_stderr("reloaded: 2 endpoints", SOON).await;
     assert_eq!(text(&server, "/b").await, "[{\"n\":2}]");
-    // A fault is told once, not each second.
+    // An error is told once, not each second.
     write(&server, "endpoints/b.sql", "select :x");
     server.wait_for_stderr("not reloaded", SOON).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;

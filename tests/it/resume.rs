@@ -495,7 +495,7 @@ async fn a_statement_with_optional_filters_is_continued() {
 #[tokio::test]
 async fn keys_that_cannot_be_are_faults() {
     let (_folder, url) = sqlite("create table t (id integer, other integer)");
-    for (sql, fault) in [
+    for (sql, error) in [
         ("/* key = [] */ select id from t", "1:10: `key` names no column"),
         ("/* key = [\"id\", \"id desc\"] */ select id from t", "1:17: `key` names `id` twice"),
         (
@@ -521,8 +521,8 @@ async fn keys_that_cannot_be_are_faults() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let faults = Config::load(&folder.path().join("rowstream.toml")).unwrap_err().to_string();
-        assert!(faults.contains(fault), "{faults}");
+        let errors = Config::load(&folder.path().join("rowstream.toml")).unwrap_err().to_string();
+        assert!(errors.contains(error), "{errors}");
     }
     let missing = files(&url, &[("a", "/* key = [\"nr\"] */ select id from t")]);
     let folder = write(&missing);

@@ -113,9 +113,9 @@ impl Kept {
         {
             return Ok(sender);
         }
-        let socket = TcpStream::connect(self.address).await.map_err(|fault| fault.to_string())?;
+        let socket = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
         let made = handshake(TokioIo::new(socket)).await;
-        let (sender, connection) = made.map_err(|fault| fault.to_string())?;
+        let (sender, connection) = made.map_err(|error| error.to_string())?;
         tokio::spawn(async { drop(connection.await) });
         Ok(sender)
     }
@@ -127,12 +127,12 @@ impl Kept {
             let request = Request::get(target).header("host", "a").body(Empty::new()).expect("a request");
             let reply = match sender.send_request(request).await {
                 Ok(reply) => reply,
-                Err(fault) if fault.is_canceled() => continue,
-                Err(fault) => return Err(format!("no answer: {fault:?}")),
+                Err(error) if error.is_canceled() => continue,
+                Err(error) => return Err(format!("no answer: {error:?}")),
             };
             let status = reply.status();
             let body = reply.into_body().collect().await;
-            let body = body.map_err(|fault| format!("{status}, broken off: {fault:?}"))?.to_bytes();
+            let body = body.map_err(|error| format!("{status}, broken off: {error:?}"))?.to_bytes();
             self.sender = Some(sender);
             return if status == StatusCode::OK { Ok(body) } else { Err(format!("{status}: {body:?}")) };
         }
@@ -151,7 +151,7 @@ impl Tally {
     fn note(&mut self, name: &str, came: Result<(), String>) {
         match came {
             Ok(()) => self.answered += 1,
-            Err(fault) => self.lost.push(format!("{name}, behind {} answers: {fault}", self.answered)),
+            Err(error) => self.lost.push(format!("{name}, behind {} answers: {error}", self.answered)),
         }
     }
 }

@@ -267,7 +267,7 @@ async fn faults_of_a_statement_have_a_place() {
     assert_eq!((error.code(), error.status().as_u16()), ("statement_failed", 500));
     assert_eq!(error.to_string(), "no such column: nome (SQLite code 1)");
     assert_eq!(error.position_offset(), sql.find("nome"));
-    // The session is as it was: `check` shows all faults of an endpoint.
+    // The session is as it was: `check` shows all errors of an endpoint.
     session.prepare(&statement("select id from t", &[])).await.unwrap();
 }
 

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
 /// Fails at row 500,000.
 const FAILS_LATE: &str = "select n, 1 / (500000 - n) as q from (select generate_series(1, 600000) as n) s";
-/// SQLite's; fails at row 50,000. The fault depends on the row, or it would be found before the
+/// SQLite's; fails at row 50,000. The error depends on the row, or it would be found before the
 /// first one.
 const FAILS_LATE_SQLITE: &str =
     "with recursive c(i) as (select 1 union all select i + 1 from c where i < 100000)
@@ -258,7 +258,7 @@ async fn http_1_0(address: &str, path: &str, meanwhile: impl Future<Output = ()>
         assert!(socket.read_buf(&mut read).await.unwrap() > 0, "{}", String::from_utf8_lossy(&read));
     }
     meanwhile.await;
-    let end = socket.read_to_end(&mut read).await.map(drop).map_err(|fault| fault.kind());
+    let end = socket.read_to_end(&mut read).await.map(drop).map_err(|error| error.kind());
     let head = read.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
     let text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
     let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -508,7 +508,7 @@ async fn a_drain_lets_streams_end() {
     second.at_least(1).await;
     server.terminate();
     server.wait_for_stderr("draining", SOON).await;
-    let refused = TcpStream::connect(server.address()).await.map(drop).map_err(|fault| fault.kind());
+    let refused = TcpStream::connect(server.address()).await.map(drop).map_err(|error| error.kind());
     assert_eq!(refused, Err(std::io::ErrorKind::ConnectionRefused));
     for reply in [first.rest().await, second.rest().await] {
         assert_eq!(reply.ended, Ended::Complete);
@@ -544,7 +544,7 @@ async fn a_drain_lets_a_slow_client_have_the_end() {
     server.terminate();
     let mut rows = 0;
     while let Some(chunk) = body.data().await {
-        let chunk = chunk.unwrap_or_else(|fault| panic!("{fault} after {rows} rows"));
+        let chunk = chunk.unwrap_or_else(|error| panic!("{error} after {rows} rows"));
         rows += chunk.iter().filter(|&&byte| byte == b'\n').count();
         body.flow_control().release_capacity(chunk.len()).unwrap();
     }
@@ -666,7 +666,7 @@ async fn drop_at_every_poll(source: &str, endpoints: &[(&str, &str)], targets: &
         std::fs::write(folder.path().join("endpoints").join(format!("{name}.sql")), sql).unwrap();
     }
     let mut config =
-        Config::load(&folder.path().join("rowstream.toml")).unwrap_or_else(|faults| panic!("{faults}"));
+        Config::load(&folder.path().join("rowstream.toml")).unwrap_or_else(|errors| panic!("{errors}"));
     config.log.access = false;
     let app = Arc::new(App::new(config).unwrap());
     for target in targets {

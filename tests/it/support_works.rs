@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const A_MOMENT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(20);
 
-// --- The proxy ---------------------------------------------------------------------------------------------------------
+// --- The proxy -----------------------------------------------------------------------------------
 
 /// A peer that sends back what it gets.
 async fn echo() -> SocketAddr {
@@ -135,7 +135,7 @@ async fn a_proxy_that_is_dropped_closes_its_connections() {
     assert!(matches!(then, Ok(0) | Err(_)));
 }
 
-// --- The clients -------------------------------------------------------------------------------------------------------
+// --- The clients ---------------------------------------------------------------------------------
 
 /// A server of one connection that answers with these bytes whatever it is asked, then closes.
 async fn answer(bytes: &'static [u8]) -> String {
@@ -199,8 +199,8 @@ async fn an_empty_body_is_complete() {
 async fn no_head_is_an_error_that_says_why() {
     let url = answer(b"").await;
     let request = http::Request::get(&url).body(String::new()).unwrap();
-    let fault = Client::HTTP1.open(request).await.err().unwrap();
-    assert!(fault.contains("closed"), "{fault}");
+    let error = Client::HTTP1.open(request).await.err().unwrap();
+    assert!(error.contains("closed"), "{error}");
 }
 
 /// The frames of an HTTP/2 server: SETTINGS, then of stream 1 HEADERS (`:status: 200`) and DATA
@@ -288,7 +288,7 @@ async fn curl_tells_a_whole_body_from_a_cut_one() {
     assert!(cut.stderr.contains("curl: (18)"), "{}", cut.stderr);
 }
 
-// --- The database ------------------------------------------------------------------------------------------------------
+// --- The database --------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn databases_are_each_test_s_own() {
@@ -316,7 +316,7 @@ async fn a_database_goes_with_its_test_although_somebody_is_connected() {
 /// Who the server takes the holder of this URL for.
 async fn who_am_i(url: &str) -> Result<String, String> {
     let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
-    let (client, connection) = connected.map_err(|fault| format!("{fault:?}"))?;
+    let (client, connection) = connected.map_err(|error| format!("{error:?}"))?;
     tokio::spawn(connection);
     Ok(client.query_one("select current_user::text", &[]).await.unwrap().get(0))
 }
@@ -375,7 +375,7 @@ async fn a_fault_between_us_and_the_database_is_felt() {
     assert_eq!(proxy.bytes_to_client(), 5000);
 }
 
-// --- The server --------------------------------------------------------------------------------------------------------
+// --- The server ----------------------------------------------------------------------------------
 
 fn stand_in(files: &[(&str, &str)]) -> Launch {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/stand-in-server.sh");

@@ -918,7 +918,7 @@ async fn faults_have_their_place() {
         let endpoint = endpoint.replace("GET /{path}", "GET /x{path}");
         let name = if endpoint.contains("{path}") { "endpoints/{path}.toml" } else { "endpoints/a.toml" };
         let launch = Launch::files(&[("rowstream.toml", &config), (name, &endpoint)]);
-        let Err(exit) = launch.try_start().await else { panic!("no fault of {config} {endpoint}") };
+        let Err(exit) = launch.try_start().await else { panic!("no error of {config} {endpoint}") };
         assert!(exit.stderr.contains(words), "{words}:\n{}", exit.stderr);
         assert!(!exit.stderr.contains("hunter2"), "{}", exit.stderr);
         assert_eq!(exit.stderr.lines().filter(|line| line.contains(".toml:")).count(), 1, "{}", exit.stderr);

@@ -74,7 +74,7 @@ fn advisories(target: &Path) -> Result<PathBuf> {
 
 /// As if cargo-deny had fetched it now: of git it looks at nothing but when it fetched last.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
-    let cannot = |fault| format!("{}: {fault}", folder.display());
+    let cannot = |error| format!("{}: {error}", folder.display());
     let git = folder.join(".git");
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(cannot)?;

@@ -103,27 +103,27 @@ impl Property {
     fn keep(&self) -> Result<()> {
         let merged = self.found.with_extension("merged");
         if merged.exists() {
-            fs::remove_dir_all(&merged).map_err(|fault| cannot(&merged, &fault))?;
+            fs::remove_dir_all(&merged).map_err(|error| cannot(&merged, &error))?;
         }
         let mut command = self.command([&merged, &self.kept, &self.found])?;
         // Which code is reached, and not how often: few inputs do for that.
         needs::run(command.args(["-set_cover_merge=1", "-use_counters=0", LONGEST_KEPT]))?;
         for old in files(&self.kept)?.into_iter().filter(|file| is_hash(file)) {
-            fs::remove_file(&old).map_err(|fault| cannot(&old, &fault))?;
+            fs::remove_file(&old).map_err(|error| cannot(&old, &error))?;
         }
         let mut chosen = files(&merged)?;
         // The larger ones reach more.
         chosen.sort_by_cached_key(|file| Reverse(file.metadata().map_or(0, |data| data.len())));
         for file in chosen.iter().take(MOST_KEPT) {
             let kept = self.kept.join(file.file_name().unwrap_or_default());
-            fs::copy(file, &kept).map_err(|fault| cannot(&kept, &fault))?;
+            fs::copy(file, &kept).map_err(|error| cannot(&kept, &error))?;
         }
         Ok(())
     }
 
     fn command<const N: usize>(&self, folders: [&Path; N]) -> Result<Command> {
         for folder in folders {
-            fs::create_dir_all(folder).map_err(|fault| cannot(folder, &fault))?;
+            fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
         }
         let mut command = cargo_fuzz();
         // Our one `unsafe` on these ways takes bytes for UTF-8, which the properties check: no
@@ -136,7 +136,7 @@ impl Property {
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(|fault| cannot(folder, &fault))?;
+    let entries = fs::read_dir(folder).map_err(|error| cannot(folder, &error))?;
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
@@ -146,8 +146,8 @@ fn is_hash(file: &Path) -> bool {
     name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn cannot(path: &Path, fault: &io::Error) -> String {
-    format!("{}: {fault}", path.display())
+fn cannot(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// The nightly compiler's cargo-fuzz, in the root of the workspace.

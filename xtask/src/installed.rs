@@ -17,7 +17,7 @@ pub(crate) fn prepare(
     pins: &[PathBuf],
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let read = |path: &Path| fs::read(path).map_err(|fault| format!("{}: {fault}", path.display()));
+    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     let wanted = pins.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat();
     let folder = target.join(name);
     let _lock = lock(&target.join(format!("{name}.lock")))?;
@@ -28,13 +28,13 @@ pub(crate) fn prepare(
     eprintln!("installing {name}");
     make(&folder)?;
     // Last, so that what is half there is made anew.
-    fs::write(&made, wanted).map_err(|fault| format!("{}: {fault}", made.display()))?;
+    fs::write(&made, wanted).map_err(|error| format!("{}: {error}", made.display()))?;
     Ok(product)
 }
 
 /// Held until it is dropped.
 pub(crate) fn lock(path: &Path) -> Result<File> {
-    let cannot = |fault| format!("cannot lock {}: {fault}", path.display());
+    let cannot = |error| format!("cannot lock {}: {error}", path.display());
     let file = File::create(path).map_err(cannot)?;
     file.lock().map_err(cannot)?;
     Ok(file)

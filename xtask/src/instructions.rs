@@ -45,7 +45,7 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<bool> {
     let program = build()?;
     let base_line = workspace().join(BASE_LINE);
-    let cannot = |fault| format!("{}: {fault}", base_line.display());
+    let cannot = |error| format!("{}: {error}", base_line.display());
     let base = fs::read_to_string(&base_line).map_err(cannot).and_then(|text| BaseLine::read(&text));
     let base = match mode {
         Mode::Compare => base?,
@@ -68,7 +68,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 fn count_all(program: &Path) -> Result<BaseLine> {
-    let cannot = |fault| format!("cannot run {}: {fault}", program.display());
+    let cannot = |error| format!("cannot run {}: {error}", program.display());
     let listed = Command::new(program).output().map_err(cannot)?;
     let mut counts = BaseLine::default();
     for case in String::from_utf8_lossy(&listed.stdout).lines() {
@@ -104,13 +104,13 @@ impl Callgrind {
         command.arg(program).args([case, &passes.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         let child = command
             .spawn()
-            .map_err(|fault| format!("cannot run valgrind, of the package valgrind: {fault}"))?;
+            .map_err(|error| format!("cannot run valgrind, of the package valgrind: {error}"))?;
         Ok(Self { child, profile })
     }
 
     /// The items of a pass, which the program prints, and what callgrind saw.
     fn finish(self, program: &Path) -> Result<(u32, Profile)> {
-        let cannot = |fault| format!("{}: {fault}", self.profile.display());
+        let cannot = |error| format!("{}: {error}", self.profile.display());
         let output = self.child.wait_with_output().map_err(cannot)?;
         if !output.status.success() {
             return Err(format!("valgrind failed: {}", output.status));

@@ -102,7 +102,7 @@ fn start_newer(target: &Path) -> Result<Postgres> {
 
 /// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.
 fn target_folder() -> Result<PathBuf> {
-    let program = std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = program.ancestors().nth(2).ok_or("this program is not in a target folder")?;
     Ok(folder.to_path_buf())
 }

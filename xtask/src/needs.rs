@@ -106,7 +106,7 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
 
 /// Runs a command that has to succeed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
 /// The lock file has the package's hash. Scripts of packages are not run but for this one, which
 /// makes the links between the versions of the libraries.
 fn make(folder: &Path, pins: &[PathBuf]) -> Result<()> {
-    let cannot = |fault| format!("{}: {fault}", folder.display());
+    let cannot = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(cannot)?;
     for (pin, name) in pins.iter().zip(PINS) {
         fs::copy(pin, folder.join(name)).map_err(cannot)?;

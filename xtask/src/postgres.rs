@@ -159,7 +159,7 @@ impl Postgres {
 
     /// Waits until somebody else stops it.
     pub(crate) fn wait(&mut self) -> Result<()> {
-        let status = self.server.wait().map_err(|fault| format!("lost PostgreSQL: {fault}"))?;
+        let status = self.server.wait().map_err(|error| format!("lost PostgreSQL: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("PostgreSQL ended: {status}\n{}", self.log())) }
     }
 
@@ -275,14 +275,14 @@ struct Folder {
 
 impl Folder {
     fn new(target: &Path, owner: &Owner) -> Result<Self> {
-        let mut faults = String::new();
+        let mut errors = String::new();
         for base in bases(target) {
             match Self::below(&base, owner) {
                 Ok(folder) => return Ok(folder),
-                Err(fault) => faults += &format!("\n  {}: {fault}", base.display()),
+                Err(error) => errors += &format!("\n  {}: {error}", base.display()),
             }
         }
-        Err(format!("there is no folder for PostgreSQL:{faults}"))
+        Err(format!("there is no folder for PostgreSQL:{errors}"))
     }
 
     fn below(base: &Path, owner: &Owner) -> Result<Self> {
@@ -290,10 +290,10 @@ impl Folder {
         if path.join(SOCKET_NAME).as_os_str().len() > SOCKET_PATH_MAX {
             return Err("its name is too long for a Unix socket".into());
         }
-        fs::create_dir_all(base).map_err(|fault| fault.to_string())?;
+        fs::create_dir_all(base).map_err(|error| error.to_string())?;
         let _alone = lock(&base.join("lock"))?;
         remove_leftovers(base);
-        fs::create_dir(&path).map_err(|fault| fault.to_string())?;
+        fs::create_dir(&path).map_err(|error| error.to_string())?;
         let folder = Self { _lock: lock(&path.join("lock"))?, path };
         owner.own(&folder.path)?;
         if !owner.can("-w", &folder.path) {
@@ -301,7 +301,7 @@ impl Folder {
         }
         for name in ["s", "tls"] {
             let inner = folder.path.join(name);
-            fs::create_dir(&inner).map_err(|fault| fault.to_string())?;
+            fs::create_dir(&inner).map_err(|error| error.to_string())?;
             owner.own(&inner)?;
         }
         Ok(folder)
@@ -310,8 +310,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Err(fault) = fs::remove_dir_all(&self.path) {
-            eprintln!("cannot remove {}: {fault}", self.path.display());
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            eprintln!("cannot remove {}: {error}", self.path.display());
         }
     }
 }
@@ -333,8 +333,8 @@ fn remove_leftovers(base: &Path) {
             continue;
         }
         stop_leftover(&folder);
-        if let Err(fault) = fs::remove_dir_all(&folder) {
-            eprintln!("cannot remove {}: {fault}", folder.display());
+        if let Err(error) = fs::remove_dir_all(&folder) {
+            eprintln!("cannot remove {}: {error}", folder.display());
         }
     }
 }
@@ -411,11 +411,11 @@ fn make_cluster(owner: &Owner, bin: &Path, folder: &Path) -> Result<()> {
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
-    Ok(address.map_err(|fault| format!("there is no free port: {fault}"))?.port())
+    Ok(address.map_err(|error| format!("there is no free port: {error}"))?.port())
 }
 
 fn spawn(owner: &Owner, bin: &Path, folder: &Path, port: u16) -> Result<Child> {
-    let cannot = |fault| format!("cannot start PostgreSQL: {fault}");
+    let cannot = |error| format!("cannot start PostgreSQL: {error}");
     let log = File::create(folder.join("log")).map_err(cannot)?;
     let mut command = owner.command(bin.join("postgres"), folder);
     command
@@ -430,7 +430,7 @@ fn spawn(owner: &Owner, bin: &Path, folder: &Path, port: u16) -> Result<Child> {
 
 /// Runs a command whose output is of interest only if it fails.
 fn quietly(command: &mut Command) -> Result<()> {
-    let output = command.output().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -439,13 +439,13 @@ fn quietly(command: &mut Command) -> Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|fault| format!("cannot write {}: {fault}", path.display()))
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn append(path: &Path, text: &str) -> Result<()> {
     let file = fs::OpenOptions::new().append(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|fault| format!("cannot write {}: {fault}", path.display()))
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

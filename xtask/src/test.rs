@@ -175,7 +175,7 @@ fn instructions() -> Outcome {
     }
 }
 
-/// With private items: those who read it work on the code. Links to them are then no fault, and are
+/// With private items: those who read it work on the code. Links to them are then no error, and are
 /// checked like all others.
 fn documentation() -> Outcome {
     let arguments =
@@ -296,7 +296,7 @@ pub(crate) fn give(command: &mut Command, postgres: &Postgres) {
 
 /// Passes the output through, and adds up what the test programs say at their ends.
 fn run_and_count(command: &mut Command, counts: &mut Counts) -> Result<()> {
-    let cannot = |fault| format!("cannot run cargo test: {fault}");
+    let cannot = |error| format!("cannot run cargo test: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
     for line in child.stdout.take().into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
         let line = line.map_err(cannot)?;

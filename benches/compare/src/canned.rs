@@ -39,7 +39,7 @@ impl Canned {
 /// Serves so many blocks, and one row, at any path of the port that it returns, for as long as this
 /// program runs.
 pub(crate) fn serve(canned: Canned, blocks: u64) -> Result<u16> {
-    let cannot = |fault| format!("cannot serve a prepared text: {fault}");
+    let cannot = |error| format!("cannot serve a prepared text: {error}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot)?;
     let port = listener.local_addr().map_err(cannot)?.port();
     thread::spawn(move || {

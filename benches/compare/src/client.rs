@@ -58,7 +58,7 @@ fn curl(url: &str, http: Http, file: &Path) -> Result<Sample> {
     }
     command.args(["--write-out", "%{time_starttransfer} %{size_download} %{http_code}", "--output"]);
     let start = Instant::now();
-    let output = command.arg(file).arg(url).output().map_err(|fault| format!("cannot run curl: {fault}"))?;
+    let output = command.arg(file).arg(url).output().map_err(|error| format!("cannot run curl: {error}"))?;
     let wall = start.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
@@ -124,7 +124,7 @@ impl Running {
     pub(crate) fn start(load: &Load) -> Result<Self> {
         let mut command = bench(load)?;
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        Ok(Self(Some(child.map_err(|fault| format!("cannot run rowstream bench: {fault}"))?)))
+        Ok(Self(Some(child.map_err(|error| format!("cannot run rowstream bench: {error}"))?)))
     }
 
     /// Tells it to end now; what it has seen until then.
@@ -138,7 +138,7 @@ impl Running {
     /// Waits for its end; what it has seen.
     fn ended(mut self) -> Result<Sample> {
         let child = self.0.take().ok_or("rowstream bench has ended already")?;
-        let output = child.wait_with_output().map_err(|fault| format!("rowstream bench is lost: {fault}"))?;
+        let output = child.wait_with_output().map_err(|error| format!("rowstream bench is lost: {error}"))?;
         let told = || format!("rowstream bench: {}", String::from_utf8_lossy(&output.stderr).trim());
         let answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| told())?;
         benched(&answer["targets"][0]["runs"][0]).ok_or_else(told)
@@ -208,7 +208,7 @@ pub(crate) fn pgbench(postgres: &Postgres, select: &str, ids: u64, amount: Amoun
         Amount::Requests(number) => command.args(["-t", &(number / CLIENTS).to_string()]),
         Amount::Seconds(seconds) | Amount::BrokenOff(seconds) => command.args(["-T", &seconds.to_string()]),
     };
-    let output = command.output().map_err(|fault| format!("cannot run pgbench: {fault}"))?;
+    let output = command.output().map_err(|error| format!("cannot run pgbench: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let rate = transactions_per_second(&said).filter(|_| output.status.success());
     let rate = rate.ok_or_else(|| format!("pgbench: {}", String::from_utf8_lossy(&output.stderr).trim()))?;

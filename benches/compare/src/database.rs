@@ -166,7 +166,7 @@ fn port_of(url: &str) -> Option<u16> {
 
 /// Runs a command that has to succeed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|fault| format!("cannot run {command:?}: {fault}"))?;
+    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
@@ -185,11 +185,11 @@ pub(crate) fn fill_sqlite(size: Size) -> Result<PathBuf> {
         let path = PathBuf::from(format!("{}{suffix}", file.display()));
         if path.exists() {
             std::fs::remove_file(&path)
-                .map_err(|fault| format!("cannot remove {}: {fault}", path.display()))?;
+                .map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
         }
     }
     println!("filling SQLite with {} events", Data::Events.rows(size));
-    let cannot = |fault| format!("cannot fill {}: {fault}", file.display());
+    let cannot = |error| format!("cannot fill {}: {error}", file.display());
     let database = rusqlite::Connection::open(&file).map_err(cannot)?;
     database.execute_batch("pragma synchronous = off; begin").map_err(cannot)?;
     database.execute_batch(&Data::Events.script("sqlite.sql", size)?).map_err(cannot)?;
@@ -199,7 +199,7 @@ pub(crate) fn fill_sqlite(size: Size) -> Result<PathBuf> {
 
 /// SQLite's floor: each row is stepped to, and each of its values is read where SQLite has it.
 pub(crate) fn step_through_events(file: &str) -> Result<()> {
-    let bytes = step_and_read(file).map_err(|fault| format!("cannot read {file}: {fault}"))?;
+    let bytes = step_and_read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
     println!("{bytes}");
     Ok(())
 }

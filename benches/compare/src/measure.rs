@@ -218,7 +218,7 @@ impl Lab {
     }
 
     fn row(&mut self, row: Row) -> Result<RowRun> {
-        let started = Timestamp::now().round(Unit::Second).map_err(|fault| fault.to_string())?;
+        let started = Timestamp::now().round(Unit::Second).map_err(|error| error.to_string())?;
         let (series, notes) = match row {
             Row::Events => (self.events("/events.ndjson", Answer::Lines, Http::One)?, vec![]),
             Row::EventsEnvelope => (self.events("/events", Answer::Json, Http::One)?, vec![]),
@@ -306,7 +306,7 @@ impl Lab {
         let rowstream =
             self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
         let program =
-            std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let floor = |name: &str, words: Vec<PathBuf>| {
             Contender::new(name, None, warm_ups, move || {
                 let mut command = Command::new(&words[0]);

@@ -40,17 +40,17 @@ impl Server {
     pub(crate) fn start(launch: &Launch) -> Result<Self> {
         use std::os::unix::process::CommandExt;
         let log = workspace::scratch()?.join(format!("{}.log", launch.name));
-        let cannot = |fault| format!("cannot start {}: {fault}", launch.name);
+        let cannot = |error| format!("cannot start {}: {error}", launch.name);
         let output = File::create(&log).map_err(cannot)?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).args(&launch.words).process_group(0);
         without_postgres_settings(&mut command).envs(launch.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(output.try_clone().map_err(cannot)?).stderr(output);
         let mut server = Self { child: command.spawn().map_err(cannot)?, port: launch.port };
-        server.wait_until_open().map_err(|fault| {
+        server.wait_until_open().map_err(|error| {
             let said = fs::read_to_string(&log).unwrap_or_default();
             let end: Vec<&str> = said.lines().rev().take(5).collect();
-            format!("{} {fault}: {}", launch.name, end.into_iter().rev().collect::<Vec<_>>().join(" | "))
+            format!("{} {error}: {}", launch.name, end.into_iter().rev().collect::<Vec<_>>().join(" | "))
         })?;
         Ok(server)
     }
@@ -91,7 +91,7 @@ impl Server {
     pub(crate) fn reset_peak(&self) -> Result<()> {
         for pid in self.processes() {
             fs::write(format!("/proc/{pid}/clear_refs"), "5")
-                .map_err(|fault| format!("cannot reset the peak memory of a server: {fault}"))?;
+                .map_err(|error| format!("cannot reset the peak memory of a server: {error}"))?;
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ pub(crate) fn without_postgres_settings(command: &mut Command) -> &mut Command {
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
-    Ok(address.map_err(|fault| format!("there is no free port: {fault}"))?.port())
+    Ok(address.map_err(|error| format!("there is no free port: {error}"))?.port())
 }
 
 fn cpu_of(pid: u32) -> Option<f64> {
@@ -216,7 +216,7 @@ mod tests {
             environment: vec![],
             port: free_port().unwrap(),
         };
-        let fault = Server::start(&launch).err().unwrap();
-        assert!(fault.contains("no such table") && fault.contains("exit status: 3"), "{fault}");
+        let error = Server::start(&launch).err().unwrap();
+        assert!(error.contains("no such table") && error.contains("exit status: 3"), "{error}");
     }
 }

@@ -31,9 +31,9 @@ impl Digest {
     pub(crate) fn of_lines(file: &Path) -> Result<Self> {
         let mut rows = Rows::default();
         for line in BufReader::new(open(file)?).lines() {
-            let line = line.map_err(|fault| format!("cannot read an answer: {fault}"))?;
+            let line = line.map_err(|error| format!("cannot read an answer: {error}"))?;
             let row: Value =
-                serde_json::from_str(&line).map_err(|fault| format!("a line is no JSON: {fault}"))?;
+                serde_json::from_str(&line).map_err(|error| format!("a line is no JSON: {error}"))?;
             rows.add(&row);
         }
         Ok(rows.finish())
@@ -45,16 +45,16 @@ impl Digest {
         let mut answer =
             serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 20, open(file)?));
         let read = Envelope(&mut rows).deserialize(&mut answer).and_then(|()| answer.end());
-        read.map_err(|fault| format!("the answer is no JSON: {fault}"))?;
+        read.map_err(|error| format!("the answer is no JSON: {error}"))?;
         Ok(rows.finish())
     }
 
     /// Of an answer that is one row.
     pub(crate) fn of_row(file: &Path) -> Result<Self> {
         let mut text = String::new();
-        open(file)?.read_to_string(&mut text).map_err(|fault| format!("cannot read an answer: {fault}"))?;
+        open(file)?.read_to_string(&mut text).map_err(|error| format!("cannot read an answer: {error}"))?;
         let mut rows = Rows::default();
-        let row = serde_json::from_str(&text).map_err(|fault| format!("the answer is no JSON: {fault}"))?;
+        let row = serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))?;
         rows.add(&row);
         Ok(rows.finish())
     }
@@ -78,7 +78,7 @@ impl Digest {
 }
 
 fn open(file: &Path) -> Result<File> {
-    File::open(file).map_err(|fault| format!("cannot read an answer: {fault}"))
+    File::open(file).map_err(|error| format!("cannot read an answer: {error}"))
 }
 
 /// The rows so far.
@@ -219,8 +219,8 @@ mod tests {
         ];
         for (number, (text, word)) in others.into_iter().enumerate() {
             let other = digest(&format!("bad-{number}"), text, Digest::of_json).unwrap();
-            let fault = other.agrees_with(&lines).unwrap_err();
-            assert!(fault.contains(word), "{fault}");
+            let error = other.agrees_with(&lines).unwrap_err();
+            assert!(error.contains(word), "{error}");
         }
     }
 

@@ -133,7 +133,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Reads a folder; a file that is no row is a fault, because a report must not leave out what
+    /// Reads a folder; a file that is no row is an error, because a report must not leave out what
     /// it cannot read.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let machine = from_json(&folder.join("machine.json"))?;
@@ -168,18 +168,18 @@ pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
 
 /// Writes one of the files of a run, a line per sample, so that a diff of runs can be read.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
-    let json = serde_json::to_string_pretty(value).map_err(|fault| fault.to_string())?;
+    let json = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
     workspace::write(path, &(json + "\n"))
 }
 
 fn from_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T> {
     let text = workspace::read(path)?;
-    serde_json::from_str(&text).map_err(|fault| format!("{} is no run: {fault}", path.display()))
+    serde_json::from_str(&text).map_err(|error| format!("{} is no run: {error}", path.display()))
 }
 
 fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries =
-        std::fs::read_dir(folder).map_err(|fault| format!("cannot read {}: {fault}", folder.display()))?;
+        std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();

@@ -1,4 +1,5 @@
-//! The report: docs/src/performance.md and its pictures, made from the raw runs and from nothing else.
+//! The report: docs/src/performance.md and its pictures, made from the raw runs and from nothing
+//! else.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -195,11 +196,11 @@ fn table(row: Row, run: &RowRun) -> String {
 /// What went wrong with a target.
 fn told(series: &Series) -> String {
     let mut text = String::new();
-    if let Some(fault) = series.faults.first() {
-        let (runs, fault) = (series.faults.len(), cell(fault.trim_end_matches('.')));
+    if let Some(error) = series.faults.first() {
+        let (runs, error) = (series.faults.len(), cell(error.trim_end_matches('.')));
         let _ = write!(
             text,
-            "\n{}: runs that failed and were repeated: {runs}. The first: {fault}.\n",
+            "\n{}: runs that failed and were repeated: {runs}. The first: {error}.\n",
             series.target
         );
     }

@@ -67,9 +67,9 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         if let Self::Group { folder, .. } = self
-            && let Err(fault) = fs::remove_dir(&*folder)
+            && let Err(error) = fs::remove_dir(&*folder)
         {
-            eprintln!("cannot remove {}: {fault}", folder.display());
+            eprintln!("cannot remove {}: {error}", folder.display());
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::Result;
 /// has to the database.
 pub(crate) fn memory(server_port: u16, database_port: u16) -> Result<u64> {
     let output =
-        Command::new("ss").arg("-tmn").output().map_err(|fault| format!("cannot run ss: {fault}"))?;
+        Command::new("ss").arg("-tmn").output().map_err(|error| format!("cannot run ss: {error}"))?;
     Ok(sum(&String::from_utf8_lossy(&output.stdout), server_port, database_port))
 }
 

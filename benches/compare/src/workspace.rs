@@ -14,13 +14,13 @@ pub(crate) fn root() -> &'static Path {
 /// Where everything that is built or written besides the runs lies: `target/compare`.
 pub(crate) fn scratch() -> Result<PathBuf> {
     let folder = target()?.join("compare");
-    std::fs::create_dir_all(&folder).map_err(|fault| format!("cannot make {}: {fault}", folder.display()))?;
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     Ok(folder)
 }
 
 /// Cargo's target folder, wherever it was moved to: this program lies in `target/PROFILE/`.
 fn target() -> Result<PathBuf> {
-    let program = std::env::current_exe().map_err(|fault| format!("cannot find this program: {fault}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // A test program lies one folder deeper, in `deps`.
     let mut folders = program.ancestors().skip(1).filter(|folder| !folder.ends_with("deps"));
     Ok(folders.nth(1).ok_or("this program is not in a target folder")?.to_path_buf())
@@ -48,14 +48,14 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(system).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Reads a file whose absence is a fault.
+/// Reads a file whose absence is an error.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|fault| format!("cannot read {}: {fault}", path.display()))
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Writes a file, and the folders that it lies in.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
-    let cannot = |fault| format!("cannot write {}: {fault}", path.display());
+    let cannot = |error| format!("cannot write {}: {error}", path.display());
     std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(cannot)?;
     std::fs::write(path, text).map_err(cannot)
 }

@@ -95,10 +95,10 @@ fn pieces(path: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('{') {
-        let fault = || "write {FROM-TO} in the URL, such as {1-1000}, for a random integer".to_owned();
-        let (range, behind) = after.split_once('}').ok_or_else(fault)?;
-        let (from, to) = range.split_once('-').ok_or_else(fault)?;
-        let (from, to) = (from.parse().map_err(|_| fault())?, to.parse().map_err(|_| fault())?);
+        let error = || "write {FROM-TO} in the URL, such as {1-1000}, for a random integer".to_owned();
+        let (range, behind) = after.split_once('}').ok_or_else(error)?;
+        let (from, to) = range.split_once('-').ok_or_else(error)?;
+        let (from, to) = (from.parse().map_err(|_| error())?, to.parse().map_err(|_| error())?);
         if from > to {
             return Err(format!("{{{range}}} holds no integer: {from} is more than {to}"));
         }
@@ -179,8 +179,8 @@ mod tests {
             ("http://h/a b", "percent-encode"),
             ("http://h/a#b", "percent-encode"),
         ] {
-            let fault = Target::parse(url).unwrap_err();
-            assert!(fault.contains(words), "{url}: {fault}");
+            let error = Target::parse(url).unwrap_err();
+            assert!(error.contains(words), "{url}: {error}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::{Scheme, UrlFault, pool_table, read_pool};
+use super::{Scheme, UrlError, pool_table, read_pool};
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::endpoint::upstream::header_name;
 use crate::source::{Kind, SourceConfig};
@@ -105,7 +105,7 @@ fn read_host(value: &Value<'_>, folder: &Path) -> Option<Base> {
         Ok((_, Scheme::Sql(_))) => {
             refuse("a list is for the hosts of an HTTP service", "write one URL: `url = \"…\"`")
         }
-        Err(UrlFault { message, hint }) => refuse(&message, &hint),
+        Err(UrlError { message, hint }) => refuse(&message, &hint),
     }
 }
 

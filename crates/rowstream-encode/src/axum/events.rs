@@ -70,8 +70,8 @@ pub(super) fn write_event<T: Serialize>(
 fn write_field(field: &str, value: Option<&str>, out: &mut Vec<u8>) -> Result<(), StreamError> {
     let Some(value) = value else { return Ok(()) };
     if value.contains(['\r', '\n', '\0']) {
-        let fault = format!("the {field} of an event holds a line break or a NUL: {value:?}");
-        return Err(StreamError::unserialisable(fault));
+        let error = format!("the {field} of an event holds a line break or a NUL: {value:?}");
+        return Err(StreamError::unserialisable(error));
     }
     for part in [field, ": ", value, "\n"] {
         out.extend_from_slice(part.as_bytes());

@@ -220,7 +220,7 @@ async fn a_record_may_be_a_map_or_flattened() {
 }
 
 /// What was wrong with the items of a CSV.
-async fn fault<T: Serialize + Send + 'static>(items: Vec<T>) -> String {
+async fn error_of<T: Serialize + Send + 'static>(items: Vec<T>) -> String {
     let error: StreamError = Csv::new(of(items)).first().await.unwrap_err();
     error.source().unwrap().to_string()
 }
@@ -233,32 +233,33 @@ async fn what_has_no_place_in_csv_is_an_error() {
     enum Variant {
         Struct { a: u8 },
     }
-    for fault in [
-        fault(vec![BTreeMap::from([("a", [1])])]).await,
-        fault(vec![BTreeMap::from([("a", (1, 2))])]).await,
-        fault(vec![BTreeMap::from([("a", BTreeMap::from([("b", 1)]))])]).await,
-        fault(vec![BTreeMap::from([("a", Variant::Struct { a: 1 })])]).await,
-        fault(vec![Variant::Struct { a: 1 }]).await,
+    for error in [
+        error_of(vec![BTreeMap::from([("a", [1])])]).await,
+        error_of(vec![BTreeMap::from([("a", (1, 2))])]).await,
+        error_of(vec![BTreeMap::from([("a", BTreeMap::from([("b", 1)]))])]).await,
+        error_of(vec![BTreeMap::from([("a", Variant::Struct { a: 1 })])]).await,
+        error_of(vec![Variant::Struct { a: 1 }]).await,
     ] {
-        assert!(fault.starts_with("CSV has no place for a list"), "{fault}");
+        assert!(error.starts_with("CSV has no place for a list"), "{error}");
     }
-    for fault in [
-        fault(vec![1]).await,
-        fault(vec!["a"]).await,
-        fault(vec![None::<u8>]).await,
-        fault(vec![[1, 2]]).await,
-        fault(vec![(1, "a")]).await,
-        fault(vec![raw("{}")]).await,
+    for error in [
+        error_of(vec![1]).await,
+        error_of(vec!["a"]).await,
+        error_of(vec![None::<u8>]).await,
+        error_of(vec![[1, 2]]).await,
+        error_of(vec![(1, "a")]).await,
+        error_of(vec![raw("{}")]).await,
     ] {
-        assert!(fault.starts_with("only a struct or a map can be a record"), "{fault}");
+        assert!(error.starts_with("only a struct or a map can be a record"), "{error}");
     }
-    for fault in [fault(vec![BTreeMap::from([(1, 2)])]).await, fault(vec![BTreeMap::from([(true, 2)])]).await]
+    for error in
+        [error_of(vec![BTreeMap::from([(1, 2)])]).await, error_of(vec![BTreeMap::from([(true, 2)])]).await]
     {
-        assert!(fault.starts_with("a key that is not a text"), "{fault}");
+        assert!(error.starts_with("a key that is not a text"), "{error}");
     }
-    assert!(fault(vec![Empty {}]).await.starts_with("an item without fields"));
+    assert!(error_of(vec![Empty {}]).await.starts_with("an item without fields"));
     let held = BTreeMap::from([("a", of([1]))]);
-    assert!(fault(vec![held]).await.starts_with("a stream or a future can only be serialised in"));
+    assert!(error_of(vec![held]).await.starts_with("a stream or a future can only be serialised in"));
 }
 
 /// A field more, a field less, another name, another order: each would put values under the wrong
@@ -270,8 +271,8 @@ async fn all_records_have_the_same_fields() {
         let records = of([record(&["a", "b"]), record(names)]);
         let error = body(Csv::new(records)).into_data_stream().next().await.unwrap().unwrap_err();
         let cause = error.into_inner();
-        let fault = cause.source().unwrap().to_string();
-        assert!(fault.starts_with("the items of CSV must have the fields of the first one"), "{fault}");
+        let error = cause.source().unwrap().to_string();
+        assert!(error.starts_with("the items of CSV must have the fields of the first one"), "{error}");
     }
 }
 

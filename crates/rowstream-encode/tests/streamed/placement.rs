@@ -16,7 +16,7 @@ fn numbers() -> Streamed<u32> {
 }
 
 /// What was wrong with a document.
-fn fault(document: impl Serialize) -> String {
+fn error_of(document: impl Serialize) -> String {
     let error: StreamError = StreamedJson::new(document).unwrap_err();
     error.source().unwrap().to_string()
 }
@@ -121,21 +121,21 @@ async fn a_value_may_stand_in_any_place() {
 #[test]
 fn where_serde_buffers_is_no_place() {
     let flat = |inner| Flat { before: 1, inner, after: 2 };
-    for fault in [
-        fault(flat(External::Tuple(numbers(), 7))),
-        fault(flat(External::Struct { list: numbers() })),
-        fault(Internal::Newtype(External::Tuple(numbers(), 7))),
-        fault(Internal::Newtype(External::Struct { list: numbers() })),
+    for error in [
+        error_of(flat(External::Tuple(numbers(), 7))),
+        error_of(flat(External::Struct { list: numbers() })),
+        error_of(Internal::Newtype(External::Tuple(numbers(), 7))),
+        error_of(Internal::Newtype(External::Struct { list: numbers() })),
     ] {
-        assert!(fault.starts_with("a stream cannot stand here"), "{fault}");
+        assert!(error.starts_with("a stream cannot stand here"), "{error}");
     }
 }
 
 #[test]
 fn what_is_no_object_cannot_be_flattened_or_tagged() {
-    fault(Flat { before: 1, inner: numbers(), after: 2 });
-    fault(Internal::Newtype(numbers()));
-    fault(Flat { before: 1, inner: Awaited::infallible(async { Held { list: 1 } }), after: 2 });
+    error_of(Flat { before: 1, inner: numbers(), after: 2 });
+    error_of(Internal::Newtype(numbers()));
+    error_of(Flat { before: 1, inner: Awaited::infallible(async { Held { list: 1 } }), after: 2 });
 }
 
 /// Serialises its content by something else on the way.
@@ -150,8 +150,8 @@ impl<L: Serialize> Serialize for Detour<L> {
 
 #[test]
 fn a_detour_is_no_place() {
-    let fault = fault(Held { list: Detour(numbers()) });
-    assert!(fault.starts_with("a stream cannot stand here"), "{fault}");
+    let error = error_of(Held { list: Detour(numbers()) });
+    assert!(error.starts_with("a stream cannot stand here"), "{error}");
 }
 
 #[tokio::test]
@@ -162,13 +162,13 @@ async fn only_a_streamed_document_can_hold_a_stream() {
     assert!(serde_json::to_value(&held).is_err());
     // The stream is still there.
     assert_eq!(fetch(StreamedJson::new(&held).unwrap()).await.whole(), r#"{"list":[1,2]}"#);
-    assert!(fault(&held).starts_with("a stream or a future was serialised before"));
+    assert!(error_of(&held).starts_with("a stream or a future was serialised before"));
 }
 
 #[test]
 fn one_stream_cannot_stand_twice() {
     let numbers = numbers();
-    assert!(fault((&numbers, &numbers)).starts_with("a stream or a future was serialised before"));
+    assert!(error_of((&numbers, &numbers)).starts_with("a stream or a future was serialised before"));
 }
 
 /// Serialises a whole response within another one.
