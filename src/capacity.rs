@@ -308,7 +308,7 @@ impl Load<'_> {
         let least = self.least(calls, duration);
         self.warning(
             format!(
-                "a response{told} takes {least:?} at least, and `timeout.total` breaks it off after {bound:?}"
+                "a response{told} takes {least:?} at least, and `timeout.total` aborts it after {bound:?}"
             ),
             "raise `timeout.total`, have more calls run at a time, or allow fewer of them".to_owned(),
         )

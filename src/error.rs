@@ -110,7 +110,7 @@ impl Error {
         )
     }
 
-    /// An answer that took longer than `timeout.total`: 504, or broken off.
+    /// An answer that took longer than `timeout.total`: 504, or aborted.
     pub fn total_timeout(timeout: Duration) -> Self {
         Self::new(
             "total_timeout",

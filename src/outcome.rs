@@ -63,7 +63,7 @@ pub enum Outcome {
     /// Everything was handed to the client's connection.
     Complete,
     /// It failed, by the error's code: with a status where the head was not sent yet, else by
-    /// breaking off.
+    /// aborting the response.
     Failed(Error),
     /// The client went away.
     Aborted,

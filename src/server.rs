@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! serving ──signal──► leaving ──drain_delay──► draining: nobody is accepted, responses go on ──all done──► ended
-//!                        └── a second signal ──►─┴── drain_timeout, or a second signal ──► the rest is broken off ──► ended
+//!                        └── a second signal ──►─┴── drain_timeout, or a second signal ──► the rest is aborted ──► ended
 //! ```
 //!
 //! Leaving is serving, but for `ready`, which says that it is over, and for HTTP/1 connections,
@@ -131,10 +131,10 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
-        () = std::future::ready(()), if told_twice => log::info!("told twice: breaking off what still runs"),
+        () = std::future::ready(()), if told_twice => log::info!("told twice: aborting what still runs"),
         () = all_done(&mut connections) => {}
-        () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: breaking off what still runs"),
-        () = stop.next() => log::info!("told twice: breaking off what still runs"),
+        () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: aborting what still runs"),
+        () = stop.next() => log::info!("told twice: aborting what still runs"),
     }
     app.end();
     state.send_replace(State::Ended);

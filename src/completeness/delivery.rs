@@ -1,7 +1,7 @@
-//! Before a response is broken off, what was encoded reaches the client, as far as its connection
+//! Before a response is aborted, what was encoded reaches the client, as far as its connection
 //! takes it.
 //!
-//! hyper breaks off at once when a body fails, and drops what it still holds of it. So a body that
+//! hyper aborts at once when a body fails, and drops what it still holds of it. So a body that
 //! fails waits first, until what it has handed over is on its way:
 //!
 //! - HTTP/1: until the socket is flushed, which hyper does when it holds nothing more. Whoever

@@ -7,7 +7,7 @@
 //! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       from where a cut stream is resumed
 //! {"n":3}
 //! {"$rowstream":"<tag>","end":{"rows":3,"digest":"sha-256=:…:"}}    nothing is missing; or
-//! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        and then the response is broken off
+//! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        and then the response is aborted
 //! ```
 //!
 //! The tag is random for each response and stands in its header `Rowstream-Tag`: a row that looks

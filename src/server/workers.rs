@@ -82,7 +82,7 @@ impl Workers {
         (&worker.runtime, Load::add(&worker.connections))
     }
 
-    /// Waits until the statements that were broken off are cancelled in their databases, which
+    /// Waits until the statements that were aborted are cancelled in their databases, which
     /// tasks of their own do: a database goes on with a statement whose client has just gone. Then
     /// ends the workers.
     pub(super) async fn finish(self) {

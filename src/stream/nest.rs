@@ -292,7 +292,7 @@ impl Nest {
     }
 
     /// Ends the result, which nothing can fail any more: what ended earlier could look whole, and
-    /// be broken off.
+    /// be aborted.
     fn end_root(&self, out: &mut Vec<u8>) {
         let root = &self.levels[0];
         if root.cardinality == Cardinality::One && root.list.rows() > 0 {

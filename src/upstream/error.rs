@@ -39,13 +39,13 @@ pub(super) fn no_end(source: &str, timeout: Duration) -> Error {
     Error::new("upstream_timeout", StatusCode::GATEWAY_TIMEOUT, message)
 }
 
-/// The answer broke off, or was none.
+/// The answer was truncated, or was none.
 pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    let message = format!("source `{source}` did not answer properly, or broke its answer off");
+    let message = format!("source `{source}` did not answer properly, or its answer was truncated");
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message).cause(cause)
 }
 
-/// The answer ends with its connection, as one does that broke off.
+/// The answer ends with its connection, as one does that was truncated.
 pub(super) fn endless(source: &str) -> Error {
     let message =
         format!("the answer of source `{source}` has no length and no chunks: its end cannot be told");

@@ -84,7 +84,7 @@ impl Reply {
     /// The next bytes of the body; `None` after the last of a whole one.
     ///
     /// # Errors
-    /// 502 when it breaks off, 504 when it is late.
+    /// 502 when it is truncated, 504 when it is late.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));

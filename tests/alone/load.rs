@@ -70,7 +70,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
 }
 
 /// Under overload the pool refused any call that found its queue full, and so in the middle of
-/// responses that had begun: half of them broke off.
+/// responses that had begun: half of them were aborted.
 #[tokio::test]
 async fn a_response_of_many_calls_is_whole_or_refused_before_it_begins() {
     let upstream = Upstream::start(Speaks::Http1, |_, _| async {

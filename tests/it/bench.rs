@@ -1,5 +1,5 @@
 //! `rowstream bench` tells the truth: against the server, and against scripted ones that lie, stall
-//! and break off.
+//! and are truncated.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};

@@ -128,7 +128,7 @@ async fn broke_off(browser: &Page, address: &str, at_least: u64) {
         |seen: &Seen| assert!(!seen.state.starts_with("complete") && seen.kind != "complete", "{seen:?}");
     let seen = browser.wait(|seen| seen.button == "Read", never_complete).await;
     assert_eq!(seen.kind, "broken", "{seen:?}");
-    assert!(seen.state.starts_with(&format!("broken off after {} rows: ", seen.rows)), "{seen:?}");
+    assert!(seen.state.starts_with(&format!("truncated after {} rows: ", seen.rows)), "{seen:?}");
     assert!((at_least..100_000).contains(&seen.rows), "{seen:?}");
     assert_eq!(seen.shown.last(), Some(&seen.rows), "the last row that came is seen");
 }

@@ -303,7 +303,7 @@ async fn limits_that_contradict_each_other_are_told() {
             "timeout = { total = '3s' }",
             "expected_duration = '100ms'\npool = { max = 25 }",
             calls("", ""),
-            "/e: a response of 1000 calls (`max` of `n1`) takes 4s at least, and `timeout.total` breaks it off after 3s | \
+            "/e: a response of 1000 calls (`max` of `n1`) takes 4s at least, and `timeout.total` aborts it after 3s | \
              raise `timeout.total`, have more calls run at a time, or allow fewer of them",
         ),
         (
@@ -368,7 +368,7 @@ async fn memory_and_statements_have_contradictions_too() {
             "pool = { waiting = 0 }",
             "/*\nexpected_duration = \"2s\"\n*/\n",
             // Its first row may come long before.
-            &["/e: a response takes 2s at least, and `timeout.total` breaks it off after 1s | raise"],
+            &["/e: a response takes 2s at least, and `timeout.total` aborts it after 1s | raise"],
         ),
     ] {
         let files = files(&config(head, source), &format!("{endpoint}select 1 as n"));

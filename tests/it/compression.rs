@@ -148,7 +148,7 @@ impl std::io::Write for Shared {
     }
 }
 
-/// A body that breaks off has no end mark, so that its decoder knows as well as its framing.
+/// A body that is truncated has no end mark, so that its decoder knows as well as its framing.
 #[tokio::test]
 async fn what_is_cut_has_no_end() {
     let db = TestDb::new().await;

@@ -3,9 +3,9 @@
 //!
 //! A client succeeds when the status is 200, nothing told it of a failure and, where the format has
 //! an end of its own or was asked for one, the end is there. Where it has none and a proxy hides
-//! that the response broke off, `streams/{id}` has to say so. What clients see is the table of
-//! `docs/src/explanation/clients.md`, which this test writes when `ROWSTREAM_WRITE_DOCS` is set, and
-//! holds the clients to otherwise.
+//! that the response was aborted, `streams/{id}` has to say so. What clients see is the table of
+//! `docs/src/explanation/clients.md`, which this test writes when `ROWSTREAM_WRITE_DOCS` is set,
+//! and holds the clients to otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

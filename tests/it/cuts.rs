@@ -41,7 +41,7 @@ impl Asked {
     }
 
     /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it
-    /// was an answer, and broke off.
+    /// was an answer, and was truncated.
     async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
         let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };
         let reply = self.get(server, Some((at, how))).await;
@@ -83,7 +83,7 @@ async fn setting(db: &TestDb, sql: &str) -> (Server, Vec<Asked>) {
     (Server::start(&files).await, asked)
 }
 
-/// Cuts at each `step`th byte. How many answers broke off.
+/// Cuts at each `step`th byte. How many answers were truncated.
 async fn cut_everywhere(sql: &str, step: usize) -> usize {
     let db = TestDb::new().await;
     let (server, asked) = setting(&db, sql).await;

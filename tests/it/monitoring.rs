@@ -135,7 +135,7 @@ async fn every_question_of_the_dashboard_has_an_answer() {
 }
 
 /// The rules are evaluated, record what they say, and nothing fires on a server that is well until
-/// a stream breaks off.
+/// a stream is aborted.
 async fn rules_hold(prometheus: &Prometheus, server: &Server, rules: &Path) {
     let text = read(rules);
     let (named, told) = (names(&text), told(server).await);

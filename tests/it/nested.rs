@@ -1,5 +1,5 @@
 //! Statements that are nested in one another's rows: what stands where, held against the databases'
-//! own JSON; what breaks off because its rows do not fit together; and what is left behind.
+//! own JSON; what is aborted because its rows do not fit together; and what is left behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

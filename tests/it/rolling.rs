@@ -70,7 +70,7 @@ impl Replica {
         let status = self.server.wait_exit(SOON).await.expect("it ends when its streams have");
         let said = self.server.stderr();
         assert_eq!(status.code(), Some(0), "{said}");
-        assert!(!said.contains("breaking off"), "{said}");
+        assert!(!said.contains("aborting"), "{said}");
         let (_, draining) = said.split_once("draining: ").expect("it says how many it drains");
         let (_, drained) = draining.split_once(" connections, ").expect("it says how many it drains");
         let drained = drained.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
@@ -132,7 +132,7 @@ impl Kept {
             };
             let status = reply.status();
             let body = reply.into_body().collect().await;
-            let body = body.map_err(|error| format!("{status}, broken off: {error:?}"))?.to_bytes();
+            let body = body.map_err(|error| format!("{status}, truncated: {error:?}"))?.to_bytes();
             self.sender = Some(sender);
             return if status == StatusCode::OK { Ok(body) } else { Err(format!("{status}: {body:?}")) };
         }

@@ -92,7 +92,7 @@ async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
             reply(200, "application/json", id(&asked).to_string())
         }
         "/cut" => {
-            // A server that breaks off at once sends nothing of what it holds.
+            // A server that aborts at once sends nothing of what it holds.
             stream(pieces::unfold(0, |sent| async move {
                 tokio::time::sleep(Duration::from_millis(50 * sent)).await;
                 let piece =
@@ -739,7 +739,7 @@ async fn a_call_that_fails_fails_the_response_or_is_a_row() {
     ];
     let endpoints = endpoints.each_ref().map(|(name, text)| (*name, text.as_str()));
     let server = server(&url(&upstream), "max_row_bytes = 1000", &endpoints).await;
-    // Before the first row it has a status, after it the response breaks off.
+    // Before the first row it has a status, after it the response is aborted.
     assert_problem(&get(&server.url("/fail/redirect?count=1")).await, 502, "upstream_redirect");
     let broken = get(&server.url("/fail/fail?count=4")).await;
     if broken.status == StatusCode::OK {
@@ -753,7 +753,7 @@ async fn a_call_that_fails_fails_the_response_or_is_a_row() {
         ("binary", json!(200), json!(null), "is not UTF-8"),
         ("large", json!(200), json!(null), "is over the limit of 1000 bytes"),
         ("redirect", json!(null), json!(null), "redirects are not followed"),
-        ("cut", json!(200), json!(null), "broke its answer off"),
+        ("cut", json!(200), json!(null), "its answer was truncated"),
     ] {
         let rows = get(&server.url(&format!("/row/{path}?count=2"))).await;
         assert_eq!(rows.ended, Ended::Complete, "{path}");

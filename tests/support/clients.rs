@@ -272,7 +272,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// What curl did.
 #[derive(Debug)]
 pub struct Curl {
-    /// 0 well, 18 a body that broke off, 56 a reset, 92 an HTTP/2 stream that was reset.
+    /// 0 well, 18 a body that was truncated, 56 a reset, 92 an HTTP/2 stream that was reset.
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: String,

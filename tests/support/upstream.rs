@@ -248,7 +248,7 @@ pub fn reply(status: u16, kind: &str, body: impl Into<Bytes>) -> Response<Payloa
     response.body(body.boxed_unsync()).expect("a response")
 }
 
-/// A body of these pieces, as they come; an error breaks it off.
+/// A body of these pieces, as they come; an error truncates it.
 pub fn stream<S>(pieces: S) -> Response<Payload>
 where
     S: futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,

@@ -84,7 +84,7 @@ pub(crate) enum Amount {
     Requests(u64),
     /// Requests begin for so many seconds; those in flight then end, and count.
     Seconds(u64),
-    /// One request a connection, all of them broken off by us after so many seconds.
+    /// One request a connection, all of them aborted by us after so many seconds.
     BrokenOff(u64),
 }
 
@@ -190,7 +190,7 @@ fn benched(run: &Value) -> Option<Sample> {
     Some(sample)
 }
 
-/// What was received, with answers that we broke off: the sum of a run is of whole answers only,
+/// What was received, with answers that we aborted: the sum of a run is of whole answers only,
 /// its timeline of all.
 fn bytes_seen(run: &Value) -> Option<f64> {
     let live = run["timeline"].as_array().and_then(|moments| moments.last()?["bytes"].as_f64());

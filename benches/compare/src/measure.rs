@@ -712,7 +712,7 @@ struct Proof {
     faults: Vec<String>,
 }
 
-/// Reads an answer and compares it with what the database says. An answer that breaks off is
+/// Reads an answer and compares it with what the database says. An answer that is truncated is
 /// repeated; one that is whole and says something else is not.
 fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     let body = workspace::scratch()?.join("body");

@@ -327,7 +327,7 @@ pub(crate) enum Of {
 }
 
 impl Of {
-    /// None if it was not measured; a target that broke off half way was not.
+    /// None if it was not measured; a target that was aborted half way was not.
     pub(crate) fn value(self, run: &RowRun) -> Option<f64> {
         let whole = |target| run.series(target).filter(|series| series.missing.is_none());
         match self {

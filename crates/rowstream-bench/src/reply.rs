@@ -17,7 +17,7 @@ pub(super) enum FailureKind {
     Status3xx,
     Status4xx,
     Status5xx,
-    /// The connection or stream broke off in the middle.
+    /// The connection or stream was cut in the middle.
     Cut,
     /// The framing is whole, and the document is not.
     Incomplete,
@@ -143,7 +143,7 @@ impl<'a> Reply<'a> {
         let as_expected = expected == Some(document.rows);
         match (document.end, framing) {
             (End::Broken, _) => {
-                let detail = format!("the document breaks off after {} rows", document.rows);
+                let detail = format!("the document is truncated after {} rows", document.rows);
                 return Err(Failure::new(FailureKind::Incomplete, detail));
             }
             (End::Possible, Framing::Closed) if !as_expected => {

@@ -25,7 +25,7 @@ const DEEDS: [(Deed, usize); 9] = [
     (Deed::Burst, 1),
     (Deed::Mistake, 4),
 ];
-/// How long the server may take until it tells how a stream went that has broken off.
+/// How long the server may take until it tells how a stream went that was aborted.
 const SOON: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +72,7 @@ impl Told {
         };
         assert!(count("whole") > 20, "{self}");
         if time >= Duration::from_secs(15) {
-            assert!(count("broken off") > 0 && count("left") > 0, "{self}");
+            assert!(count("aborted") > 0 && count("left") > 0, "{self}");
         }
     }
 }
@@ -179,7 +179,7 @@ impl Asking<'_> {
         // for.
         match reply.ended {
             Ended::Complete => judge(self.setting, source, shape, &reply).await,
-            Ended::Broken(_) => "broken off: shorter than its length".to_owned(),
+            Ended::Broken(_) => "aborted: shorter than its length".to_owned(),
         }
     }
 
@@ -243,7 +243,7 @@ impl Asking<'_> {
         opened.map_err(|why| {
             let took = asked.elapsed();
             assert!(took >= WRITE_TIMEOUT, "{source:?} {target}: no answer after {took:?}: {why}");
-            "broken off: before its head".to_owned()
+            "aborted: before its head".to_owned()
         })
     }
 
@@ -397,7 +397,7 @@ fn is_fault(source: Source, code: &str) -> bool {
     lost && source != Source::Lite
 }
 
-/// Why an answer broke off, as the server tells it.
+/// Why an answer was aborted, as the server tells it.
 async fn broken(setting: &Setting, source: Source, reply: &Reply, what: &str) -> String {
     let stream = reply.header("rowstream-stream").unwrap_or_else(|| panic!("{what}: broken, and no stream"));
     let url = setting.server.url(&format!("/_rowstream/streams/{stream}"));
@@ -407,7 +407,7 @@ async fn broken(setting: &Setting, source: Source, reply: &Reply, what: &str) ->
         if told["state"] != "running" {
             break told;
         }
-        assert!(Instant::now() < deadline, "{what}: it has broken off, and still runs");
+        assert!(Instant::now() < deadline, "{what}: it was aborted, and still runs");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let state = told["state"].as_str().expect("a state");
@@ -418,5 +418,5 @@ async fn broken(setting: &Setting, source: Source, reply: &Reply, what: &str) ->
         _ => false,
     };
     assert!(right, "{what}: {told}");
-    format!("broken off: {state} {code}")
+    format!("aborted: {state} {code}")
 }

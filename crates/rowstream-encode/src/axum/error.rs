@@ -20,7 +20,7 @@ pub struct StreamError {
 enum Kind {
     Stream,
     Unserialisable,
-    BrokenOff,
+    Aborted,
 }
 
 impl StreamError {
@@ -36,7 +36,7 @@ impl StreamError {
 
     /// A body was polled after it had failed.
     pub(super) fn broken_off() -> Self {
-        Self { kind: Kind::BrokenOff, cause: None }
+        Self { kind: Kind::Aborted, cause: None }
     }
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for StreamError {
         f.write_str(match self.kind {
             Kind::Stream => "a stream of the response failed",
             Kind::Unserialisable => "the response holds what its format cannot",
-            Kind::BrokenOff => "the response was broken off",
+            Kind::Aborted => "the response was aborted",
         })
     }
 }

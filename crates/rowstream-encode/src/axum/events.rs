@@ -32,7 +32,7 @@ impl<T> Event<T> {
     }
 
     /// What a client that lost the connection sends as `Last-Event-ID` when it comes back. It may
-    /// hold neither a line break nor a NUL: that breaks the response off.
+    /// hold neither a line break nor a NUL: that aborts the response.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
@@ -40,7 +40,7 @@ impl<T> Event<T> {
     }
 
     /// The name that listeners are registered for; without one it is `message`. It may not hold a
-    /// line break: that breaks the response off.
+    /// line break: that aborts the response.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

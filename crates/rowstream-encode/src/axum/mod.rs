@@ -219,7 +219,7 @@ impl IntoResponse for Ndjson {
 /// items must have the same fields in the same order; a body without items is empty. `None` and
 /// floats that are not finite are NULL. A `RawValue` of `serde_json` is written as the text it is,
 /// bytes are written as hex digits behind `\x`. A field that is a list, a map, a struct or a
-/// variant with content breaks the response off.
+/// variant with content aborts the response.
 ///
 /// ```
 /// # use axum::response::IntoResponse;

@@ -34,7 +34,7 @@ pub struct Streamed<T>(Slot<T>);
 impl<T> Streamed<T> {
     /// A stream that may fail.
     ///
-    /// An error breaks the response off: it is never an item, and what follows it is never read. To
+    /// An error aborts the response: it is never an item, and what follows it is never read. To
     /// see it on the server, look at it on its way, for example with `TryStreamExt::inspect_err` of
     /// the crate futures-util.
     ///
@@ -88,7 +88,7 @@ impl<T> fmt::Debug for Streamed<T> {
 pub struct Awaited<T>(Slot<T>);
 
 impl<T> Awaited<T> {
-    /// A future that may fail, which breaks the response off.
+    /// A future that may fail, which aborts the response.
     pub fn new<E: Into<BoxError>>(future: impl Future<Output = Result<T, E>> + Send + 'static) -> Self {
         let mut future = Some(Box::pin(future));
         Self(Slot::new(move |cx| {

@@ -172,7 +172,7 @@ public final class Main extends AbstractVerticle {
     });
   }
 
-  /** Before the head a status; behind it the connection breaks off, so that the answer does not look whole. */
+  /** Before the head a status; after it the connection is aborted, so that the answer does not look whole. */
   private static void fail(HttpServerResponse response, SqlConnection connection) {
     connection.close();
     if (response.headWritten()) {
