@@ -81,12 +81,7 @@ fn accepted<'a>(
     accept: impl IntoIterator<Item = &'a HeaderValue>,
     formats: &[Format],
 ) -> Option<(Format, bool)> {
-    let ranges: Vec<Range> = accept
-        .into_iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| split(line, ','))
-        .filter_map(Range::read)
-        .collect();
+    let ranges: Vec<Range> = ranges(accept).collect();
     if ranges.is_empty() {
         return formats.first().map(|&format| (format, false));
     }
@@ -104,6 +99,24 @@ fn accepted<'a>(
         .filter_map(rank)
         .max_by_key(|(rank, _)| *rank)
         .map(|(_, chosen)| chosen)
+}
+
+/// The media ranges of the header's lines.
+fn ranges<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>) -> impl Iterator<Item = Range> {
+    let lines = accept.into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| split(line, ',')).filter_map(Range::read)
+}
+
+/// Whether a client would rather have a page than JSON, as browsers do: it names `text/html`, and
+/// likes it no less.
+pub(crate) fn prefers_page<'a>(accept: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
+    let ranges: Vec<Range> = ranges(accept).collect();
+    let quality = |media: &str| {
+        let named = ranges.iter().filter(|range| range.media == media);
+        named.map(|range| range.quality).max().unwrap_or_default()
+    };
+    let page = quality("text/html");
+    page > 0 && page >= quality("application/json")
 }
 
 /// How exactly a media range names a format.
@@ -272,6 +285,23 @@ mod tests {
         }
         assert_eq!(chosen(None, None, &[]), Some((Json, true)));
         assert_eq!(chosen(None, None, &["text/html", "application/x-ndjson"]), Some((Ndjson, true)));
+    }
+
+    #[test]
+    fn browsers_would_rather_have_a_page() {
+        for (accept, expected) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("TEXT/HTML", true),
+            ("application/json, text/html", true),
+            ("application/json, text/html;q=0.9", false),
+            ("text/html;q=0", false),
+            ("text/*", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(prefers_page([&HeaderValue::from_static(accept)]), expected, "{accept}");
+        }
     }
 
     #[test]

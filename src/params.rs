@@ -5,6 +5,7 @@
 
 mod bind;
 mod decimal;
+mod describe;
 mod follow;
 mod parse;
 

@@ -12,6 +12,7 @@ mod cors;
 mod follow;
 mod head;
 mod hold;
+mod index;
 mod last;
 mod opening;
 mod proxy;
@@ -136,7 +137,9 @@ impl App {
         if is_admin(&request) {
             return Err(no_endpoint(path));
         }
-        let found = self.router.find(path)?.ok_or_else(|| self.no_endpoint_near(&request))?;
+        let Some(found) = self.router.find(path)? else {
+            return self.answer_without_endpoint(&request, tracker);
+        };
         let endpoint = &self.config.endpoints[found.endpoint];
         tracker.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(&request)? {
@@ -169,6 +172,22 @@ impl App {
         // Boxed, so that what waits for an upstream or for its next request does not carry what
         // statements need.
         Box::pin(self.answer_stream(stream_request, tracker)).await
+    }
+
+    /// The answer of a path that no endpoint has.
+    fn answer_without_endpoint<B>(
+        &self,
+        request: &Request<B>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        if request.uri().path() != index::PATH {
+            return Err(self.no_endpoint_near(request));
+        }
+        tracker.meter.subject = Subject::Admin;
+        match self.without_query(request)? {
+            Some(answer) => Ok(answer),
+            None => self.answer_index(request, tracker),
+        }
     }
 
     /// There is no endpoint for a path. One that its client may use and that is nearly called so is

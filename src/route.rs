@@ -145,6 +145,11 @@ fn bad_path() -> Error {
     Error::new("invalid_path", StatusCode::BAD_REQUEST, "the percent-encoding of the path is not valid")
 }
 
+/// A path template as a URL has it; its `{name}` segments stay.
+pub(crate) fn encoded(path: &str) -> String {
+    template(path)
+}
+
 /// A path template as the tree takes it.
 fn template(path: &str) -> String {
     rebuild(path, |name| format!("{{{name}}}"))

@@ -19,6 +19,7 @@ macro_rules! eprintln {
 mod bench;
 mod check;
 mod demo;
+mod listing;
 mod locate;
 mod output;
 mod param;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::locate::{Reader, configuration};
-use super::{Failure, block_on, param};
+use super::{Failure, block_on, listing, param};
 use crate::capacity;
 use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
-use crate::log::{self, LogFlag, LogSettings};
+use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
 use crate::server::{Listeners, Preparing, Reload};
 use crate::{server, source};
@@ -95,6 +95,11 @@ pub(super) fn serve(
         }
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = server::url_of(scheme, listener.local_addr()?);
+        if config.log.format == LogFormat::Text {
+            for line in listing::lines(&config, &url) {
+                log::info!("{line}");
+            }
+        }
         log::info!("{}", bounds(&config));
         if let Some(memory) = memory::describe(&config) {
             log::info!("{memory}");

@@ -489,6 +489,7 @@ select n, s from t where n = :n and s like :like and :ids is null";
     let parameter = |name: &str, kind: &str, place: &str| {
         serde_json::json!({
             "name": name, "type": kind, "list": false, "in": place, "header": null, "required": true, "default": null,
+            "min": null, "max": null, "allowed": [], "summary": null,
         })
     };
     let mut like = parameter("like", "text", "header");

@@ -32,6 +32,7 @@ mod floors;
 mod follow;
 mod hosts;
 mod http;
+mod index;
 mod injection;
 mod metrics;
 mod monitoring;

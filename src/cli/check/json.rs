@@ -11,7 +11,7 @@ use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
 use crate::diagnostic::{CODE, Diagnostic};
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
-use crate::params::{Param, ParamPlace, ParamValue};
+use crate::params::Param;
 
 pub(super) fn document(report: &Report<'_>) -> Value {
     let of_files = report.errors.iter().map(|error| of_file(error));
@@ -84,7 +84,7 @@ fn endpoint(checked: &CheckedEndpoint<'_>) -> Value {
         "source": endpoint.source.name(),
         "summary": endpoint.summary,
         "formats": formats,
-        "parameters": endpoint.params.iter().map(parameter).collect::<Vec<_>>(),
+        "parameters": endpoint.params.iter().map(Param::to_json).collect::<Vec<_>>(),
         "statements": statements,
     })
 }
@@ -111,25 +111,4 @@ fn statement(endpoint: &Endpoint, statement: &Statement, result: Option<&Columns
 
 fn columns(columns: &[Column]) -> Value {
     columns.iter().map(|column| json!({"name": column.name, "type": column.type_name})).collect()
-}
-
-fn parameter(param: &Param) -> Value {
-    let place = match &param.place {
-        ParamPlace::Path => "path",
-        ParamPlace::Query => "query",
-        ParamPlace::Header(_) => "header",
-    };
-    let header = match &param.place {
-        ParamPlace::Header(name) => Some(name.to_string()),
-        ParamPlace::Path | ParamPlace::Query => None,
-    };
-    json!({
-        "name": param.name,
-        "type": param.kind.name(),
-        "list": param.list,
-        "in": place,
-        "header": header,
-        "required": param.default.is_none(),
-        "default": param.default.as_ref().and_then(ParamValue::postgres_text),
-    })
 }

@@ -1,0 +1,56 @@
+//! The endpoints as a server lists them at its start: one line each, with its URL, its parameters and
+//! its summary.
+
+use crate::config::Config;
+use crate::diagnostic::is_invisible;
+use crate::endpoint::Endpoint;
+use crate::params::{Param, ParamValue};
+use crate::route;
+
+/// More would push what matters off the screen; `/` has them all.
+const LONGEST: usize = 40;
+/// One long line does not move all others to the right.
+const WIDEST: usize = 64;
+
+/// The lines of the endpoints of a server at `url` (without a slash at its end).
+pub(super) fn lines(config: &Config, url: &str) -> Vec<String> {
+    let all = &config.endpoints;
+    let listed = &all[..all.len().min(LONGEST)];
+    let rows: Vec<_> = listed.iter().map(|endpoint| columns(endpoint, url)).collect();
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.filter(|width| *width <= WIDEST).max().unwrap_or_default()
+    };
+    let (urls, params) = (width(0), width(1));
+    let line = |[url, param, summary]: &[String; 3]| {
+        format!("{url:urls$}  {param:params$}  {summary}").trim_end().to_owned()
+    };
+    let more = all.len() - listed.len();
+    let more = (more > 0).then(|| format!("and {more} more: {url}/"));
+    rows.iter().map(line).chain(more).collect()
+}
+
+fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
+    let params: Vec<_> = endpoint.params.iter().map(param).collect();
+    let summary = endpoint.summary.as_deref().unwrap_or_default();
+    [format!("GET {url}{}", route::encoded(&endpoint.path)), params.join(", "), plain(summary)]
+}
+
+/// `id: integer`, `limit?: integer` where it may be left out, `n: integer = 10` with a default.
+fn param(param: &Param) -> String {
+    let (name, kind) = (&param.name, param.type_name());
+    match &param.default {
+        None => format!("{name}: {kind}"),
+        Some(value) => match value.postgres_text() {
+            None => format!("{name}?: {kind}"),
+            Some(_) if *value == ParamValue::Text(String::new()) => format!("{name}: {kind} = ''"),
+            Some(text) => format!("{name}: {kind} = {}", plain(&text)),
+        },
+    }
+}
+
+/// The first line of a text, without what would move a terminal's cursor.
+fn plain(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    line.chars().map(|c| if is_invisible(c) { ' ' } else { c }).collect()
+}

@@ -1,0 +1,41 @@
+//! Parameters as people and programs read of them: in the listing at `/`, and from `rowstream
+//! check`.
+
+use serde_json::{Value, json};
+
+use super::{Param, ParamPlace, ParamValue};
+
+impl Param {
+    /// Its type as files name it: `integer`, `integer[]`.
+    pub fn type_name(&self) -> String {
+        format!("{}{}", self.kind.name(), if self.list { "[]" } else { "" })
+    }
+
+    /// All that a client needs to know of it. Users' programs read it: members are added and never
+    /// changed, and each is always there.
+    pub(crate) fn to_json(&self) -> Value {
+        let place = match &self.place {
+            ParamPlace::Path => "path",
+            ParamPlace::Query => "query",
+            ParamPlace::Header(_) => "header",
+        };
+        let header = match &self.place {
+            ParamPlace::Header(name) => Some(name.to_string()),
+            ParamPlace::Path | ParamPlace::Query => None,
+        };
+        let text = |value: &Option<ParamValue>| value.as_ref().and_then(ParamValue::postgres_text);
+        json!({
+            "name": self.name,
+            "type": self.kind.name(),
+            "list": self.list,
+            "in": place,
+            "header": header,
+            "required": self.default.is_none(),
+            "default": text(&self.default),
+            "min": text(&self.min),
+            "max": text(&self.max),
+            "allowed": self.allowed.iter().filter_map(ParamValue::postgres_text).collect::<Vec<_>>(),
+            "summary": self.summary,
+        })
+    }
+}

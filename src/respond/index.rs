@@ -1,0 +1,174 @@
+//! `/`, where no endpoint has it: the endpoints that the request may call, as a page for browsers and
+//! as JSON for all others.
+//!
+//! The page has no script and asks for nothing else: what databases and files say stands in it as text.
+
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, Request, Response};
+use rowstream_encode::Format;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::app::App;
+use super::body::Answer;
+use super::tracker::RequestTracker;
+use crate::admission::Holder;
+use crate::endpoint::Endpoint;
+use crate::params::{Param, ParamPlace};
+use crate::{Error, auth, negotiate, route};
+
+/// Where it is.
+pub(super) const PATH: &str = "/";
+/// Nothing may be loaded or run but [`STYLE`], no other site may frame the page, and what it leads to learns of no
+/// other page.
+static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    policy.parse().expect("it is ASCII")
+});
+const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+    color-scheme:light dark}code,th:first-child{font-family:ui-monospace,monospace}h2{font-size:1rem;margin:2rem 0 0}\
+    p{margin:.3rem 0}table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;font-weight:normal;\
+    padding:.1rem 1.5rem .1rem 0;vertical-align:top}thead{opacity:.6}";
+
+impl App {
+    /// What [`PATH`] answers.
+    ///
+    /// # Errors
+    /// 503 where there is no memory for it.
+    pub(super) fn answer_index<B>(
+        &self,
+        request: &Request<B>,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let endpoints: Vec<_> =
+            self.config.endpoints.iter().filter(|one| self.may_call(one, request)).collect();
+        let is_page = negotiate::prefers_page(request.headers().get_all(header::ACCEPT));
+        let body = match is_page {
+            true => page(&endpoints, !self.config.tokens.is_empty()),
+            false => format!("{:#}\n", document(&endpoints)),
+        };
+        if let Some(held) = &mut tracker.permit {
+            self.admission.widen(held, body.len(), Holder::Client)?;
+        }
+        let mut response = Response::new(Answer::Whole(Bytes::from(body)));
+        complete_head(is_page, response.headers_mut());
+        Ok(response)
+    }
+
+    fn may_call<B>(&self, endpoint: &Endpoint, request: &Request<B>) -> bool {
+        auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers()).is_ok()
+    }
+}
+
+fn complete_head(is_page: bool, headers: &mut HeaderMap) {
+    let media_type = if is_page { "text/html; charset=utf-8" } else { "application/json" };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::VARY, HeaderValue::from_static("accept, authorization"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY.clone());
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+}
+
+fn document(endpoints: &[&Endpoint]) -> Value {
+    let endpoint = |endpoint: &&Endpoint| {
+        json!({
+            "path": endpoint.path,
+            "method": "GET",
+            "summary": endpoint.summary,
+            "parameters": endpoint.params.iter().map(Param::to_json).collect::<Vec<_>>(),
+            "formats": endpoint.formats.iter().copied().map(Format::name).collect::<Vec<_>>(),
+        })
+    };
+    json!({"endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>()})
+}
+
+fn page(endpoints: &[&Endpoint], has_tokens: bool) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Rowstream: endpoints</title>\n\
+         <style>{STYLE}</style>\n<h1>Endpoints</h1>\n"
+    );
+    if endpoints.is_empty() {
+        out.push_str("<p>There is none that may be called like this.</p>\n");
+    }
+    if has_tokens {
+        out.push_str("<p>Endpoints that need a token are listed for requests that have it.</p>\n");
+    }
+    for endpoint in endpoints {
+        section(endpoint, &mut out);
+    }
+    out + "<p>Programs read the same as JSON: <code>Accept: application/json</code>.</p>\n"
+}
+
+/// One endpoint of the page.
+fn section(endpoint: &Endpoint, out: &mut String) {
+    out.push_str(&format!("<h2><code>GET {}</code></h2>\n", escaped(&endpoint.path)));
+    if let Some(summary) = &endpoint.summary {
+        out.push_str(&format!("<p>{}</p>\n", escaped(summary)));
+    }
+    if !endpoint.params.is_empty() {
+        out.push_str(
+            "<table>\n<thead><tr><th>parameter<th>type<th>in<th>if it is not given<th></tr></thead>\n",
+        );
+        out.extend(endpoint.params.iter().map(row));
+        out.push_str("</table>\n");
+    }
+    let links: Vec<_> = links(endpoint).collect();
+    out.push_str(&format!("<p>{}</p>\n", links.join(" ")));
+}
+
+/// One parameter of the page.
+fn row(param: &Param) -> String {
+    let place = match &param.place {
+        ParamPlace::Path => "path".to_owned(),
+        ParamPlace::Query => "query".to_owned(),
+        ParamPlace::Header(name) => format!("header {name}"),
+    };
+    let missing = match &param.default {
+        None => "required".to_owned(),
+        Some(value) => value.postgres_text().unwrap_or_else(|| "optional".to_owned()),
+    };
+    let [name, kind, place, missing, summary] =
+        [&param.name, &param.type_name(), &place, &missing, param.summary.as_ref().unwrap_or(&String::new())]
+            .map(|text| escaped(text));
+    format!("<tr><th>{name}<td>{kind}<td>{place}<td>{missing}<td>{summary}</tr>\n")
+}
+
+/// Each format of an endpoint, as a link where nothing has to be filled in. Links are relative: a
+/// proxy may have the page at a path of its own.
+fn links(endpoint: &Endpoint) -> impl Iterator<Item = String> {
+    let path = route::encoded(endpoint.path.trim_start_matches('/'));
+    let is_complete = endpoint.params.iter().all(|param| param.default.is_some());
+    let link = move |(name, suffix): (&str, String)| match is_complete {
+        true => format!("<a href=\"./{path}{suffix}\">{name}</a>"),
+        false => name.to_owned(),
+    };
+    let formats = endpoint.formats.iter().map(|format| (format.name(), format!(".{}", format.name())));
+    // What an upstream answers has the format that it has.
+    let proxied = endpoint.formats.is_empty().then(|| ("open", String::new())).filter(|_| is_complete);
+    formats.chain(proxied).map(link)
+}
+
+/// A text within HTML, between tags or in a quoted attribute.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
