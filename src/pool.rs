@@ -2,8 +2,9 @@
 //!
 //! A [`Lease`] is the right to hold one connection. Those who wait for one are served by turns of
 //! their clients, lookups for one stream at most behind those before them ([`queue`]), and some
-//! places are kept for lookups. Beyond `waiting` requests in the queue the answer is an error at
-//! once, unless another client has more of them there: then its last one has to go. Nobody waits
+//! places are kept for lookups. Beyond `waiting` lists in the queue, and `waiting` lookups, the
+//! answer is an error at once, unless another client has more of them there: then its last one has
+//! to go. The same holds for whoever could not be served in time ([`pressure`]). Nobody waits
 //! for a first place longer than `acquire_timeout`. A response that takes several places, one after
 //! the other or side by side, is let in as a whole, as a [`Group`]: it is refused before its first
 //! call, and never in the middle, whose further calls wait as long as their response may take. What
@@ -24,6 +25,7 @@
 //! 5. a place is handed out only together with its site: nobody who has one waits for another
 //!    thing.
 
+mod pressure;
 mod queue;
 mod sites;
 mod turns;
@@ -37,6 +39,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+use self::pressure::Pressure;
 pub(crate) use self::queue::Kept;
 pub use self::queue::Priority;
 use self::queue::{Next, Queue, Standing};
@@ -56,7 +59,7 @@ pub struct PoolConfig {
     pub idle_timeout: Duration,
     /// How long a request waits for a connection.
     pub acquire_timeout: Duration,
-    /// How many requests may wait at a time.
+    /// How many lists may wait at a time, and how many lookups.
     pub waiting: usize,
     /// Most connections that are kept while nobody uses them.
     pub max_idle: usize,
@@ -99,6 +102,7 @@ struct Shared<C, S: Sites> {
 /// How many places are taken, by whom they are waited for, and where they are.
 struct State<C, S: Sites> {
     queue: Queue<Waits<C, S>>,
+    pressure: Pressure,
     sites: S,
 }
 
@@ -210,7 +214,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// A pool without connections, whose places are at `sites`.
     pub(crate) fn at(source: &str, config: PoolConfig, sites: S) -> Self {
         Self(Arc::new(Shared {
-            state: Mutex::new(State { queue: Queue::new(config.max), sites }),
+            state: Mutex::new(State { queue: Queue::new(config.max), pressure: Pressure::default(), sites }),
             rooms: Notify::new(),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             inside: AtomicUsize::new(0),
@@ -411,31 +415,42 @@ impl<C, S: Sites> Shared<C, S> {
             Choice::Nowhere(error) => return Err(error),
             Choice::At(at) if state.queue.take(priority) => {
                 let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
-                let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
+                let entry = entry.unwrap_or_else(|| Entry::of(self, priority));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
                 return Ok(Asked::Given(Lease { entry, permit }));
             }
             Choice::At(_) | Choice::Full | Choice::FullForAll => {}
         }
-        if entry.is_none() && !self.makes_room(&mut state.queue, client) {
-            return Err(self.refused());
+        let now = Instant::now();
+        if entry.is_none() {
+            let most = state.pressure.most(priority, &self.config, now);
+            if !self.makes_room(&mut state.queue, priority, client, most) {
+                return Err(self.refuse(most));
+            }
         }
-        let entry = entry.unwrap_or_else(|| Entry::new(self, 1));
+        let entry = entry.unwrap_or_else(|| Entry::of(self, priority));
         let (sender, receiver) = oneshot::channel();
         let standing = state.queue.join(priority, client, Waits { wish, entry, sender });
+        state.pressure.waits(priority, now);
         drop(state);
         Ok(Asked::Waits(Ticket { shared: Arc::clone(self), standing, receiver }))
     }
 
-    /// Whether one more request may wait. Where another client has more of them in the queue, its
-    /// last one has to go.
-    fn makes_room(&self, queue: &mut Queue<Waits<C, S>>, client: Client) -> bool {
-        if queue.len() < self.config.waiting {
-            return self.has_room(queue);
+    /// Whether one more request of this priority may wait, of which `most` may. Where another
+    /// client has more of them in the queue, its last one has to go.
+    fn makes_room(
+        &self,
+        queue: &mut Queue<Waits<C, S>>,
+        priority: Priority,
+        client: Client,
+        most: usize,
+    ) -> bool {
+        if queue.len_of(priority) < most {
+            return priority != Priority::Stream || self.has_room(queue);
         }
-        match queue.displace(client) {
+        match queue.displace(priority, client) {
             Some(waits) => {
-                drop(waits.sender.send(Err(self.refused())));
+                drop(waits.sender.send(Err(self.refuse(most))));
                 true
             }
             None => false,
@@ -458,6 +473,7 @@ impl<C, S: Sites> Shared<C, S> {
         while let Some(next) = state.next() {
             let (sender, given) = match next {
                 Next::Served(priority, Waits { entry, sender, .. }, at) => {
+                    state.pressure.serves(priority, Instant::now());
                     let permit = Permit { shared: Arc::clone(self), priority, site: state.sites.begin(at) };
                     (sender, Ok(Lease { entry, permit }))
                 }
@@ -468,6 +484,7 @@ impl<C, S: Sites> Shared<C, S> {
             drop(sender.send(given));
             state = self.state();
         }
+        state.settle();
         changed
     }
 
@@ -489,6 +506,13 @@ impl<C, S: Sites> Shared<C, S> {
 }
 
 impl<C, S: Sites> State<C, S> {
+    /// Nobody is under pressure where nobody waits.
+    fn settle(&mut self) {
+        for priority in Priority::ALL.into_iter().filter(|priority| self.queue.len_of(*priority) == 0) {
+            self.pressure.ends(priority);
+        }
+    }
+
     fn next(&mut self) -> Option<Next<Waits<C, S>, S::At>> {
         let sites = &self.sites;
         self.queue.next(|waits| sites.choose(&waits.wish))
@@ -533,12 +557,21 @@ async fn until(moment: Option<std::time::Instant>) {
 impl<C, S: Sites> Drop for Ticket<C, S> {
     fn drop(&mut self) {
         // Who was served is not there any more, and what it was given is dropped with its receiver.
-        let left = self.shared.state().queue.leave(self.standing);
+        let mut state = self.shared.state();
+        let left = state.queue.leave(self.standing);
+        state.settle();
+        drop(state);
         drop(left);
     }
 }
 
 impl<C, S: Sites> Entry<C, S> {
+    /// Of one request. Only lists are inside: as many lookups may wait besides, so that neither
+    /// keeps the other out.
+    fn of(shared: &Arc<Shared<C, S>>, priority: Priority) -> Self {
+        Self::new(shared, usize::from(priority == Priority::Stream))
+    }
+
     /// Whoever has a place is inside, however many there are.
     fn new(shared: &Arc<Shared<C, S>>, width: usize) -> Self {
         shared.inside.fetch_add(width, Ordering::Relaxed);
@@ -740,6 +773,64 @@ mod tests {
 
     fn code<T>(result: Result<T, Error>) -> &'static str {
         result.err().map_or("none", |error| error.code())
+    }
+
+    /// Of 48 lookups 18 were refused while lists filled the queue.
+    #[tokio::test]
+    async fn lists_that_wait_keep_no_lookup_out_nor_lookups_a_list() {
+        let config = PoolConfig { max: 1, waiting: 2, ..PoolConfig::default() };
+        for (many, few) in [(Priority::Stream, Priority::Lookup), (Priority::Lookup, Priority::Stream)] {
+            let pool = Pool::<()>::new("test", config.clone());
+            let place = pool.acquire(many, Waiter::default().begin()).await.unwrap();
+            let wait = |priority| {
+                let pool = pool.clone();
+                tokio::spawn(async move { code(pool.acquire(priority, Waiter::default().begin()).await) })
+            };
+            let waits: Vec<_> = [many, many, few, few].map(wait).into();
+            while pool.usage().waiting < waits.len() {
+                tokio::task::yield_now().await;
+            }
+            for priority in [many, few] {
+                assert_eq!(code(pool.acquire(priority, Waiter::default().begin()).await), "pool_full");
+            }
+            drop(place);
+            for waits in waits {
+                assert_eq!(waits.await.unwrap(), "none");
+            }
+        }
+    }
+
+    /// At ten times the load that is carried, everybody waited for five seconds, or in vain.
+    #[tokio::test(start_paused = true)]
+    async fn under_overload_who_is_served_has_not_waited_long() {
+        let config = PoolConfig { max: 1, waiting: 10_000, ..PoolConfig::default() };
+        let pool = Pool::<()>::new("test", config);
+        let begun = Instant::now();
+        let mut requests = tokio::task::JoinSet::new();
+        // A hundred a second are served, for twenty seconds.
+        for _ in 0..20_000 {
+            let pool = pool.clone();
+            requests.spawn(async move {
+                let came = Instant::now();
+                let place = pool.acquire(Priority::Stream, Waiter::default().begin()).await;
+                let waited = came.elapsed();
+                if place.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                (came, waited, code(place))
+            });
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let ended = requests.join_all().await;
+        let served = ended.iter().filter(|(_, _, code)| *code == "none");
+        let late = |(came, waited, _): &&(Instant, Duration, _)| {
+            *came > begun + Duration::from_secs(3) && *waited > Duration::from_millis(1500)
+        };
+        assert_eq!(served.clone().filter(late).count(), 0);
+        assert!(served.count() > 1800, "the place is hardly ever idle");
+        let refused = ended.iter().filter(|(_, _, code)| *code == "pool_full");
+        assert!(refused.clone().all(|(_, waited, _)| waited.is_zero()), "who is refused is refused at once");
+        assert!(refused.count() > 15_000);
     }
 
     #[tokio::test]

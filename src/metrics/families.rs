@@ -116,7 +116,7 @@ families! {
     POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
         "Requests that wait for a place";
     POOL_WAITING_MAX: Gauge "rowstream_pool_waiting_max" ["source"]
-        "Requests that may wait for a place (`pool.waiting`)";
+        "Lists that may wait for a place, and lookups besides (`pool.waiting`)";
     POOL_ACQUIRE: Histogram "rowstream_pool_acquire_seconds" ["source"]
         "How long requests waited for a place, whether they got one or not; opening a connection is not in it";
     POOL_OPENED: Counter "rowstream_pool_opened_total" ["source"]

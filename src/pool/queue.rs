@@ -35,7 +35,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    const ALL: [Self; 3] = [Self::Shared, Self::Lookup, Self::Stream];
+    pub(super) const ALL: [Self; 3] = [Self::Shared, Self::Lookup, Self::Stream];
 }
 
 /// Places that are kept free for those who need one for a short time, or for many others.
@@ -102,6 +102,11 @@ impl<W> Queue<W> {
         self.lines.iter().map(Turns::len).sum()
     }
 
+    /// How many wait that have this priority.
+    pub(super) fn len_of(&self, priority: Priority) -> usize {
+        self.line(priority).len()
+    }
+
     /// From now on keeps so many places. What is in use beyond them stays so.
     pub(super) fn keep(&mut self, kept: Kept) {
         self.kept = kept;
@@ -137,13 +142,16 @@ impl<W> Queue<W> {
         left
     }
 
-    /// Takes out of the queue whoever has to go for one more request of `client`: the last stream
-    /// of the client that has most of them there, if it has more than `client` would have.
-    pub(super) fn displace(&mut self, client: Client) -> Option<W> {
-        let own: usize = self.lines.iter().map(|line| line.len_of(client)).sum();
-        let streams = &mut self.lines[Priority::Stream as usize];
-        let (_, other) = streams.longest().filter(|&(length, _)| length > own + 1)?;
-        streams.pop_last_of(other)
+    /// Takes out of the queue whoever has to go for one more request of `client`: the last one of
+    /// this priority of the client that has most of them there, if it has more than `client` would
+    /// have.
+    pub(super) fn displace(&mut self, priority: Priority, client: Client) -> Option<W> {
+        let line = &mut self.lines[priority as usize];
+        let own = line.len_of(client);
+        let (_, other) = line.longest().filter(|&(length, _)| length > own + 1)?;
+        let displaced = line.pop_last_of(other);
+        self.before = self.before.min(self.line(Priority::Lookup).len());
+        displaced
     }
 
     /// Who is served next, now, with a place for this priority; or who can be served by nobody.
@@ -340,10 +348,10 @@ mod tests {
         for waiter in ["first", "second", "third"] {
             queue.join(Priority::Stream, A, waiter);
         }
-        assert_eq!(queue.displace(A), None, "for no other of its own");
-        assert_eq!(queue.displace(B), Some("third"));
+        assert_eq!(queue.displace(Priority::Stream, A), None, "for no other of its own");
+        assert_eq!(queue.displace(Priority::Stream, B), Some("third"));
         queue.join(Priority::Stream, B, "other");
-        assert_eq!(queue.displace(B), None, "both have as many");
+        assert_eq!(queue.displace(Priority::Stream, B), None, "both have as many");
         queue.give(Priority::Stream);
         assert_eq!(served(&mut queue), ["first", "other", "second"]);
     }
