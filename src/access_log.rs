@@ -48,7 +48,7 @@ pub struct Entry {
 /// access log.
 #[derive(Debug, Default)]
 struct Asked {
-    /// The target, and the user agent behind it: one piece of memory for both.
+    /// The target, and the user agent after it: one piece of memory for both.
     text: String,
     target: usize,
     address: Option<IpAddr>,

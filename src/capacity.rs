@@ -277,7 +277,7 @@ impl Load<'_> {
         let in_time = (pool.acquire_timeout.as_secs_f64() / duration.as_secs_f64() * places) as usize;
         self.warning(
             format!(
-                "{} calls may wait for a place at source `{name}`, the last of them for {last:?}: those behind the first {in_time} wait in vain, \
+                "{} calls may wait for a place at source `{name}`, the last of them for {last:?}: those after the first {in_time} wait in vain, \
                  for `pool.acquire_timeout` ({:?})",
                 pool.waiting, pool.acquire_timeout,
             ),

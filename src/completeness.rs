@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`framing`] | records of the server's own among the rows: the end, or the error |
 //! | [`digest`] | what the bytes must hash to |
-//! | [`trailers`] | fields behind the body |
+//! | [`trailers`] | fields after the body |
 //! | [`streams`] | another request, which tells how a stream went |
 //! | [`crate::spool`] | a length, because the whole result is there before its head |
 //! | [`delivery`] | all that was encoded before a failure, and then the break |
@@ -84,7 +84,7 @@ pub(crate) struct Asked {
     pub(crate) framed: Option<(Framing, Id)>,
     /// A digest, wherever it can be told.
     pub(crate) digest: bool,
-    /// Fields behind the body.
+    /// Fields after the body.
     pub(crate) trailers: bool,
     /// The head only once the end is known.
     pub(crate) wait: bool,

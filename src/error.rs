@@ -157,7 +157,7 @@ impl Error {
         Self::wrong_parameters(parameters, (more > 0).then(|| format!("and {more} more")))
     }
 
-    /// The same, where so many pairs and parameters behind them were not looked at.
+    /// The same, where so many pairs and parameters after them were not looked at.
     pub(crate) fn invalid_parameters_before(parameters: Vec<(String, String)>, unread: usize) -> Self {
         Self::wrong_parameters(
             parameters,

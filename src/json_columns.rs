@@ -21,7 +21,7 @@ pub enum Kind {
     Float,
     /// An exact decimal: a number, or a string of one.
     Decimal,
-    /// An exact decimal of so many digits, so many of them behind the point.
+    /// An exact decimal of so many digits, so many of them after the point.
     DecimalOf(u8, u8),
     /// A string.
     Text,
@@ -43,7 +43,7 @@ impl Kind {
     pub const NAMES: [&str; 9] =
         ["integer", "float", "decimal", "text", "boolean", "date", "timestamp", "uuid", "json"];
 
-    /// The type of a name; a decimal may have its digits behind it, as in SQL: `decimal(12, 2)`.
+    /// The type of a name; a decimal may have its digits after it, as in SQL: `decimal(12, 2)`.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "integer" => Self::Integer,

@@ -1,7 +1,7 @@
 //! A pool: the open connections of one source, bounded in number, and the bounded queue before it.
 //!
 //! A [`Lease`] is the right to hold one connection. Those who wait for one are served by turns of
-//! their clients, lookups for one stream at most behind those before them ([`queue`]), and some
+//! their clients, lookups for one stream at most after those before them ([`queue`]), and some
 //! places are kept for lookups. Beyond `waiting` lists in the queue, and `waiting` lookups, the
 //! answer is an error at once, unless another client has more of them there: then its last one has
 //! to go. The same holds for whoever could not be served in time ([`pressure`]). Nobody waits

@@ -47,7 +47,7 @@ pub struct Match {
     pub suffix: Suffix,
 }
 
-/// What stands behind the last dot of a path, where an endpoint matches without it.
+/// What stands after the last dot of a path, where an endpoint matches without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suffix {
     /// The whole path is an endpoint's.

@@ -7,7 +7,7 @@
 //! ```text
 //! begin ─► push ─► advance ──true──► element ─► advance …
 //!           ▲        │ false
-//!           └────────┴──► finish, behind the last chunk; it may be the end of one more element
+//!           └────────┴──► finish, after the last chunk; it may be the end of one more element
 //! ```
 //!
 //! Invariants:
@@ -56,7 +56,7 @@ pub enum Layout {
 /// Why a document cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SplitError {
-    /// It is not JSON; behind so many bytes.
+    /// It is not JSON; after so many bytes.
     NotJson(u64),
     /// It is not UTF-8.
     NotUtf8,
@@ -168,7 +168,7 @@ enum Escape {
     Hex(u8),
 }
 
-/// Where in a number the reading is, behind this.
+/// Where in a number the reading is, after this.
 #[derive(Debug, Clone, Copy)]
 enum Digits {
     Minus,
@@ -561,7 +561,7 @@ impl Splitter {
         Ok(false)
     }
 
-    /// Reads on in a number, whose end only the byte behind it tells.
+    /// Reads on in a number, whose end only the byte after it tells.
     fn read_number(&mut self, chunk: &[u8], mut digits: Digits) -> Result<bool, SplitError> {
         while let Some(byte) = chunk.get(self.at) {
             match digits.then(*byte) {
@@ -588,7 +588,7 @@ impl Splitter {
 }
 
 impl Digits {
-    /// Where the reading is behind `byte`; `None` where that is not the number's.
+    /// Where the reading is after `byte`; `None` where that is not the number's.
     fn then(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,

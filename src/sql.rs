@@ -302,10 +302,10 @@ fn marker(text: &str, token: &Token) -> Result<Option<Section>, SqlError> {
 
 /// What is said behind a statement's name and `word`; an error tells what could be.
 fn clause(word: &str, rest: &str) -> Result<(Option<Nesting>, Refcursors), &'static str> {
-    const OPENS: &str = "write `-- name: NAME :refcursors`, and nothing behind it";
+    const OPENS: &str = "write `-- name: NAME :refcursors`, and nothing after it";
     const READS: &str = "write `-- name: NAME :many from OPENER`: the name of a `:refcursors` statement";
     const NESTS: &str = "write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of \
-                         PARENT, and further pairs behind `and`";
+                         PARENT, and further pairs after `and`";
     match split_word(rest) {
         _ if word == REFCURSORS => Err(OPENS),
         (FROM, _) => Ok((None, from(rest).ok_or(READS)?)),

@@ -106,12 +106,12 @@ pub struct RowStream {
     following: Following,
     /// Behind which row the stream can be resumed, once the statement with the key has ended.
     next: Option<String>,
-    /// Whether rows may stand behind that statement's, where it has a known limit.
+    /// Whether rows may stand after that statement's, where it has a known limit.
     page: Option<PageEnd>,
     /// Whether it had rows, and may have others that its limit has kept back.
     may_have_more: bool,
     rows: u64,
-    /// Whether there is something to do behind a row: until the first of a list, and on streams
+    /// Whether there is something to do after a row: until the first of a list, and on streams
     /// with marks.
     watches_rows: bool,
     /// In the framed profile, until its last record is written.
@@ -132,7 +132,7 @@ pub struct Reading {
     pub format: Format,
     /// How values are written.
     pub options: ValueOptions,
-    /// The cursor behind whose row the rows begin.
+    /// The cursor after whose row the rows begin.
     pub after: Option<String>,
     /// Whether cursors are asked for beside those that the body holds.
     pub cursors: bool,
@@ -286,7 +286,7 @@ impl RowStream {
         })
     }
 
-    /// Stays open behind the last row for those that `follower` brings. From now on it says that it
+    /// Stays open after the last row for those that `follower` brings. From now on it says that it
     /// is there after each `pause`.
     pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
         self.following = Following::by(follower);
@@ -387,7 +387,7 @@ impl RowStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Does what is to be done behind a row of a list.
+    /// Does what is to be done after a row of a list.
     #[cold]
     fn note_row(&mut self) {
         self.head.send();
@@ -396,7 +396,7 @@ impl RowStream {
         self.mark(Frames::is_due);
     }
 
-    /// The cursor behind the row that was encoded last; `None` on endpoints without a key.
+    /// The cursor after the row that was encoded last; `None` on endpoints without a key.
     pub(crate) fn cursor(&self) -> Option<String> {
         let cursors = self.current.rows().and_then(|rows| rows.cursors.as_ref());
         cursors.and_then(|cursors| cursors.last()).or_else(|| self.next.clone())
@@ -409,7 +409,7 @@ impl RowStream {
         }
     }
 
-    /// Writes a mark where one is due behind the rows so far.
+    /// Writes a mark where one is due after the rows so far.
     fn mark(&mut self, is_due: impl FnOnce(&Frames, u64) -> bool) {
         let rows = self.rows();
         if self.frames.as_ref().is_some_and(|frames| is_due(frames, rows))
@@ -461,10 +461,10 @@ impl RowStream {
         }
     }
 
-    /// Waits for rows behind the last one.
+    /// Waits for rows after the last one.
     fn poll_follow(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let behind = || (self.next.clone(), self.may_have_more);
-        if let Some(opened) = ready!(self.following.poll_next(behind, cx))? {
+        let after = || (self.next.clone(), self.may_have_more);
+        if let Some(opened) = ready!(self.following.poll_next(after, cx))? {
             self.clock.times.pool += opened.clock.times.pool;
             self.session = Some(opened.session);
             self.steps = opened.steps.into_iter();
@@ -672,7 +672,7 @@ impl RowStream {
         self.rows + self.current.count()
     }
 
-    /// What is known of the rows behind a page, once all of its rows have come.
+    /// What is known of the rows after a page, once all of its rows have come.
     pub fn page(&self) -> Option<PageEnd> {
         self.page
     }

@@ -100,9 +100,9 @@ fn split_field<'a>(text: &'a str, separator: &str) -> (Field, &'a str) {
         let end = rest.find('"').expect("a quote has an end");
         field.text += &rest[..end];
         match rest[end + 1..].strip_prefix('"') {
-            Some(behind) => {
+            Some(after) => {
                 field.text.push('"');
-                rest = behind;
+                rest = after;
             }
             None => return (field, &rest[end + 1..]),
         }

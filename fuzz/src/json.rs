@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::value::{Owned, Table, options};
 
-/// What stands before and behind an array of rows, for none of it to be taken for theirs.
+/// What stands before and after an array of rows, for none of it to be taken for theirs.
 const BEFORE: &[u8] = b"\"before\"";
 
 /// The rows of a table in every shape, or lists within rows.
@@ -256,7 +256,7 @@ fn written(shape: Shape, options: ValueOptions, names: &[String; 3], authors: &[
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// Panics unless `object` has the values of `row`, and behind them the lists of these names; gives
+/// Panics unless `object` has the values of `row`, and after them the lists of these names; gives
 /// these.
 fn assert_object<'a, const N: usize>(
     object: &Members<'a>,

@@ -28,8 +28,8 @@ fn assert_statement(text: &str, dialect: &'static Dialect, sql: &Sql) {
     let (restored, places) = restore(dialect, sql);
     assert_eq!(places, sql.pieces.iter().map(|(_, old)| *old).collect::<Vec<_>>());
     let rest = text.strip_prefix(&restored).expect("the statement is the text from its start");
-    if let Some(behind) = rest.strip_prefix(';') {
-        assert!(Sql::parse(behind, dialect).is_err_and(|error| error.offset == 0), "{behind:?} is cut off");
+    if let Some(after) = rest.strip_prefix(';') {
+        assert!(Sql::parse(after, dialect).is_err_and(|error| error.offset == 0), "{after:?} is cut off");
     } else {
         assert_eq!(rest, "");
     }

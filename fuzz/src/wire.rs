@@ -105,7 +105,7 @@ async fn received(bytes: Vec<u8>, step: usize, limit: usize) -> (Vec<Message>, r
     received
 }
 
-/// The messages, and the code of the error behind them.
+/// The messages, and the code of the error after them.
 fn plainly_cut(mut bytes: &[u8], limit: usize) -> (Vec<Message>, &'static str) {
     let mut messages = Vec::new();
     while let [tag, a, b, c, d, rest @ ..] = bytes {
@@ -116,9 +116,9 @@ fn plainly_cut(mut bytes: &[u8], limit: usize) -> (Vec<Message>, &'static str) {
         if length + 1 > limit as u64 {
             return (messages, if *tag == b'D' { "row_too_large" } else { "source_protocol" });
         }
-        let Some((body, behind)) = rest.split_at_checked(length as usize - 4) else { break };
+        let Some((body, after)) = rest.split_at_checked(length as usize - 4) else { break };
         messages.push(Message { tag: *tag, body: body.to_vec() });
-        bytes = behind;
+        bytes = after;
     }
     (messages, "source_unavailable")
 }

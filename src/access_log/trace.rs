@@ -16,7 +16,7 @@ pub(super) fn trace_id(headers: &HeaderMap) -> Option<NonZero<u128>> {
     let (version, rest) = (hex(text, 0..2)?, text.get(2..)?);
     let (trace, parent, flags) = (hex(rest, 1..33)?, hex(rest, 34..50)?, hex(rest, 51..53));
     let has_dashes = [0, 33, 50].iter().all(|&at| rest.as_bytes().get(at) == Some(&b'-'));
-    // Versions to come may add fields behind a dash.
+    // Versions to come may add fields after a dash.
     let ends = match rest.as_bytes().get(53) {
         None => true,
         Some(next) => version > 0 && *next == b'-',

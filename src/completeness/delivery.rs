@@ -6,7 +6,7 @@
 //!
 //! - HTTP/1: until the socket is flushed, which hyper does when it holds nothing more. Whoever
 //!   limits how long a client may take to read limits this too;
-//! - HTTP/2: until an empty frame behind the data has been written, and not longer than
+//! - HTTP/2: until an empty frame after the data has been written, and not longer than
 //!   [`PATIENCE`]: a client that reads nothing would have its reset as late as its data.
 //!
 //! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take,

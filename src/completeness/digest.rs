@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName};
 use rowstream_encode::Choice;
 use sha2::{Digest as _, Sha256};
 
-/// The digest of the content as it was sent, behind its coding.
+/// The digest of the content as it was sent, after its coding.
 pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Asks for it.
 const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");

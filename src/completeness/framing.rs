@@ -39,7 +39,7 @@ const MARK_AFTER: Duration = Duration::from_secs(1);
 pub enum Framing {
     /// As lines.
     Lines,
-    /// Each behind a record separator (RFC 7464).
+    /// Each after a record separator (RFC 7464).
     Sequence,
     /// As the data of events of a type of their own.
     Events,
@@ -87,7 +87,7 @@ impl Framing {
 
 /// What the server says among the rows.
 pub(crate) enum Record<'a> {
-    /// So many rows stand before this, and those behind them are behind the cursor `next`.
+    /// So many rows stand before this, and those after them are after the cursor `next`.
     Mark { rows: u64, next: &'a str },
     /// Nothing is missing.
     End { rows: u64, next: Option<&'a str>, page: Option<PageEnd>, digest: Option<&'a str> },
@@ -130,12 +130,12 @@ impl Frames {
         Self { framing, tag, marked: 0, marked_at: Instant::now() }
     }
 
-    /// Writes a record behind whole rows.
+    /// Writes a record after whole rows.
     pub(crate) fn write(&self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.framing.write(&self.text(record), false, out);
     }
 
-    /// Writes the last record of a result that fails, behind a row that may have been `begun` and
+    /// Writes the last record of a result that fails, after a row that may have been `begun` and
     /// not ended.
     pub(crate) fn write_error(&self, error: &Error, begun: bool, out: &mut Vec<u8>) {
         self.framing.write(&self.text(&Record::Error(error)), begun, out);
@@ -151,7 +151,7 @@ impl Frames {
         self.framing != Framing::Events
     }
 
-    /// Whether a mark is due behind so many rows.
+    /// Whether a mark is due after so many rows.
     pub(crate) fn is_due(&self, rows: u64) -> bool {
         self.has_marks() && rows >= self.marked + MARK_ROWS
     }
@@ -161,7 +161,7 @@ impl Frames {
         self.has_marks() && rows > self.marked && self.marked_at.elapsed() >= MARK_AFTER
     }
 
-    /// Writes a mark behind so many rows, where the cursor is known that leads on from them.
+    /// Writes a mark after so many rows, where the cursor is known that leads on from them.
     pub(crate) fn mark(&mut self, rows: u64, next: &str, out: &mut Vec<u8>) {
         (self.marked, self.marked_at) = (rows, Instant::now());
         self.write(&Record::Mark { rows, next }, out);

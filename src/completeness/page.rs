@@ -1,10 +1,10 @@
-//! Pages: lists of a statement with a known limit. Whether rows may stand behind the last one is
+//! Pages: lists of a statement with a known limit. Whether rows may stand after the last one is
 //! said in words, because what is absent proves nothing.
 
-/// What is known of the rows behind a page, once it has ended.
+/// What is known of the rows after a page, once it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageEnd {
-    /// It has as many rows as the limit lets through: others may stand behind them.
+    /// It has as many rows as the limit lets through: others may stand after them.
     Full,
     /// It has fewer: there are no others.
     Last,

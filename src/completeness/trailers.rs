@@ -1,4 +1,4 @@
-//! Trailers (RFC 9110, section 6.5): fields behind the body, for clients that say `TE: trailers`.
+//! Trailers (RFC 9110, section 6.5): fields after the body, for clients that say `TE: trailers`.
 //!
 //! They say what only the end knows. Many proxies and clients drop them, so nothing rests on them
 //! alone.
@@ -12,9 +12,9 @@ use super::page::PageEnd;
 const STATUS: HeaderName = HeaderName::from_static("rowstream-status");
 /// Its rows.
 const ROWS: HeaderName = HeaderName::from_static("rowstream-rows");
-/// The cursor behind its last row, on endpoints with a key.
+/// The cursor after its last row, on endpoints with a key.
 const NEXT: HeaderName = HeaderName::from_static("rowstream-next");
-/// What is known of the rows behind a page.
+/// What is known of the rows after a page.
 pub(crate) const PAGE: HeaderName = HeaderName::from_static("rowstream-page");
 /// In the head of a page: what is known of them is said at its end.
 pub(crate) const STREAMED: HeaderValue = HeaderValue::from_static("streamed");

@@ -206,7 +206,7 @@ impl Declaring<'_> {
                     self.wrong(
                         &param.name,
                         &message,
-                        "a value is of the type behind the colon: `NAME:TYPE=VALUE`",
+                        "a value is of the type after the colon: `NAME:TYPE=VALUE`",
                     );
                     return None;
                 }
@@ -243,7 +243,7 @@ impl Declaring<'_> {
     fn undeclared(&self, name: &str, offset: usize) {
         let others = ParamType::ALL.into_iter().filter(|kind| *kind != ParamType::Integer);
         let hint = format!(
-            "add {}, or another type ({}; a list is `integer[]`), and behind it `=DEFAULT` if it is optional",
+            "add {}, or another type ({}; a list is `integer[]`), and after it `=DEFAULT` if it is optional",
             self.purpose.example(name, "integer", None),
             crate::diagnostic::list(others.map(ParamType::name)),
         );

@@ -402,7 +402,7 @@ struct Unexpandable {
 }
 
 /// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in
-/// a shell. `$$` stays, and hides a brace behind it.
+/// a shell. `$$` stays, and hides a brace after it.
 fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,9 +1,9 @@
 //! `follow`: whether streams of an endpoint's rows can stay open for new ones, and how these are
 //! noticed.
 //!
-//! Rows are followed by their key, so none may become visible behind a key that was given out
-//! already. Transactions of some databases commit in another order than they took their numbers in: a
-//! row with a lesser number may come later. There `transaction` names the column that holds the
+//! Rows are followed by their key, so none may become visible after a key that was given out
+//! already. Transactions of some databases commit in another order than they took their numbers in:
+//! a row with a lesser number may come later. There `transaction` names the column that holds the
 //! row's transaction, which then is the first of the key: rows are read once no transaction before
 //! theirs is still running.
 

@@ -1,14 +1,14 @@
 //! `key`: the columns that order and identify an endpoint's rows, and how its statement is read
 //! where cursors are given out or taken.
 //!
-//! The statement itself is not parsed, but wrapped. What the database compares stands behind the
+//! The statement itself is not parsed, but wrapped. What the database compares stands after the
 //! columns of the result, so a cursor holds it as it is, however the formats write it:
 //!
 //! ```sql
 //! select *, "eventNo"::text as rowstream_key_1 from (
 //! select …                                    -- the statement, without its `limit`
 //! ) as rowstream
-//! where "eventNo" > $3                        -- only behind a cursor
+//! where "eventNo" > $3                        -- only after a cursor
 //! order by "eventNo"
 //! limit $2
 //! ```
@@ -40,14 +40,14 @@ pub struct Key {
     pub columns: Vec<KeyColumn>,
     /// The index of the statement whose rows these are.
     pub statement: usize,
-    /// The statement in the order of the key, the key's own values behind its columns.
+    /// The statement in the order of the key, the key's own values after its columns.
     pub ordered: database::Statement,
-    /// The same from behind a row.
+    /// The same after a row.
     pub rest: database::Statement,
-    /// What is bound to that: the statement's own arguments by their indices, and behind these the
+    /// What is bound to that: the statement's own arguments by their indices, and after these the
     /// values of the row's key.
     rest_args: Vec<usize>,
-    /// Finds a row that would be left out: one whose key has a NULL, which would stand behind no
+    /// Finds a row that would be left out: one whose key has a NULL, which would stand after no
     /// row, or whose transaction is yet to come.
     pub nulls: database::Statement,
     /// Whether rows of transactions that may not be the next are left out until they are.
@@ -171,11 +171,11 @@ impl Key {
     }
 
     /// What is bound to [`Key::rest`], of the values of a request: the statement's `own` arguments,
-    /// and `behind` which row.
-    pub fn rest_args(&self, own: &[usize], behind: Range<usize>) -> impl Iterator<Item = usize> {
+    /// and `after` which row.
+    pub fn rest_args(&self, own: &[usize], after: Range<usize>) -> impl Iterator<Item = usize> {
         self.rest_args.iter().map(move |&arg| match own.get(arg) {
             Some(&own) => own,
-            None => behind.start + (arg - own.len()),
+            None => after.start + (arg - own.len()),
         })
     }
 
@@ -184,7 +184,7 @@ impl Key {
         Error::endpoint("rows of a refcursor cannot be continued by a `key`").hint("remove the `key`")
     }
 
-    /// Why the statement is not continued from behind a row, where the key is the reason.
+    /// Why the statement is not continued after a row, where the key is the reason.
     pub fn explain(&self, error: Error) -> Error {
         if error.code() != COMPOSITE {
             return error;
@@ -265,15 +265,15 @@ impl Wrapped<'_> {
         self.statement(self.settled().as_slice(), self.query.types.clone())
     }
 
-    /// The same from behind a row, and what is bound to it: the statement's own arguments, and
-    /// behind these the values of the row's key.
+    /// The same after a row, and what is bound to it: the statement's own arguments, and
+    /// after these the values of the row's key.
     fn rest(&self) -> (database::Statement, Vec<usize>) {
         let own = self.query.types.len();
         let mut key = Bound::new(self.dialect.placeholders, own);
-        let behind = self.behind(&mut key);
+        let after = self.after(&mut key);
         let args: Vec<usize> = match self.dialect.placeholders {
             Placeholders::ByNumber(_) => (0..own).chain(key.args).collect(),
-            // The limit stands behind the key.
+            // The limit stands after the key.
             Placeholders::ByOccurrence => {
                 let limit = own - self.limit.map_or(0, |limit| limit.only.len());
                 (0..limit).chain(key.args).chain(limit..own).collect()
@@ -284,7 +284,7 @@ impl Wrapped<'_> {
             ParameterTypes::Declared => BindType::One(ParamType::Text),
         };
         let types = args.iter().map(|&arg| self.query.types.get(arg).copied().unwrap_or(of_key)).collect();
-        let conditions: Vec<_> = self.settled().into_iter().chain([behind]).collect();
+        let conditions: Vec<_> = self.settled().into_iter().chain([after]).collect();
         (self.statement(&conditions, types), args)
     }
 
@@ -339,8 +339,8 @@ impl Wrapped<'_> {
         database::Statement { sql: Arc::from(sql), types: self.query.types.clone() }
     }
 
-    /// The condition for rows behind the one whose key is bound.
-    fn behind(&self, key: &mut Bound) -> String {
+    /// The condition for rows after the one whose key is bound.
+    fn after(&self, key: &mut Bound) -> String {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
         let beyond = terms[0].beyond;
         let one_way = terms.iter().all(|term| term.beyond == beyond);
@@ -359,7 +359,7 @@ impl Wrapped<'_> {
     }
 }
 
-/// The values of a row's key, as placeholders that stand behind those of the statement.
+/// The values of a row's key, as placeholders that stand after those of the statement.
 struct Bound {
     placeholders: Placeholders,
     /// The statement's own arguments.
@@ -386,7 +386,7 @@ impl Bound {
     }
 }
 
-/// A column, and where the rows behind another one are.
+/// A column, and where the rows after another one are.
 struct Term {
     column: String,
     beyond: char,
@@ -414,7 +414,7 @@ mod tests {
     use crate::database::{postgres, sqlite};
     use crate::sql::dialect::samples::ANONYMOUS;
 
-    /// The statement in the order of a key and from behind a row, and what is bound to the latter.
+    /// The statement in the order of a key and after a row, and what is bound to the latter.
     fn bound(sql: &str, key: &[&str], dialect: &'static Dialect) -> ([String; 2], Vec<usize>) {
         let sql = crate::sql::Sql::parse(sql, dialect).unwrap();
         let types = sql.names.iter().map(|_| ParamType::Text.into()).collect();
@@ -460,8 +460,8 @@ mod tests {
             [wrapped.ordered(), wrapped.rest().0].map(|statement| statement.sql.replace('\n', " "));
         let settled = r#") as rowstream where "tx" < pg_snapshot_xmin(pg_current_snapshot())"#;
         assert!(ordered.ends_with(&format!("{settled} order by \"tx\", \"id\" ")), "{ordered}");
-        let behind = r#" and ("tx", "id") > ($1, $2) order by "tx", "id" "#;
-        assert!(rest.ends_with(&format!("{settled}{behind}")), "{rest}");
+        let after = r#" and ("tx", "id") > ($1, $2) order by "tx", "id" "#;
+        assert!(rest.ends_with(&format!("{settled}{after}")), "{rest}");
     }
 
     #[test]
@@ -481,7 +481,7 @@ mod tests {
     }
 
     /// Where placeholders have no numbers, what is bound follows the order of the text: the limit
-    /// stands behind the key, and a value that is compared twice is sent twice.
+    /// stands after the key, and a value that is compared twice is sent twice.
     #[test]
     fn a_key_is_bound_in_the_order_of_the_text() {
         let sql = "select a from t where a > :a and b > :a limit :n";

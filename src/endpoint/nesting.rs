@@ -6,7 +6,7 @@ use super::Endpoint;
 use crate::Error;
 use crate::diagnostic::{shown, suggest};
 
-/// What is nested in what. A statement stands behind the one that it is nested in, so there are no
+/// What is nested in what. A statement stands after the one that it is nested in, so there are no
 /// circles.
 impl Endpoint {
     /// The statements that are nested in `statement`, in the order in which their lists stand in
@@ -22,7 +22,7 @@ impl Endpoint {
     }
 
     /// `root`, which is nested in none, and all statements that are nested in it, in one another:
-    /// each behind its parent.
+    /// each after its parent.
     pub fn nest(&self, root: usize) -> Vec<usize> {
         let mut nest = vec![root];
         for statement in root + 1..self.statements().len() {

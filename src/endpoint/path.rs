@@ -43,7 +43,7 @@ fn of_file(relative: &Path) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// What is wrong with a template; the message goes on behind "the path `…`".
+/// What is wrong with a template; the message goes on after "the path `…`".
 struct PathError {
     message: &'static str,
     hint: String,

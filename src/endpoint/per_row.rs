@@ -23,7 +23,7 @@ pub(crate) const LONGEST: usize = 4 * 1024;
 pub struct PerRow {
     /// The index of the statement in the endpoint, and its name.
     pub statement: (usize, String),
-    /// The names of the endpoint's parameters, and behind them those of the columns that stand in
+    /// The names of the endpoint's parameters, and after them those of the columns that stand in
     /// requests.
     pub names: Vec<String>,
     /// How many of them are parameters.

@@ -27,7 +27,7 @@ use crate::params::{BindType, Param};
 use crate::source::{Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
-/// Names that stand for something else than a statement behind a `$`, or will.
+/// Names that stand for something else than a statement after a `$`, or will.
 const RESERVED: [&str; 3] = ["count", "next", "digest"];
 
 /// How long a stream of events says nothing, unless a file says otherwise. Proxies take a
@@ -490,7 +490,7 @@ impl Statements<'_> {
             sql::sections(&self.text.text, self.dialect).map_err(|error| self.error(0, error)).ok()?;
         let named = self.check_names(&sections);
         if let Some((_, value)) = result.filter(|_| sections.iter().any(|section| section.name.is_some())) {
-            let hint = "say it behind the name: `-- name: NAME :one`";
+            let hint = "say it after the name: `-- name: NAME :one`";
             value.error_with("`result` is for a statement without a name", hint);
         }
         let result = result.and_then(|(cardinality, _)| *cardinality).unwrap_or(Cardinality::Many);
@@ -729,7 +729,7 @@ fn check_next(file: File<'_>, endpoint: &Endpoint, offset: usize) {
     let (message, hint) = match rows {
         None => ("`$next` is a cursor, and this endpoint has none", "say by which columns: `key = [\"…\"]`"),
         Some(rows) if !endpoint.body[..at].contains(&rows) => {
-            ("`$next` stands before the rows that it continues", "put it behind them")
+            ("`$next` stands before the rows that it continues", "put it after them")
         }
         Some(_) => return,
     };
@@ -782,11 +782,11 @@ fn placed(file: File<'_>, offset: usize, name: &str, sets: &[RowSet<'_>], before
     Some(index)
 }
 
-/// A digest proves what stands before it, so no rows may stand behind it.
+/// A digest proves what stands before it, so no rows may stand after it.
 fn read_digest(file: File<'_>, value: &Value<'_>, before: &[Piece], placed: usize) -> Option<Piece> {
     if before.iter().filter(|piece| piece.statement().is_some()).count() < placed {
         let offset = value.find(|text| text == "$digest");
-        let hint = "put it behind all rows: it is that of the bytes before it".to_owned();
+        let hint = "put it after all rows: it is that of the bytes before it".to_owned();
         file.error(offset, "`$digest` stands before rows", Some(hint));
         return None;
     }
@@ -811,7 +811,7 @@ impl Counts<'_> {
             Ok(list) if self.is_before(list) => Some(list),
             Ok(list) => {
                 let name = &self.sets[self.root(list)].name;
-                let hint = format!("put it behind `\"${name}\"`: a number of rows is known at their end");
+                let hint = format!("put it after `\"${name}\"`: a number of rows is known at their end");
                 self.file.error(
                     offset,
                     format!("`{shown}` stands before the rows that it counts"),

@@ -191,7 +191,7 @@ impl<'a> Names<'a> {
         self.param(name).or_else(|| self.column(name)).map(Name::Param)
     }
 
-    /// Columns are numbered behind the parameters.
+    /// Columns are numbered after the parameters.
     fn column(&mut self, name: &str) -> Option<usize> {
         let columns = self.columns.as_mut()?;
         let index = columns.iter().position(|column| column == name).unwrap_or_else(|| {

@@ -39,7 +39,7 @@ pub struct Bound {
     pub values: Vec<ParamValue>,
     /// `_format`, as it was given.
     pub format: Option<String>,
-    /// `_after`: the cursor behind which the rows are to begin.
+    /// `_after`: the cursor after which the rows are to begin.
     pub after: Option<String>,
     /// `_follow`: whether rows are waited for.
     pub follow: Option<Followed>,

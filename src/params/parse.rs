@@ -126,7 +126,7 @@ fn timestamp(text: &str) -> Result<ParamValue, String> {
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
-/// The offset (`Z`, `+02:00` or none) behind a date and a time; `None` when the text has another
+/// The offset (`Z`, `+02:00` or none) after a date and a time; `None` when the text has another
 /// shape.
 fn timestamp_offset(text: &str) -> Option<&str> {
     const SHAPE: &str = "0000-00-00T00:00:00";

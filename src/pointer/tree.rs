@@ -126,9 +126,9 @@ impl Finder {
             let name = &json[at + 1..name_end - 1];
             // Behind the name and its colon.
             at = skip_blanks(json, skip_blanks(json, name_end) + 1);
-            let (before, behind) = members.split_at(next.min(members.len()));
+            let (before, after) = members.split_at(next.min(members.len()));
             let wanted =
-                behind.iter().chain(before).position(|(wanted, _)| super::names(name.as_bytes(), wanted));
+                after.iter().chain(before).position(|(wanted, _)| super::names(name.as_bytes(), wanted));
             at = match wanted {
                 None => skip_value(json, at),
                 Some(index) => {
@@ -177,7 +177,7 @@ fn skip_blanks(json: &str, at: usize) -> usize {
     at + json.as_bytes()[at..].iter().take_while(|byte| blank(byte)).count()
 }
 
-/// What follows a value, behind the comma if there is one.
+/// What follows a value, after the comma if there is one.
 fn skip_comma(json: &str, at: usize) -> usize {
     let at = skip_blanks(json, at);
     if json.as_bytes().get(at) == Some(&b',') { skip_blanks(json, at + 1) } else { at }

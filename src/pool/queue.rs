@@ -125,7 +125,7 @@ impl<W> Queue<W> {
         self.used[priority as usize] -= 1;
     }
 
-    /// Waits behind the others.
+    /// Waits after the others.
     pub(super) fn join(&mut self, priority: Priority, client: Client, waiter: W) -> Standing {
         if priority == Priority::Stream && self.line(priority).len() == 0 {
             self.before = self.line(Priority::Lookup).len();
@@ -275,9 +275,9 @@ mod tests {
         assert!(queue.take(Priority::Lookup));
         queue.join(Priority::Lookup, A, "before");
         queue.join(Priority::Stream, A, "stream");
-        queue.join(Priority::Lookup, A, "behind");
+        queue.join(Priority::Lookup, A, "after");
         queue.give(Priority::Lookup);
-        assert_eq!(served(&mut queue), ["before", "stream", "behind"]);
+        assert_eq!(served(&mut queue), ["before", "stream", "after"]);
     }
 
     /// Whom each of the places that are given up serves, or who can be served by nobody.

@@ -29,7 +29,7 @@ struct Line<W> {
 pub(super) enum Look<T> {
     /// Take it, with this.
     Take(T),
-    /// Look at the one behind it.
+    /// Look at the one after it.
     Skip,
     /// Take none.
     Stop,

@@ -36,7 +36,7 @@ pub(super) fn read(endpoint: &Endpoint, bound: &mut Bound) -> Result<Followed, E
     };
     if endpoint.follow().is_none() {
         let error = wrong(name, "this endpoint cannot be followed");
-        return Err(error.hint("ask again behind the cursor of the last row, if it has a `key`"));
+        return Err(error.hint("ask again after the cursor of the last row, if it has a `key`"));
     }
     if let (None, Some(format)) = (&bound.format, bound.feed.and_then(CouchFeed::format)) {
         bound.format = Some(format.name().to_owned());
@@ -115,7 +115,7 @@ impl App {
         }
     }
 
-    /// What brings the rows of a stream behind those that were there.
+    /// What brings the rows of a stream after those that were there.
     pub(super) async fn follower(
         &self,
         request: &StreamRequest<'_>,
@@ -135,7 +135,7 @@ impl App {
     }
 }
 
-/// Reads what a request reads from behind a cursor, again and again: it outlives the request, and
+/// Reads what a request reads after a cursor, again and again: it outlives the request, and
 /// keeps the configuration that it began with.
 fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());

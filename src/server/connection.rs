@@ -263,7 +263,7 @@ async fn version(stream: &TcpStream) -> Option<Version> {
             None => return Some(Version::HTTP_11),
             Some([]) => return Some(Version::HTTP_2),
             Some(_) if stream.ready(Interest::READABLE).await.ok()?.is_read_closed() => return None,
-            // It can be read, so that nothing tells of what comes behind it.
+            // It can be read, so that nothing tells of what comes after it.
             Some(_) => tokio::time::sleep(pause).await,
         }
         pause = longest.min(pause * 2);

@@ -327,9 +327,9 @@ proptest! {
         let mut pieces = Vec::new();
         let mut rest = text.as_bytes();
         for cut in cuts.iter().cycle() {
-            let (piece, behind) = rest.split_at(rest.len().min(*cut));
+            let (piece, after) = rest.split_at(rest.len().min(*cut));
             pieces.push(piece);
-            rest = behind;
+            rest = after;
             if rest.is_empty() {
                 break;
             }

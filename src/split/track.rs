@@ -11,7 +11,7 @@ use crate::pointer::tree::Tree;
 #[derive(Debug)]
 pub(super) struct Track {
     tree: Tree,
-    /// The document, and behind each step that the tree has its node.
+    /// The document, and after each step that the tree has its node.
     nodes: Vec<usize>,
     /// For each node, whether the object that its step is made in has had the name already.
     seen: Vec<bool>,

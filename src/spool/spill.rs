@@ -170,7 +170,7 @@ impl Spill {
         at.map(|at| if at <= now { now + AGAIN } else { at })
     }
 
-    /// Takes the chunk that was wanted; it ends behind `rows` rows.
+    /// Takes the chunk that was wanted; it ends after `rows` rows.
     pub(crate) fn put(&mut self, chunk: &[u8], rows: u64) {
         if let State::Queued(queue) = &mut self.state {
             queue.put(chunk, rows);
@@ -304,9 +304,9 @@ impl Pace {
 struct Queue {
     takes: Takes,
     file: SpoolFile,
-    /// What is being written, or could not be: behind all that is in the file.
+    /// What is being written, or could not be: after all that is in the file.
     block: Bytes,
-    /// What came behind that.
+    /// What came after that.
     memory: Vec<u8>,
     /// When room is asked for again.
     again: Option<Instant>,

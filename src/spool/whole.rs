@@ -102,7 +102,7 @@ impl Spooled {
         (self.file.unread() == 0).then(|| self.memory.clone())
     }
 
-    /// The next bytes; `None` behind the last.
+    /// The next bytes; `None` after the last.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -17,8 +17,8 @@ const LEAVE_OUT: &str = "leave such rows out (`where … is not null`), or take 
 const FOREIGN: &str = "rows that came from another server, by a restored dump or by replication, have its transactions: give them one of this \
      server's, `update … set tx = pg_current_xact_id()`";
 
-/// Gathers the key of each row, from which a stream can be resumed behind it. The key's values
-/// stand behind the columns of the result, and are not written.
+/// Gathers the key of each row, from which a stream can be resumed after it. The key's values
+/// stand after the columns of the result, and are not written.
 pub(super) struct Cursors {
     signer: Signer,
     /// The names of the key's columns.
@@ -91,7 +91,7 @@ impl Cursors {
             .hint(hint)
     }
 
-    /// Whether the statement's limit may have kept others back behind so many rows.
+    /// Whether the statement's limit may have kept others back after so many rows.
     pub(super) fn may_have_more(&self, rows: u64) -> bool {
         match self.page {
             Some(page) => PageEnd::of(page, rows) == Some(PageEnd::Full),

@@ -1,5 +1,5 @@
 //! A stream that stays open for new rows: when its rows have ended, it waits without a connection
-//! until there may be others, and reads on from behind the last one.
+//! until there may be others, and reads on after the last one.
 
 use std::future::Future;
 use std::mem;
@@ -22,7 +22,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A reading, and who brings the next one.
 type Next = (Box<Follower>, Opened);
 
-/// Opens what stands behind a cursor, or all of it.
+/// Opens what stands after a cursor, or all of it.
 pub(crate) type Reopen = Box<dyn Fn(Option<String>) -> Boxed<Result<Opened, Error>> + Send + Sync>;
 
 /// Where the rows of a stream come from once they have ended.
@@ -37,7 +37,7 @@ impl Follower {
         Self { subscription, reopen }
     }
 
-    /// What stands behind the cursor `after`, once there may be something, or `at_once`. `None`:
+    /// What stands after the cursor `after`, once there may be something, or `at_once`. `None`:
     /// the server is about to end.
     async fn next(mut self, after: Option<String>, at_once: bool) -> Result<Option<Next>, Error> {
         if !at_once && self.subscription.wake().await? == Wake::Closing {
@@ -114,17 +114,17 @@ impl Following {
         }
     }
 
-    /// The next rows, of which none may be there; `None` when the stream is to end. `behind` says
-    /// behind which cursor they begin, and whether there may be some already.
+    /// The next rows, of which none may be there; `None` when the stream is to end. `after` says
+    /// after which cursor they begin, and whether there may be some already.
     pub(super) fn poll_next(
         &mut self,
-        behind: impl FnOnce() -> (Option<String>, bool),
+        after: impl FnOnce() -> (Option<String>, bool),
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Opened>, Error>> {
         if let State::Reading(_) = self.state
             && let State::Reading(follower) = mem::replace(&mut self.state, State::Over)
         {
-            let (after, at_once) = behind();
+            let (after, at_once) = after();
             self.state = State::Waiting(Box::pin(follower.next(after, at_once)));
         }
         let State::Waiting(next) = &mut self.state else { return Poll::Ready(Ok(None)) };

@@ -8,7 +8,7 @@ use crate::by_column::ByColumn;
 /// The values of those columns of a row that are parts of keys.
 #[derive(Debug, Default)]
 pub(super) struct Key {
-    /// As JSON, one behind the other. NULL has no bytes, as no JSON value has none.
+    /// As JSON, one after the other. NULL has no bytes, as no JSON value has none.
     text: Vec<u8>,
     /// Where each of them ends.
     ends: Vec<usize>,

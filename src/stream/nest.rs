@@ -41,7 +41,7 @@ const KEPT: usize = 16 * 1024;
 
 /// A statement and those that are nested in it, as they are merged.
 pub(super) struct Nest {
-    /// Each behind the one that it is nested in; so the first is nested in none.
+    /// Each after the one that it is nested in; so the first is nested in none.
     levels: Vec<Level>,
     /// The first one's place in the session; the others follow it.
     prepared: usize,

@@ -2,11 +2,11 @@
 //!
 //! A change notifier is one poller for all followers of an endpoint, with one connection beside the
 //! pool; it begins with the first of them and ends with the last. It says that there may be new
-//! rows, and each follower reads its own from behind its cursor: so none of them holds a connection
+//! rows, and each follower reads its own after its cursor: so none of them holds a connection
 //! while it waits, and what it gets hangs on nobody else.
 //!
 //! ```text
-//!                          ┌─ follower: wait ── take a turn ── read what is behind the cursor ──┐
+//!                          ┌─ follower: wait ── take a turn ── read what is after the cursor ───┐
 //!  poller ── something ────┤      ▲                                                             │
 //!            was committed │      └─────────────────────────────────────────────────────────────┘
 //!                          └─ follower …

@@ -28,7 +28,7 @@ use crate::source::Source;
 pub(crate) struct Opened {
     pub(super) session: Producer,
     pub(super) steps: Vec<Step>,
-    /// Those of the request, and behind them those of a cursor.
+    /// Those of the request, and after them those of a cursor.
     pub(super) values: Vec<ParamValue>,
     pub(super) clock: Clock,
 }
@@ -138,8 +138,8 @@ impl Rows {
         if refcursor.is_none() {
             statement.check_columns(columns)?;
         }
-        let args = match tail.filter(|tail| !tail.behind.is_empty()) {
-            Some(tail) => tail.key.rest_args(&statement.args, tail.behind.clone()).collect(),
+        let args = match tail.filter(|tail| !tail.after.is_empty()) {
+            Some(tail) => tail.key.rest_args(&statement.args, tail.after.clone()).collect(),
             None => statement.args.as_slice().into(),
         };
         Ok(Self {
@@ -180,16 +180,16 @@ pub(super) struct Tail<'a> {
     pub(super) key: &'a Key,
     pub(super) query: &'a database::Statement,
     pub(super) signer: Signer,
-    /// Where the values stand behind which it is to go on.
-    pub(super) behind: Range<usize>,
+    /// Where the values stand after which it is to go on.
+    pub(super) after: Range<usize>,
     pub(super) page: Option<u64>,
 }
 
 impl<'a> Tail<'a> {
-    /// Whether rows whose key has a NULL would be left out of the list: it begins behind a cursor,
+    /// Whether rows whose key has a NULL would be left out of the list: it begins after a cursor,
     /// or holds settled rows only.
     fn refuses_nulls(&self) -> bool {
-        !self.behind.is_empty() || self.key.committed_only
+        !self.after.is_empty() || self.key.committed_only
     }
 
     /// The same, where `piece` is that list.
@@ -198,7 +198,7 @@ impl<'a> Tail<'a> {
     }
 
     /// `None` where a response neither begins at a cursor nor gives any. The values of a cursor are
-    /// put behind the others.
+    /// put after the others.
     fn read(
         endpoint: &'a Endpoint,
         reading: &Reading,
@@ -216,7 +216,7 @@ impl<'a> Tail<'a> {
             None if key.committed_only || reading.gives_cursors(endpoint, page) => &key.ordered,
             None => return Ok(None),
         };
-        Ok(Some(Self { key, query, signer, behind: first..values.len(), page }))
+        Ok(Some(Self { key, query, signer, after: first..values.len(), page }))
     }
 }
 

@@ -260,7 +260,7 @@ impl PageRows {
         }
     }
 
-    /// What the page behind this one is asked for by; `None` where this was the last.
+    /// What the page after this one is asked for by; `None` where this was the last.
     fn next_call(&self) -> Result<Option<Call>, Error> {
         let (Some(next), Some(first), Some(asked)) = (&self.pages.next, &self.first, &self.asked) else {
             return Ok(None);
@@ -296,7 +296,7 @@ impl PageRows {
                 first.target.clone()
             }
         };
-        // A feed gives the last cursor again while there is nothing behind it.
+        // A feed gives the last cursor again while there is nothing after it.
         if !has_rows && is_same(asked, &call) {
             return Ok(None);
         }

@@ -155,7 +155,7 @@ fn add(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-/// Sets a field, behind what is in it already.
+/// Sets a field, after what is in it already.
 fn extend(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     let before = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok());
     let all: Vec<_> = before.chain([value]).collect();

@@ -110,7 +110,7 @@ impl Connections {
             let _ = connection.await;
             over.store(true, Ordering::Relaxed);
         });
-        // The answer comes behind the upstream's settings: from then on it is known how many
+        // The answer comes after the upstream's settings: from then on it is known how many
         // streams it takes.
         if let Some(mut ping_pong) = ping_pong {
             ping_pong.ping(Ping::opaque()).await?;

@@ -101,7 +101,7 @@ struct Inner {
 pub struct Call {
     /// Its method.
     pub method: Method,
-    /// Its path and query, behind the source's own prefix.
+    /// Its path and query, after the source's own prefix.
     pub target: String,
     /// Its header fields.
     pub headers: HeaderMap,
@@ -116,7 +116,7 @@ impl Call {
     }
 }
 
-/// What is behind an answer: how long it was waited for.
+/// What came before an answer: how long it was waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct Waited {
     /// For a place.

@@ -26,7 +26,7 @@ pub const NUMBER: &str = "n";
 /// A request with places for values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The segments behind the first slash.
+    /// The segments after the first slash.
     path: Vec<Text>,
     /// Each with what stands before its value: `fields=`.
     query: Vec<(String, Text)>,
@@ -143,7 +143,7 @@ impl Template {
             let begin = target.len();
             values.write(segment, &mut target, "a path")?;
             let written = &target[begin..];
-            // Columns of a row stand behind the parameters: where there is one, it is what differs
+            // Columns of a row stand after the parameters: where there is one, it is what differs
             // from request to request.
             if let Some(name) = params(segment).max().filter(|_| written.is_empty() || is_dots(written)) {
                 return Err(values.wrong(name, "it would change the path of the request"));
@@ -276,7 +276,7 @@ fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((literal, from)) = rest.split_once('{') {
-        let (name, behind) = from.split_once('}').ok_or_else(brace)?;
+        let (name, after) = from.split_once('}').ok_or_else(brace)?;
         if literal.contains('}') || name.contains('{') {
             return Err(brace());
         }
@@ -286,7 +286,7 @@ fn parse_text(text: &str, find: &mut dyn FnMut(&str) -> Option<Name>) -> Result<
             (format!("the parameter `{{{name}}}` is not declared"), hint)
         })?;
         parts.push(Part::Value(found));
-        rest = behind;
+        rest = after;
     }
     if rest.contains('}') {
         return Err(brace());

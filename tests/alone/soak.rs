@@ -49,7 +49,7 @@ async fn what_comes_is_whole_or_fails_visibly_and_all_is_free_again() {
     let seed = given(SEED).unwrap_or_else(|| fastrand::u64(..));
     println!("soak of {time:?} with seed {seed}");
     let mut setting = Setting::start().await;
-    // What is done once costs what is kept for the next time: the base line is behind it.
+    // What is done once costs what is kept for the next time: the base line is after it.
     setting.learn().await;
     let before = Use::quiet(&setting).await;
     println!("before: {before}");

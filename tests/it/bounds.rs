@@ -51,7 +51,7 @@ async fn line_of(server: &Server, target: &str) -> String {
     stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
 
-/// The number behind ` NAME=` in a line of the log.
+/// The number after ` NAME=` in a line of the log.
 fn number(line: &str, name: &str) -> f64 {
     let (_, rest) = line.split_once(&format!(" {name}=")).expect("it has the field");
     rest.split(' ').next().expect("there is one").parse().expect("a number")

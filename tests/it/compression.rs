@@ -55,7 +55,7 @@ async fn every_coding_gives_the_bytes_of_the_plain_answer() {
     let db = TestDb::new().await;
     let template =
         format!("/*\nbody = {{ before = 1, list = \"$rows\", after = [\"the end\"] }}\n*/\n{LARGE}");
-    // Rows that are larger than any buffer on the way, and one that is short behind them.
+    // Rows that are larger than any buffer on the way, and one that is short after them.
     let wide = "select string_agg(md5(i::text), ',') as text from generate_series(1, 30000) i
         union all select repeat('x', 1000000) union all select 'the end'";
     let endpoints = [("large", LARGE), ("template", &template), ("wide", wide), ("short", SHORT)];

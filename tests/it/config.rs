@@ -526,7 +526,7 @@ fn faults_of_endpoints() {
         ),
         (
             "/*result=\"one\"*/\n-- name: a :one\nselect 1",
-            "1:10: `result` is for a statement without a name\n    hint: say it behind the name: `-- name: NAME :one`",
+            "1:10: `result` is for a statement without a name\n    hint: say it after the name: `-- name: NAME :one`",
         ),
         (
             "/*compression=\"yes\"*/ select 1",
@@ -579,7 +579,7 @@ fn faults_of_endpoints() {
         ),
         (
             "-- name: a :many\nselect 1;\n-- name: b :many nested in a\nselect 2",
-            "3:1: a line that begins with `-- name:` names a statement, and this one cannot be read\n    hint: write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of PARENT, and further pairs behind `and`",
+            "3:1: a line that begins with `-- name:` names a statement, and this one cannot be read\n    hint: write `-- name: NAME :many nested in PARENT on COLUMN = COLUMN`: its own column, then that of PARENT, and further pairs after `and`",
         ),
         (
             "/*body=[\"$a\", \"$b\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
@@ -599,11 +599,11 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body={n=\"$count\", rows=\"$rows\"}*/ select 1",
-            "1:11: `$count` stands before the rows that it counts\n    hint: put it behind `\"$rows\"`: a number of rows is known at their end",
+            "1:11: `$count` stands before the rows that it counts\n    hint: put it after `\"$rows\"`: a number of rows is known at their end",
         ),
         (
             "/*body=[\"$count(b)\", \"$a\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many nested in a on x = y\nselect 2",
-            "1:9: `$count(b)` stands before the rows that it counts\n    hint: put it behind `\"$a\"`: a number of rows is known at their end",
+            "1:9: `$count(b)` stands before the rows that it counts\n    hint: put it after `\"$a\"`: a number of rows is known at their end",
         ),
         (
             "/*body=[\"$a\", \"$b\", \"$count\"]*/\n-- name: a :many\nselect 1;\n-- name: b :many\nselect 2",
@@ -615,7 +615,7 @@ fn faults_of_endpoints() {
         ),
         (
             "/*body={d=\"$digest\", rows=\"$rows\"}*/ select 1",
-            "1:11: `$digest` stands before rows\n    hint: put it behind all rows: it is that of the bytes before it",
+            "1:11: `$digest` stands before rows\n    hint: put it after all rows: it is that of the bytes before it",
         ),
         (
             "/*body=[\"$a\", \"$count(b)\"]*/\n-- name: a :many\nselect 1",
@@ -739,7 +739,7 @@ fn faults_of_following() {
         (
             POSTGRES,
             "follow=true\nkey=[\"id\"]",
-            "1:10: PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent\n    hint: name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
+            "1:10: PostgreSQL's transactions commit in any order, so a row could become visible after the key of one that was sent\n    hint: name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
         ),
         (
             POSTGRES,

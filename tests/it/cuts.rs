@@ -40,7 +40,7 @@ impl Asked {
         (without_tag(&reply), self.proxy.bytes_to_client() - before)
     }
 
-    /// Holds the answer of a connection that is cut behind so many bytes to the promise. Whether it
+    /// Holds the answer of a connection that is cut after so many bytes to the promise. Whether it
     /// was an answer, and was truncated.
     async fn is_broken(&self, server: &Server, whole: &[u8], at: u64) -> bool {
         let how = if at.is_multiple_of(2) { Cut::Close } else { Cut::Reset };

@@ -48,7 +48,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A status stood behind a blank line, and so in no table: it was shown as a line with bars.
+/// A status stood after a blank line, and so in no table: it was shown as a line with bars.
 #[test]
 fn every_row_of_a_table_is_in_one() {
     for file in documents() {

@@ -42,7 +42,7 @@ fn launch(database: &str, upstream: &Upstream, settings: &str, files: &[(&str, &
 
 const SQLITE: &str = "sqlite:main.db";
 
-/// What it is asked for, behind the first segment; and a part of that which other requests have
+/// What it is asked for, after the first segment; and a part of that which other requests have
 /// too.
 fn asked_for(asked: &Asked) -> (&str, &str) {
     let target = asked.target.strip_prefix('/').expect("a path");
@@ -348,11 +348,7 @@ async fn a_call_that_fails_fails_the_response() {
             reply.text()
         );
     }
-    assert!(
-        upstream.count("/late/") < 140,
-        "nothing is asked behind a failure: {}",
-        upstream.count("/late/")
-    );
+    assert!(upstream.count("/late/") < 140, "nothing is asked after a failure: {}", upstream.count("/late/"));
     let framed = get(&server.url("/late.ndjson?rows=1000&_end=1")).await;
     assert!(framed.text().contains("upstream_status"), "{}", framed.text());
     server.wait_for_stdout("upstream_status", SOON).await;

@@ -60,7 +60,7 @@ fn imports(text: &str) -> BTreeSet<String> {
     imports
 }
 
-/// The first segments of a group, behind its opening brace.
+/// The first segments of a group, after its opening brace.
 fn members(group: &str) -> Vec<String> {
     let (mut depth, mut members, mut begins) = (0, Vec::new(), true);
     for (at, c) in group.char_indices() {

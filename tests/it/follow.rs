@@ -234,7 +234,7 @@ async fn follow_until(url: String, last: u64) -> Vec<u64> {
     ids
 }
 
-/// The same, by a client that leaves after each few rows and goes on behind the last one.
+/// The same, by a client that leaves after each few rows and goes on after the last one.
 async fn follow_in_parts(url: String, last: u64, seed: u64) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut ids, mut after) = (Vec::new(), None);

@@ -315,7 +315,7 @@ async fn what_was_not_sent_fails_over_without_retries() {
 }
 
 /// What waits for a host with room is among those that wait for the pool, and not one of a queue
-/// behind it.
+/// after it.
 #[tokio::test]
 async fn what_fails_over_waits_for_room_there() {
     let [a, b] = two(&Speaks::Http1).await;

@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(20);
 const FEW: &str = "select generate_series(1, 1000) as n, repeat('x', 100) as t";
 /// Rows without end, as they are made.
 const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
-/// Fails behind more than a chunk.
+/// Fails after more than a chunk.
 const FAILS: &str = "select n, 1 / (5000 - n) as x, repeat('x', 100) as t from generate_series(1, 9999) n";
 const LOOKUP: &str = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect n from generate_series(1, 9) n where n = :id";
 

@@ -836,7 +836,7 @@ async fn what_is_posted_is_posted_once() {
     let server = launch("", &url, retries, &[("list", &post)]).start().await;
     assert_problem(&get(&server.url("/list")).await, 502, "upstream_broken");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    // One that ends behind an answer, though it does not say so: it takes no other.
+    // One that ends after an answer, though it does not say so: it takes no other.
     let (url, asked, connections) =
         answers_once("HTTP/1.1 200 OK\r\ncontent-length: 19\r\n\r\n{\"items\":[{\"id\":1}]").await;
     let server = launch("", &url, retries, &[("list", &post)]).start().await;

@@ -253,7 +253,7 @@ async fn a_second_row_is_an_error_and_is_not_held() {
     }
 }
 
-/// The server tells nobody that a type was altered: one answer is lost, and those behind it are
+/// The server tells nobody that a type was altered: one answer is lost, and those after it are
 /// right, on whatever connection.
 #[tokio::test]
 async fn an_altered_type_loses_one_answer() {
@@ -392,7 +392,7 @@ async fn lookups_keep_their_connection_where_lists_have_all_others() {
             tokio::spawn(async move { get(&url).await })
         })
         .collect();
-    // Some stand behind several of the slow ones.
+    // Some stand after several of the slow ones.
     let replies = get_all(&server, (1..=50).map(|n| format!("/t/{n}"))).await;
     for (n, reply) in (1..).zip(&replies) {
         assert_eq!(row(reply), by_key(n));

@@ -867,7 +867,7 @@ async fn a_peer_that_breaks_the_protocol_is_an_error() {
         ("a field of 2^31 - 1", data_row(2, &[(4, &[0; 4]), (i32::MAX, b"short")])),
         ("a negative length", data_row(2, &[(4, &[0; 4]), (-2, b"")])),
         ("the least length", data_row(2, &[(i32::MIN, &[0; 4]), (0, b"")])),
-        ("bytes behind the last field", data_row(2, &[(4, &[0; 4]), (1, b"xyz")])),
+        ("bytes after the last field", data_row(2, &[(4, &[0; 4]), (1, b"xyz")])),
         ("a row without a count", message(b'D', &[0])),
         ("an empty row", message(b'D', b"")),
         ("an int4 of three bytes", data_row(2, &[(3, &[0; 3]), (0, b"")])),
@@ -889,7 +889,7 @@ async fn a_peer_that_breaks_the_protocol_is_an_error() {
         ("ReadyForQuery twice", [ready(), ready()].concat()),
         ("ReadyForQuery without a status", [message(b'C', b"SELECT 1\0"), message(b'Z', b"")].concat()),
         ("PortalSuspended without end", message(b's', b"")),
-        ("a row behind the end", [message(b'C', b"SELECT 0\0"), row()].concat()),
+        ("a row after the end", [message(b'C', b"SELECT 0\0"), row()].concat()),
         ("two ends", message(b'C', b"SELECT 0\0")),
     ];
     for (what, answer) in rows {

@@ -381,7 +381,7 @@ async fn a_renamed_attribute_is_seen_soon() {
 }
 
 /// The server tells nobody that a type was altered. What was described then fits no more: one
-/// answer fails, and those behind it are right.
+/// answer fails, and those after it are right.
 #[tokio::test]
 async fn an_altered_type_is_described_anew() {
     let oracle =

@@ -136,7 +136,7 @@ async fn rows_of_a_refcursor_are_those_of_its_query() {
         ("setof", sql("select * from setof_rows(:count)")),
     ];
     let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (*name, &sql[..])).collect();
-    // The first step ends behind 32 rows, the second behind 96; or each behind as many as the
+    // The first step ends after 32 rows, the second after 96; or each after as many as the
     // source says.
     for (settings, counts) in [
         ("", &[0, 1, 31, 32, 33, 95, 96, 97, 2015, 2016, 2017, 5000][..]),
@@ -500,7 +500,7 @@ async fn an_error_within_the_rows_breaks_off() {
             assert!(matches!(reply.ended, Ended::Broken(_)), "{suffix} with {settings:?}: {:?}", reply.ended);
         }
         let reply = get(&server.url("/fails.ndjson")).await;
-        assert!(reply.text().lines().count() < 500, "no row behind the one that failed");
+        assert!(reply.text().lines().count() < 500, "no row after the one that failed");
         assert_eq!(whole(&get(&server.url("/whole.ndjson")).await).lines().count(), 1000);
         until_idle(&db).await;
     }

@@ -263,7 +263,7 @@ async fn all_rows_before_a_failure_arrive_and_then_it_breaks() {
     }
 }
 
-/// The record of an error stands in a line of its own, also behind a row of which only the
+/// The record of an error stands in a line of its own, also after a row of which only the
 /// beginning came.
 #[tokio::test]
 async fn an_error_within_a_row_is_told_in_a_line_of_its_own() {

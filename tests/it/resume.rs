@@ -1,4 +1,4 @@
-//! Cursors: streams that are resumed behind any of their rows, pages that are followed, and what
+//! Cursors: streams that are resumed after any of their rows, pages that are followed, and what
 //! refuses to be.
 
 use std::path::Path;
@@ -37,7 +37,7 @@ fn sqlite(sql: &str) -> (tempfile::TempDir, String) {
 /// A server-sent event: its id and its data.
 type Event = (Option<String>, Value);
 
-/// The events that came whole. What is behind the last empty line does not count, as in a browser.
+/// The events that came whole. What is after the last empty line does not count, as in a browser.
 fn events(body: &[u8]) -> Vec<Event> {
     let text = std::str::from_utf8(body).expect("events are UTF-8");
     let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
@@ -61,7 +61,7 @@ async fn all_events(url: &str) -> Vec<Event> {
     events(&reply.body)
 }
 
-/// Each row is behind the one whose cursor asks for it, and is there once: from each row of a
+/// Each row is after the one whose cursor asks for it, and is there once: from each row of a
 /// stream, the rest is what the whole has.
 async fn assert_resumable(server: &Server, path: &str, rows: usize) {
     let whole = all_events(&server.url(&format!("{path}.sse"))).await;
@@ -69,7 +69,7 @@ async fn assert_resumable(server: &Server, path: &str, rows: usize) {
     for (at, (id, _)) in whole.iter().enumerate() {
         let id = id.as_ref().expect("each event has its cursor");
         let rest = all_events(&server.url(&format!("{path}.sse?_after={id}"))).await;
-        assert!(rest == whole[at + 1..], "{path} behind row {at}: {rest:?}");
+        assert!(rest == whole[at + 1..], "{path} after row {at}: {rest:?}");
     }
     let id = whole[rows / 2].0.as_ref().unwrap();
     let rest: Vec<_> = whole[rows / 2 + 1..].iter().map(|(_, row)| row.clone()).collect();
@@ -424,7 +424,7 @@ async fn rows_without_a_key_are_refused() {
     assert!(reply.json()["detail"].as_str().unwrap().contains("NULL in `id`"), "{}", reply.text());
 }
 
-/// A row whose key has a NULL stands behind no other: what is read on from a cursor would end well
+/// A row whose key has a NULL stands after no other: what is read on from a cursor would end well
 /// without it.
 #[tokio::test]
 async fn rows_without_a_key_do_not_get_lost_behind_a_cursor() {

@@ -151,7 +151,7 @@ impl Tally {
     fn note(&mut self, name: &str, came: Result<(), String>) {
         match came {
             Ok(()) => self.answered += 1,
-            Err(error) => self.lost.push(format!("{name}, behind {} answers: {error}", self.answered)),
+            Err(error) => self.lost.push(format!("{name}, after {} answers: {error}", self.answered)),
         }
     }
 }

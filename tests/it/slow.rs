@@ -118,7 +118,7 @@ async fn line_of(server: &Server, target: &str) -> String {
     stdout.lines().find(|line| line.contains(&target)).expect("it is there").to_owned()
 }
 
-/// The number behind ` NAME=` in a line of the log; 0 without it.
+/// The number after ` NAME=` in a line of the log; 0 without it.
 fn number(line: &str, name: &str) -> u64 {
     let rest = line.split_once(&format!(" {name}=")).map_or("0", |(_, rest)| rest);
     rest.split(' ').next().expect("there is one").parse().expect("a number")

@@ -36,7 +36,7 @@ const FAILS_LATE_SQLITE: &str =
 /// More than the server's and the clients' patience with anything that has to happen soon.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The SQL in a body template with something behind the rows.
+/// The SQL in a body template with something after the rows.
 fn in_template(sql: &str) -> String {
     format!("/*\nbody = {{ before = 1, list = \"$rows\", after = [\"the end\"] }}\n*/\n{sql}")
 }
@@ -524,7 +524,7 @@ async fn a_drain_lets_streams_end() {
 }
 
 /// The tail of what a slow client of HTTP/2 was sent got lost: it says what it has taken, into a
-/// socket that had been closed behind the last byte, and the reset by which that is answered takes
+/// socket that had been closed after the last byte, and the reset by which that is answered takes
 /// with it what lies unread.
 #[tokio::test]
 async fn a_drain_lets_a_slow_client_have_the_end() {

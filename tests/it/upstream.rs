@@ -61,7 +61,7 @@ fn echo(asked: &Asked) -> Response<Payload> {
     reply(200, "application/json", said.to_string())
 }
 
-/// The number behind `id=`.
+/// The number after `id=`.
 fn id(asked: &Asked) -> u64 {
     let (_, id) = asked.target.split_once("id=").expect("it has one");
     id.parse().expect("it is a number")
@@ -747,7 +747,7 @@ async fn a_call_that_fails_fails_the_response_or_is_a_row() {
     } else {
         assert_problem(&broken, 502, "upstream_status");
     }
-    assert_eq!(upstream.count("/fail"), 3, "nothing is asked behind a failure");
+    assert_eq!(upstream.count("/fail"), 3, "nothing is asked after a failure");
     for (path, status, body, error) in [
         ("bad", json!(200), json!(null), "is not the JSON that it says it is"),
         ("binary", json!(200), json!(null), "is not UTF-8"),

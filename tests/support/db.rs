@@ -79,7 +79,7 @@ impl TestDb {
         format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", pg_port(), self.name)
     }
 
-    /// The URL of another user, as `localhost`; `query` is what stands behind the `?`.
+    /// The URL of another user, as `localhost`; `query` is what stands after the `?`.
     pub fn url_of(&self, login: &Login, query: &str) -> String {
         let password = utf8_percent_encode(login.password, NON_ALPHANUMERIC);
         format!("postgres://{}:{password}@localhost:{}/{}?{query}", login.user, pg_port(), self.name)

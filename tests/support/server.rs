@@ -85,7 +85,7 @@ impl Launch {
         Self { address: address.into(), ..self }
     }
 
-    /// One more argument, behind `serve CONFIG --listen ADDRESS`.
+    /// One more argument, after `serve CONFIG --listen ADDRESS`.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.into());
         self
@@ -314,7 +314,8 @@ struct Said {
 }
 
 impl Said {
-    /// Reads the lines as they come, so that the pipe never fills; the thread ends with the program.
+    /// Reads the lines as they come, so that the pipe never fills; the thread ends with the
+    /// program.
     fn read(pipe: impl Read + Send + 'static) -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let into = Arc::clone(&lines);

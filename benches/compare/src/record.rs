@@ -114,7 +114,7 @@ impl RowRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) date: String,
-    /// Rowstream's commit; `+` behind it: the work tree was changed.
+    /// Rowstream's commit; `+` after it: the work tree was changed.
     pub(crate) commit: String,
     /// Measured at a tenth of the size, once: no result.
     pub(crate) quick: bool,

@@ -12,7 +12,7 @@ enum State {
     Data,
     DataReturn,
     DataFeed,
-    /// At the begin of a line behind the last chunk.
+    /// At the begin of a line after the last chunk.
     Trailer,
     TrailerLine,
     /// Before the line feed that ends the body.

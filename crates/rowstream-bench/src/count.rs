@@ -29,7 +29,7 @@ pub enum Counter {
     Json(Json),
     /// NDJSON, by any of its names: the lines that are not empty.
     Lines(Lines),
-    /// `text/csv`: the records behind the header.
+    /// `text/csv`: the records after the header.
     Csv(Csv),
     /// `text/event-stream`: the events that are rows.
     Events(Events),

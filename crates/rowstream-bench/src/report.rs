@@ -291,7 +291,7 @@ pub(super) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A number with its thousands apart; small ones with a digit behind the point.
+/// A number with its thousands apart; small ones with a digit after the point.
 pub(super) fn grouped(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 {
         return format!("{value:.1}");

@@ -96,14 +96,14 @@ fn pieces(path: &str) -> Result<Vec<Piece>, String> {
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('{') {
         let error = || "write {FROM-TO} in the URL, such as {1-1000}, for a random integer".to_owned();
-        let (range, behind) = after.split_once('}').ok_or_else(error)?;
+        let (range, after) = after.split_once('}').ok_or_else(error)?;
         let (from, to) = range.split_once('-').ok_or_else(error)?;
         let (from, to) = (from.parse().map_err(|_| error())?, to.parse().map_err(|_| error())?);
         if from > to {
             return Err(format!("{{{range}}} holds no integer: {from} is more than {to}"));
         }
         pieces.extend([Piece::Text(before.to_owned()), Piece::Random(from, to)]);
-        rest = behind;
+        rest = after;
     }
     pieces.push(Piece::Text(rest.to_owned()));
     Ok(pieces)

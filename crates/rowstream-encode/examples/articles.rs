@@ -53,7 +53,7 @@ fn find_articles(pages: u64) -> impl Stream<Item = io::Result<Article>> + Send {
     pages.map_ok(|page| stream::iter(page.into_iter().map(io::Result::Ok))).try_flatten()
 }
 
-/// The number behind the articles is known once they have gone by.
+/// The number after the articles is known once they have gone by.
 async fn articles() -> Result<StreamedJson, StreamError> {
     let seen = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&seen);

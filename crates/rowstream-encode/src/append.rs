@@ -3,7 +3,7 @@
 //! Each call on a `Vec` reads its length from memory and writes it back, and the next call waits
 //! for that; a copy whose size is known only at run time is a call of `memcpy` as well. Most of
 //! what a row is made of is shorter than 32 bytes, where the two cost more than the digits do. So a
-//! value is written behind its key in one go: a block of fixed size is appended that begins with
+//! value is written after its key in one go: a block of fixed size is appended that begins with
 //! the key, the value is put into the rest of it, and what is left over is cut off.
 
 /// Room for a short value, which is the most common: a text of 32 bytes, a timestamp, a UUID, each

@@ -1,7 +1,7 @@
 //! Dates and times as text, without quotes.
 //!
 //! The form is that of PostgreSQL's JSON (`JsonEncodeDateTime`, `src/backend/utils/adt/json.c`):
-//! RFC 3339 where RFC 3339 can say it, more digits for years beyond 9999, and ` BC` behind the
+//! RFC 3339 where RFC 3339 can say it, more digits for years beyond 9999, and ` BC` after the
 //! years before 1. Only the zone differs: instants are always UTC, and say so with `Z`.
 
 use std::ops::Range;
@@ -97,7 +97,7 @@ pub(crate) fn write_timestamp(micros: i64, zone: Zone, out: &mut Vec<u8>) {
 pub(crate) struct LastHour {
     /// Its begin, in microseconds since 1970-01-01.
     start: i64,
-    /// From the opening quote to the colon behind the hour; the last byte is none of it.
+    /// From the opening quote to the colon after the hour; the last byte is none of it.
     text: [u8; 16],
 }
 
@@ -149,7 +149,7 @@ impl LastHour {
 fn fraction(micros: u32) -> ([u8; 8], usize) {
     // Of eight digits the first two are zeros; as a little-endian word they are the lowest bytes.
     let digits = eight_digits(u64::from(micros));
-    // Zeros behind the last other digit lead in the word. A mark in the byte before the digits ends
+    // Zeros after the last other digit lead in the word. A mark in the byte before the digits ends
     // them.
     let zeros = (digits | (1 << 8)).leading_zeros() as usize / 8;
     let length = if zeros == 6 { 0 } else { 7 - zeros };

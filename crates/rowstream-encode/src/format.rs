@@ -12,7 +12,7 @@ pub enum Format {
     /// Server-sent events (HTML standard, "Server-sent events"), each with one JSON object as its
     /// data.
     Sse,
-    /// A sequence of JSON objects, each behind a record separator (RFC 7464).
+    /// A sequence of JSON objects, each after a record separator (RFC 7464).
     JsonSeq,
     /// Record batches of typed columns (the streaming format of Arrow IPC).
     Arrow,

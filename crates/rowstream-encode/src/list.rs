@@ -31,7 +31,7 @@ impl ListEncoder {
         Self { shape, is_member: false, opening: opening.into(), rows_in_list: 0, rows: 0 }
     }
 
-    /// The lists that are the member `name`, behind others, of the objects of another list.
+    /// The lists that are the member `name`, after others, of the objects of another list.
     pub fn member(name: &str) -> Self {
         let mut opening = Vec::new();
         escape::write_string(name, &mut opening);

@@ -42,7 +42,7 @@ pub enum Shape {
     Scalar,
     /// NDJSON: one object a line.
     Lines,
-    /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed behind
+    /// A JSON text sequence (RFC 7464): a record separator before each object, a line feed after
     /// it.
     Sequence,
     /// Server-sent events: each object is the data of one, which an empty line ends.

@@ -123,7 +123,7 @@ impl Template {
     }
 }
 
-/// What stands behind the `$` of a placeholder: `name`, `count`, `count(name)`, `next` or `digest`.
+/// What stands after the `$` of a placeholder: `name`, `count`, `count(name)`, `next` or `digest`.
 fn placeholder(text: &str) -> Option<Segment> {
     match text {
         "count" => return Some(Segment::Count(None)),

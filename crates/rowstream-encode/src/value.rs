@@ -31,7 +31,7 @@ pub enum ColumnKind {
     Decimal {
         /// The most digits that a value has, at most [`ColumnKind::MAX_PRECISION`].
         precision: u8,
-        /// How many of them stand behind the point.
+        /// How many of them stand after the point.
         scale: u8,
     },
     /// Texts, and all that the source promises nothing of: values of any kind as their texts.

@@ -75,7 +75,7 @@ fn field(stat: &str, number: usize) -> Option<u64> {
     rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()
 }
 
-/// The number behind a name at the start of a line.
+/// The number after a name at the start of a line.
 pub fn number(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.split_ascii_whitespace().next()?.parse().ok()

@@ -34,7 +34,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     commits: Commits {
         ordered: Err(Refusal {
-            message: "PostgreSQL's transactions commit in any order, so a row could become visible behind the key of one that was sent",
+            message: "PostgreSQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
             hint: "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
                    become visible in the order of their keys: `follow = { commits = \"ordered\" }`",
         }),

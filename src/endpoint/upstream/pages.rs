@@ -195,7 +195,7 @@ fn query_name(value: &Value<'_>, request: &str) -> Option<String> {
     Some(name)
 }
 
-/// The body by which a page behind the first one is asked for.
+/// The body by which a page after the first one is asked for.
 fn next_body(value: &Value<'_>, names: &mut Names<'_>) -> Option<Payload> {
     let (cursor, mut is_used) = (Name::Param(names.declared.len()), false);
     let parsed = Payload::parse(&value.string()?, &mut |name| {

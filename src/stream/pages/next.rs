@@ -1,6 +1,6 @@
 //! Where a list goes on: links to the next page, and parameters of a query.
 //!
-//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, behind
+//! A link comes out of a reply, so it is not believed: it has to lead to the source itself, below
 //! the prefix of its URL, and to be made of what URLs are made of. What comes out is a path and a
 //! query, and nothing else.
 
@@ -22,7 +22,7 @@ pub(super) enum Refused {
     OutOfPrefix,
 }
 
-/// What a link asks of the source that it stands in a reply of, behind the source's prefix;
+/// What a link asks of the source that it stands in a reply of, after the source's prefix;
 /// `current` is what that reply was asked for.
 ///
 /// # Errors
@@ -83,8 +83,8 @@ struct Absolute<'a> {
 impl<'a> Absolute<'a> {
     /// Reads a link; `None` where it leads to where it stands.
     fn read(base: &Base, link: &'a str) -> Result<Option<Self>, Refused> {
-        let (scheme, behind) = match link.strip_prefix("//") {
-            Some(behind) => (if base.tls { "https" } else { "http" }, behind),
+        let (scheme, after) = match link.strip_prefix("//") {
+            Some(after) => (if base.tls { "https" } else { "http" }, after),
             None => {
                 // A colon before any of these ends a scheme.
                 let head = link.split(['/', '?']).next().unwrap_or_default();
@@ -95,7 +95,7 @@ impl<'a> Absolute<'a> {
                 (scheme, link[scheme.len()..].strip_prefix("://").ok_or(Refused::NoUrl)?)
             }
         };
-        let (authority, rest) = behind.split_at(behind.find(['/', '?']).unwrap_or(behind.len()));
+        let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
         Ok(Some(Self { scheme, authority, rest }))
     }
 }
@@ -108,11 +108,11 @@ pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, ()> {
     for field in headers.get_all(header::LINK) {
         let mut rest = field.to_str().map_err(|_| ())?.trim_start();
         while !rest.is_empty() {
-            let (link, behind) = read_link(rest)?;
+            let (link, after) = read_link(rest)?;
             if link.is_next {
                 return Ok(Some(link.target.trim().to_owned()));
             }
-            rest = behind;
+            rest = after;
         }
     }
     Ok(None)
@@ -124,7 +124,7 @@ struct Link<'a> {
     is_next: bool,
 }
 
-/// Reads one link; gives what is behind its comma.
+/// Reads one link; gives what is after its comma.
 fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
     let (target, mut rest) = text.strip_prefix('<').and_then(|text| text.split_once('>')).ok_or(())?;
     let (mut relation, mut is_of_another) = (None, false);
@@ -136,8 +136,8 @@ fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
         }
         let parameter = rest.strip_prefix(';').ok_or(())?.trim_start();
         let name_end = parameter.find([';', ',', '=', ' ', '\t']).unwrap_or(parameter.len());
-        let (name, behind) = parameter.split_at(name_end);
-        let (value, behind) = read_value(behind)?;
+        let (name, after) = parameter.split_at(name_end);
+        let (value, after) = read_value(after)?;
         match name.to_ascii_lowercase().as_str() {
             // Only the first counts.
             "rel" if relation.is_none() => relation = Some(value),
@@ -145,7 +145,7 @@ fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
             "anchor" => is_of_another = true,
             _ => {}
         }
-        rest = behind;
+        rest = after;
     }
 }
 

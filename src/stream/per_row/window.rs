@@ -25,7 +25,7 @@ use crate::upstream::{Call, Group, Source, fields};
 pub(super) struct Window {
     plan: Arc<PerRow>,
     bound: Arc<Bound>,
-    /// Of the parameters, and behind them the texts of the columns of the row that came last.
+    /// Of the parameters, and after them the texts of the columns of the row that came last.
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
     /// Of each upstream.
@@ -187,7 +187,7 @@ impl Window {
         })
     }
 
-    /// Goes on to the next row that is due, or behind the last one.
+    /// Goes on to the next row that is due, or after the last one.
     pub(super) fn poll(
         &mut self,
         statement: &mut database::Session,

@@ -29,7 +29,7 @@ enum Part {
     Body { left: u64, rows: u64 },
     /// The end has come.
     End,
-    /// It is no stream, or goes on behind its end.
+    /// It is no stream, or goes on after its end.
     Broken,
 }
 

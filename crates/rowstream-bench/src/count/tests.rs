@@ -227,7 +227,7 @@ fn json_rows() {
 }
 
 impl End {
-    /// A scalar without a blank behind it has no end mark.
+    /// A scalar without a blank after it has no end mark.
     fn of_scalar(self, text: &str) -> Self {
         if text.starts_with(['[', '{', ' ']) { self } else { Self::Possible }
     }

@@ -207,7 +207,7 @@ impl Array {
     }
 }
 
-/// Adds a bit behind `row` others.
+/// Adds a bit after `row` others.
 #[inline]
 fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     let mask = u8::from(bit) << (row % 8);

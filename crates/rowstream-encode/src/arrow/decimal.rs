@@ -16,7 +16,7 @@ pub(super) fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> 
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent: i64 = exponent.parse().ok()?;
-    // How many zeros stand behind the digits; below zero, how many of the digits are beyond the
+    // How many zeros stand after the digits; below zero, how many of the digits are beyond the
     // scale.
     let zeros = exponent.checked_add(i64::from(scale))?.checked_sub(fraction.len() as i64)?;
     let beyond = usize::try_from(zeros.min(0).unsigned_abs()).unwrap_or(usize::MAX);

@@ -110,7 +110,7 @@ pub(super) enum Framing {
     Value,
     /// An item a line.
     Lines,
-    /// A blank line behind each item.
+    /// A blank line after each item.
     Events,
 }
 

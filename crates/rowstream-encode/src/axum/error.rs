@@ -1,4 +1,4 @@
-//! What can go wrong while a response is made, before its first byte or behind it.
+//! What can go wrong while a response is made, before its first byte or after it.
 
 use axum_core::BoxError;
 use axum_core::response::{IntoResponse, Response};

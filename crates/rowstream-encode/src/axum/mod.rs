@@ -218,7 +218,7 @@ impl IntoResponse for Ndjson {
 /// An item is a struct or a map. The header has the names of the first item's fields, and the other
 /// items must have the same fields in the same order; a body without items is empty. `None` and
 /// floats that are not finite are NULL. A `RawValue` of `serde_json` is written as the text it is,
-/// bytes are written as hex digits behind `\x`. A field that is a list, a map, a struct or a
+/// bytes are written as hex digits after `\x`. A field that is a list, a map, a struct or a
 /// variant with content aborts the response.
 ///
 /// ```

@@ -83,7 +83,7 @@ impl<T> fmt::Debug for Streamed<T> {
 /// A value that a future gives, and that stands where a `T` could in a
 /// [`StreamedJson`](super::StreamedJson).
 ///
-/// The future is polled when the body has come to its place: a count behind a stream can tell what
+/// The future is polled when the body has come to its place: a count after a stream can tell what
 /// the stream yielded.
 pub struct Awaited<T>(Slot<T>);
 

@@ -232,7 +232,7 @@ async fn a_document_may_have_no_stream() {
     assert_eq!(reply.whole(), r#"["a",[1,2]]"#);
 }
 
-/// Streams run one after another, so a value behind a list knows what went by.
+/// Streams run one after another, so a value after a list knows what went by.
 #[tokio::test]
 async fn a_value_may_count_the_list_before_it() {
     let counted = Arc::new(AtomicUsize::new(0));
