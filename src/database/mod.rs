@@ -24,6 +24,7 @@
 //! the connection goes back to the pool once the database has said that it is ready, or is closed.
 //! All statements of a session that was acquired with a snapshot read the same state of the data.
 
+pub mod blocking;
 pub mod postgres;
 pub mod sqlite;
 

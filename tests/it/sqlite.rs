@@ -15,7 +15,7 @@ use corpus::{Arrow, Written};
 use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::sqlite::{Session, Source};
-use rowstream::database::{Database as _, DatabaseRow as _, Snapshot, Statement};
+use rowstream::database::{Database as _, DatabaseRow as _, DatabaseSession as _, Snapshot, Statement};
 use rowstream::params::{ParamType, ParamValue};
 use rowstream::pool::{PoolConfig, Priority, Waiter};
 use rowstream::settings::SourceSettings;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Settings, fault};
+use super::{Sqlite, fault};
 use crate::Error;
 use crate::database::ChangeSource;
 
@@ -17,7 +17,7 @@ use crate::database::ChangeSource;
 pub struct Changes {
     /// On its way to and from a thread on which it may block.
     connection: Option<Connection>,
-    settings: Arc<Settings>,
+    settings: Arc<Sqlite>,
     every: Duration,
     seen: Option<i64>,
     /// The file that was opened, which may not be the one of this name any more.
@@ -48,7 +48,7 @@ impl Changes {
     ///
     /// # Errors
     /// 503: the file cannot be opened.
-    pub(super) async fn new(settings: Arc<Settings>, every: Duration) -> Result<Self, Error> {
+    pub(super) async fn new(settings: Arc<Sqlite>, every: Duration) -> Result<Self, Error> {
         let path = settings.path.clone();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = tokio::task::spawn_blocking(move || {

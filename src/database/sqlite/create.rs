@@ -12,7 +12,7 @@ use http::StatusCode;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rusqlite::Connection;
 
-use super::{fault, worker};
+use super::{connection, fault};
 use crate::Error;
 use crate::log;
 use crate::settings::SourceSettings;
@@ -29,7 +29,7 @@ const FAST: &str = "pragma journal_mode = off; pragma synchronous = off; pragma 
 /// A script cannot be read or fails, another process fills the file at this moment, or the file
 /// cannot be written.
 pub(super) fn create_missing(config: &SourceSettings) -> Result<bool, Error> {
-    let file = worker::path(&config.url);
+    let file = connection::path(&config.url);
     if config.create.is_empty() || !config.url.starts_with("sqlite:") || file.exists() {
         return Ok(false);
     }

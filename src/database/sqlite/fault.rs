@@ -76,13 +76,3 @@ pub(super) fn schema_changed(source: &str) -> Error {
         "the tables of source `{source}` changed while a statement was prepared"
     ))
 }
-
-/// A statement ran longer than `statement_timeout`.
-pub(super) fn timed_out(source: &str, timeout: std::time::Duration) -> Error {
-    Error::new(
-        "statement_timeout",
-        StatusCode::GATEWAY_TIMEOUT,
-        format!("the statement ran longer than {timeout:?} in source `{source}`"),
-    )
-    .hint("`statement_timeout` of the source is the limit")
-}

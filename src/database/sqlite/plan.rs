@@ -5,12 +5,12 @@ use serde::de::IgnoredAny;
 
 use rowstream_encode::{ColumnKind, Value, is_json_number};
 
-use super::batch::Cell;
+use super::cells::Cell;
 use crate::datetime::{Timestamp, date, timestamp};
 
 /// What the values of a column become; chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan {
+pub enum Plan {
     /// By storage class alone.
     Plain,
     /// BOOLEAN: 0 and 1 are booleans.

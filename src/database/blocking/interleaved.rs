@@ -1,4 +1,4 @@
-//! Statements that are read by turns: the session's side. It asks the worker for a portion of one
+//! Statements that are interleaved: the session's side. It asks the worker for a portion of one
 //! of them when the rows that it has of that one have been read, so it holds a portion of each, of
 //! some 32 KiB.
 
@@ -6,25 +6,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::handover::{Batch, Command, Fetch, Reply, Run};
-use super::known::Described;
-use super::{Phase, Row, Session, batch, bind, out_of_order};
+use super::session::{Phase, Session, out_of_order};
+use super::{Described, Driver, batch};
 use crate::Error;
 use crate::database::Snapshot;
 use crate::params::ParamValue;
 
-/// The statements of one session that are read by turns.
-#[derive(Default)]
-pub(super) struct Turns {
+/// The interleaved statements of one session.
+pub(super) struct Interleaved<D: Driver> {
     /// What the worker has not been told yet.
-    runs: Option<Vec<Run>>,
-    open: Vec<Turn>,
+    runs: Option<Vec<Run<D>>>,
+    open: Vec<Open<D::Plan>>,
     /// Whose rows have been asked for.
     asked: Option<usize>,
 }
 
 /// One of them.
-struct Turn {
-    statement: Arc<Described>,
+struct Open<P> {
+    statement: Arc<Described<P>>,
     /// The rows that are read, and where the next one begins.
     rows: Vec<u8>,
     at: usize,
@@ -32,24 +31,30 @@ struct Turn {
     end: Option<Result<(), Error>>,
 }
 
-impl Turn {
+impl<P> Open<P> {
     #[inline]
     fn has_row(&self) -> bool {
         self.at < self.rows.len()
     }
 }
 
-impl Session {
-    /// See [`crate::database::Session::execute_together`].
-    pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+impl<D: Driver> Interleaved<D> {
+    /// Of a session that has none.
+    pub(super) fn none() -> Self {
+        Self { runs: None, open: Vec::new(), asked: None }
+    }
+}
+
+impl<D: Driver> Session<D> {
+    pub(super) fn begin_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "the worker opens a transaction");
         if !matches!(self.phase, Phase::Ready) {
-            self.phase = Phase::Failed(Some(out_of_order()));
+            self.phase = Phase::Failed(Some(out_of_order::<D>()));
             return;
         }
         self.phase = Phase::Streaming;
         let statement = |index: &usize| Arc::clone(&self.statements[*index]);
-        let open = runs.iter().map(|(index, _)| Turn {
+        let open = runs.iter().map(|(index, _)| Open {
             statement: statement(index),
             rows: Vec::new(),
             at: 0,
@@ -57,26 +62,22 @@ impl Session {
         });
         let told = runs.iter().map(|(index, args)| Run {
             statement: statement(index),
-            args: args.iter().map(|arg| bind::value(arg)).collect(),
+            args: args.iter().map(|arg| D::argument(arg)).collect(),
         });
-        self.turns = Turns { runs: Some(told.collect()), open: open.collect(), asked: None };
+        self.interleaved = Interleaved { runs: Some(told.collect()), open: open.collect(), asked: None };
     }
 
-    /// See [`crate::database::Session::poll_row_of`].
-    ///
-    /// # Errors
-    /// The statement failed, after the rows before.
     #[inline]
-    pub fn poll_row_of(
+    pub(super) fn poll_interleaved(
         &mut self,
         which: usize,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Row<'_>>, Error>> {
+    ) -> Poll<Result<Option<D::Row<'_>>, Error>> {
         if let Phase::Failed(error) = &mut self.phase {
-            return Poll::Ready(Err(error.take().unwrap_or_else(out_of_order)));
+            return Poll::Ready(Err(error.take().unwrap_or_else(out_of_order::<D>)));
         }
-        while !self.turns.open[which].has_row() {
-            match self.turns.open[which].end {
+        while !self.interleaved.open[which].has_row() {
+            match self.interleaved.open[which].end {
                 None => ready!(self.poll_portion(which, cx))?,
                 Some(Ok(())) => return Poll::Ready(Ok(None)),
                 Some(Err(_)) => return Poll::Ready(Err(self.fail(which))),
@@ -86,27 +87,26 @@ impl Session {
     }
 
     #[inline]
-    fn row_of(&mut self, which: usize) -> Row<'_> {
-        let turn = &mut self.turns.open[which];
-        let (values, next) = batch::row_at(&turn.rows, turn.at);
-        turn.at = next;
-        let Described { columns, plans, .. } = &*turn.statement;
-        Row { values, plans, columns }
+    fn row_of(&mut self, which: usize) -> D::Row<'_> {
+        let open = &mut self.interleaved.open[which];
+        let (values, next) = batch::row_at(&open.rows, open.at);
+        open.at = next;
+        D::row(&open.statement, values)
     }
 
     /// Waits for what has been asked for, and asks for rows of statement `which` if nothing has.
     fn poll_portion(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let asked = match self.turns.asked {
+        let asked = match self.interleaved.asked {
             Some(asked) => asked,
             None => self.ask(which),
         };
         let reply = ready!(self.link().poll_reply(cx));
-        self.turns.asked = None;
+        self.interleaved.asked = None;
         match reply {
             Reply::Rows(Batch { rows, end }) => {
-                let turn = &mut self.turns.open[asked];
-                (turn.rows, turn.at, turn.end) = (rows, 0, end);
-                if self.turns.open.iter().all(|turn| matches!(turn.end, Some(Ok(())))) {
+                let open = &mut self.interleaved.open[asked];
+                (open.rows, open.at, open.end) = (rows, 0, end);
+                if self.interleaved.open.iter().all(|open| matches!(open.end, Some(Ok(())))) {
                     self.phase = Phase::Ready;
                 }
                 Poll::Ready(Ok(()))
@@ -117,17 +117,18 @@ impl Session {
             }
             Reply::Opened | Reply::Described(_) => {
                 self.phase = Phase::Failed(None);
-                Poll::Ready(Err(out_of_order()))
+                Poll::Ready(Err(out_of_order::<D>()))
             }
         }
     }
 
     fn ask(&mut self, which: usize) -> usize {
-        let fetch = Fetch { which, rows: std::mem::take(&mut self.turns.open[which].rows) };
-        self.turns.open[which].at = 0;
-        self.turns.asked = Some(which);
-        let command = match self.turns.runs.take() {
-            Some(runs) => Command::ExecuteTogether(runs, fetch),
+        let open = &mut self.interleaved.open[which];
+        open.at = 0;
+        let fetch = Fetch { which, rows: std::mem::take(&mut open.rows) };
+        self.interleaved.asked = Some(which);
+        let command = match self.interleaved.runs.take() {
+            Some(runs) => Command::Interleave(runs, fetch),
             None => Command::Fetch(fetch),
         };
         self.link().send(command);
@@ -138,9 +139,9 @@ impl Session {
     #[cold]
     fn fail(&mut self, which: usize) -> Error {
         self.phase = Phase::Failed(None);
-        match self.turns.open[which].end.take() {
+        match self.interleaved.open[which].end.take() {
             Some(Err(error)) => error,
-            _ => out_of_order(),
+            _ => out_of_order::<D>(),
         }
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! It is handed over when it is full; when the first rows of a statement are there, for the first
 //! byte; and when it has been open for [`PATIENCE`], because then rows come slowly and each is
-//! worth its way. SQLite may compute for seconds within one step, so the last of the three cannot
-//! be left to the loop over the rows: SQLite's progress handler looks at the clock, every [`TICK`]
-//! instructions of its virtual machine, which costs nothing when rows are fast.
+//! worth its way. A library may compute for seconds within one step, so the last of the three
+//! cannot be left to the loop over the rows: where the library calls back while it works, it calls
+//! [`tick`], which looks at the clock.
 //!
 //! Each hand-over costs two threads a sleep and a waking, so batches grow while a statement runs,
 //! up to what its source's streams share ([`Running`]): few streams have large ones, and many
 //! streams take little memory.
 //!
-//! The handlers run on the worker's own thread, inside `sqlite3_step`. That is why the state is
+//! What it calls runs on the worker's own thread, inside of the step. That is why the state is
 //! thread-local: a lock would be paid for each row.
 
 use std::cell::RefCell;
@@ -18,9 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::handover::Link;
-use super::rows::Rows;
-use super::{Settings, batch};
+use super::batch;
 use crate::Error;
 
 /// The first batch of a statement.
@@ -39,11 +37,6 @@ pub(super) const LARGEST: usize = LARGE + SLACK;
 const KEPT: usize = FIRST + SLACK;
 /// How long rows may wait for others.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing,
-/// some 50 rows.
-pub(super) const TICK: i32 = 500;
-/// How long a writer's lock is waited for.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a statement ended before its last row.
 pub(super) enum Stop {
@@ -57,6 +50,20 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
+}
+
+/// The hand-over, to whoever fills batches.
+pub(super) trait Peer {
+    /// Hands `rows` over, in exchange for the spare batch, for which it waits. Whether it did: not
+    /// when the session has left.
+    #[must_use]
+    fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool;
+
+    /// Hands `rows` over if the spare batch is there. Whether it did.
+    fn try_hand_over(&self, rows: &mut Vec<u8>) -> bool;
+
+    /// Whether the session has left, and what runs for it is to stop.
+    fn abandoned(&self) -> bool;
 }
 
 /// How many statements of a source run at this moment.
@@ -85,7 +92,8 @@ thread_local! {
 }
 
 struct Filling {
-    link: Arc<Link>,
+    /// The hand-over of this thread's connection; a call of it is one per batch, not per row.
+    peer: Option<Arc<dyn Peer>>,
     /// How many share the memory of batches.
     running: Arc<Running>,
     rows: Vec<u8>,
@@ -98,29 +106,28 @@ struct Filling {
     /// When the statement has run too long.
     deadline: Option<Instant>,
     expired: bool,
-    busy_until: Instant,
 }
 
 /// Binds this thread to its hand-over; comes before all else.
-pub(super) fn bind(link: &Arc<Link>, settings: &Settings) {
+pub(super) fn bind<P: Peer + 'static>(peer: &Arc<P>, running: &Arc<Running>) {
     FILLING.with_borrow_mut(|filling| {
-        filling.link = Arc::clone(link);
-        filling.running = Arc::clone(&settings.running);
+        filling.peer = Some(Arc::<P>::clone(peer));
+        filling.running = Arc::clone(running);
     });
 }
 
 /// Begins a statement, which runs until what is returned is dropped.
-pub(super) fn start(settings: &Settings) -> Run<'_> {
-    settings.running.0.fetch_add(1, Ordering::Relaxed);
-    FILLING.with_borrow_mut(|filling| filling.start(settings.statement_timeout));
-    Run(&settings.running)
+pub(super) fn start(running: &Running, timeout: Option<Duration>) -> Run<'_> {
+    running.0.fetch_add(1, Ordering::Relaxed);
+    FILLING.with_borrow_mut(|filling| filling.start(timeout));
+    Run(running)
 }
 
-/// Adds the row that `rows` is at, of at most `limit` bytes; hands the batch over when it is due,
-/// which may wait for the session to read.
+/// Adds the row that `pack` writes; hands the batch over when it is due, which may wait for the
+/// session to read.
 #[inline]
-pub(super) fn push(rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
-    FILLING.with_borrow_mut(|filling| filling.push(rows, limit))
+pub(super) fn push(pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Stop> {
+    FILLING.with_borrow_mut(|filling| filling.push(pack))
 }
 
 /// A portion of the rows of one of several statements, which the session waits for. It ends when it
@@ -147,14 +154,16 @@ impl Portion {
         self.enough
     }
 
-    /// Adds the row that `rows` is at, of at most `limit` bytes. Whether there is room and time for
-    /// another.
+    /// Adds the row that `pack` writes. Whether there is room and time for another.
     #[inline]
-    pub(super) fn push(&mut self, rows: &Rows<'_>, limit: usize) -> Result<bool, Error> {
+    pub(super) fn push(
+        &mut self,
+        pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         if self.rows.is_empty() {
             FILLING.with_borrow_mut(Filling::open_portion);
         }
-        batch::push_row(rows, limit, &mut self.rows)?;
+        batch::push_row(&mut self.rows, pack)?;
         Ok(self.rows.len() < self.enough && !FILLING.with_borrow(|filling| filling.late))
     }
 }
@@ -190,26 +199,16 @@ pub(super) fn expired() -> bool {
     FILLING.with_borrow(|filling| filling.expired)
 }
 
-/// SQLite's progress handler. Whether it is to interrupt the statement.
-pub(super) fn tick() -> bool {
+/// Looks at the clock and whether the session is there. Whether what runs is to stop.
+pub(in crate::database) fn tick() -> bool {
     FILLING.with_borrow_mut(Filling::tick)
-}
-
-/// SQLite's busy handler, `tries` counting from 0. Whether to try again. SQLite's own would wait on
-/// for a session that has left, and beyond the statement's deadline.
-pub(super) fn busy(tries: i32) -> bool {
-    if tries == 0 {
-        FILLING.with_borrow_mut(|filling| filling.busy_until = Instant::now() + BUSY_TIMEOUT);
-    }
-    std::thread::sleep(Duration::from_millis(tries.clamp(1, 20) as u64));
-    FILLING.with_borrow_mut(|filling| !filling.tick() && Instant::now() < filling.busy_until)
 }
 
 impl Filling {
     fn new() -> Self {
         let now = Instant::now();
         Self {
-            link: Arc::new(Link::new()),
+            peer: None,
             running: Arc::default(),
             rows: Vec::new(),
             enough: FIRST,
@@ -217,7 +216,6 @@ impl Filling {
             late: false,
             deadline: None,
             expired: false,
-            busy_until: now,
         }
     }
 
@@ -228,11 +226,11 @@ impl Filling {
     }
 
     #[inline]
-    fn push(&mut self, rows: &Rows<'_>, limit: usize) -> Result<(), Stop> {
+    fn push(&mut self, pack: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Stop> {
         if self.rows.is_empty() {
             self.open();
         }
-        batch::push_row(rows, limit, &mut self.rows)?;
+        batch::push_row(&mut self.rows, pack)?;
         if self.rows.len() < self.enough || self.hand_over(None) { Ok(()) } else { Err(Stop::Abandoned) }
     }
 
@@ -263,7 +261,7 @@ impl Filling {
     /// count as the statement's time.
     fn hand_over(&mut self, end: Option<Result<(), Error>>) -> bool {
         let before = self.deadline.map(|_| Instant::now());
-        if !self.link.hand_over(&mut self.rows, end) {
+        if !self.peer.as_ref().is_some_and(|peer| peer.hand_over(&mut self.rows, end)) {
             return false;
         }
         if let (Some(deadline), Some(before)) = (&mut self.deadline, before) {
@@ -274,13 +272,14 @@ impl Filling {
     }
 
     fn tick(&mut self) -> bool {
-        if self.link.abandoned() {
+        let Some(peer) = &self.peer else { return false };
+        if peer.abandoned() {
             return true;
         }
         let now = Instant::now();
         self.expired = self.deadline.is_some_and(|deadline| now >= deadline);
         self.late = now.duration_since(self.since) >= PATIENCE;
-        if !self.rows.is_empty() && self.late && self.link.try_hand_over(&mut self.rows) {
+        if !self.rows.is_empty() && self.late && peer.try_hand_over(&mut self.rows) {
             self.fresh();
         }
         self.expired

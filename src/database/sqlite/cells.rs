@@ -1,7 +1,7 @@
-//! Rows as bytes, from the worker that packs them to the session that reads them in place.
+//! The values of a row as bytes, from the worker that packs them to the session that reads them in
+//! place.
 //!
 //! ```text
-//! row     = length of its values (u32), values
 //! value   = tag (u8), payload
 //! payload = nothing (NULL) | i64 (INTEGER) | f64 (REAL) | length (u32), bytes (TEXT, BLOB)
 //! ```
@@ -20,9 +20,6 @@ const REAL: u8 = 2;
 const TEXT: u8 = 3;
 const BLOB: u8 = 4;
 
-/// The bytes of a row's length.
-const HEAD: usize = 4;
-
 /// One value as SQLite stores it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Cell<'a> {
@@ -38,26 +35,21 @@ pub(super) enum Cell<'a> {
     Blob(&'a [u8]),
 }
 
-/// Packs the row that `rows` is at, at the end of `batch`.
+/// Packs the values of the row that `rows` is at, at the end of `batch`.
 ///
 /// # Errors
-/// The row is larger than `limit` bytes; `batch` is then as it was before.
+/// They take more than `limit` bytes; `batch` then ends in some of them.
 #[inline]
-pub(super) fn push_row(rows: &Rows<'_>, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
-    let start = batch.len();
+pub(super) fn push_values(rows: &Rows<'_>, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
     let mut room = limit;
-    batch.extend_from_slice(&[0; HEAD]);
     for column in 0..rows.columns() {
         let value = rows.value(column);
         let Some(left) = room.checked_sub(packed_len(value)) else {
-            batch.truncate(start);
             return Err(Error::row_too_large(row_len(rows), limit));
         };
         room = left;
         push_value(value, batch);
     }
-    let length = u32::try_from(limit - room).expect("`limit` is below 4 GiB");
-    batch[start..start + HEAD].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
 
@@ -97,13 +89,6 @@ fn packed_len(value: ValueRef<'_>) -> usize {
 #[cold]
 fn row_len(rows: &Rows<'_>) -> u64 {
     (0..rows.columns()).map(|column| packed_len(rows.value(column)) as u64).sum()
-}
-
-/// The values of the row at `at`, and where the next row begins.
-#[inline]
-pub(super) fn row_at(batch: &[u8], at: usize) -> (&[u8], usize) {
-    let (length, rest) = split_length(&batch[at..]);
-    (&rest[..length], at + HEAD + length)
 }
 
 /// Takes the next value off the front of a row's values.
@@ -150,35 +135,35 @@ mod tests {
         let mut statement = connection
             .prepare("values (null, -9223372036854775808, 1.5, 'é', x'00ff'), (1, '', x'', 0, -0.5)")
             .unwrap();
-        let mut batch = Vec::new();
         let mut rows = Rows::new(&connection, &mut statement);
-        while rows.next().unwrap() {
-            push_row(&rows, 1000, &mut batch).unwrap();
-        }
-        let (mut first, at) = row_at(&batch, 0);
+        let mut packed = || {
+            let mut row = Vec::new();
+            assert!(rows.next().unwrap());
+            push_values(&rows, 1000, &mut row).unwrap();
+            row
+        };
+        let (first, second) = (packed(), packed());
+        let (mut first, mut second) = (&*first, &*second);
         let cells: [Cell<'_>; 5] = std::array::from_fn(|_| next_cell(&mut first));
         let text = "é".as_bytes();
         let expected =
             [Cell::Null, Cell::Integer(i64::MIN), Cell::Real(1.5), Cell::Text(text), Cell::Blob(&[0, 255])];
         assert_eq!(cells, expected);
-        let (mut second, at) = row_at(&batch, at);
         let cells: [Cell<'_>; 5] = std::array::from_fn(|_| next_cell(&mut second));
         let expected =
             [Cell::Integer(1), Cell::Text(b""), Cell::Blob(b""), Cell::Integer(0), Cell::Real(-0.5)];
         assert_eq!(cells, expected);
-        assert_eq!((second.len(), at), (0, batch.len()));
+        assert_eq!((first.len(), second.len()), (0, 0));
     }
 
     #[test]
-    fn a_row_over_the_limit_leaves_the_batch_as_it_was() {
+    fn a_row_over_the_limit_is_an_error() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let mut statement = connection.prepare("select 'abc', zeroblob(100)").unwrap();
         let mut rows = Rows::new(&connection, &mut statement);
         assert!(rows.next().unwrap());
-        let mut batch = vec![7];
-        let error = push_row(&rows, 112, &mut batch).unwrap_err();
+        let error = push_values(&rows, 112, &mut Vec::new()).unwrap_err();
         assert_eq!(error.message(), "a row of 113 bytes is over the limit of 112 bytes");
-        assert_eq!(batch, [7]);
-        push_row(&rows, 113, &mut batch).unwrap();
+        push_values(&rows, 113, &mut Vec::new()).unwrap();
     }
 }

@@ -8,19 +8,20 @@
 //!   leave()       ─────►  leaving  ─────►  next(), then Leaving::give_back()
 //!   drop(Connection) ──►  closed   ─────►  next()
 //!                         dead     ◄─────  die()
+//!                        interrupt ◄─────  opened()
 //! ```
 //!
 //! Invariants:
 //!
-//! 1. A session has two batches, beside those of statements that are run by turns, each of which
+//! 1. A session has two batches, beside those of interleaved statements, each of which
 //!    goes there and back with `Fetch` and `Rows`. The worker holds one and fills it; the other is
 //!    in `reply`, with the session, or in `spare`. The worker hands over only in exchange for the
 //!    spare one, so a session that does not read stops it.
 //! 2. `abandoned` is set together with `leaving`, and cleared by the worker when it takes
 //!    `leaving`. Only what the worker runs in between sees it, and the connection goes back to the
-//!    pool after that: what interrupts one session's statement can never hit the next one's.
-//!    (`sqlite3_interrupt` would need the same proof and still be lost when it comes just before a
-//!    statement's first step, which clears it.)
+//!    pool after that: what interrupts one session's statement can never hit the next one's. So
+//!    it is with [`Interrupt`], which is called under the lock that the worker takes `leaving`
+//!    under.
 //! 3. A place is in exactly one of: the session, `leaving`, the worker's cleaning. Whoever holds it
 //!    when the worker is dead drops it, which frees it.
 //! 4. A session that has taken the answers to all it asked, and has no transaction open, leaves
@@ -31,61 +32,59 @@
 //!    it woken: a wake-up costs a system call, also when nobody sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use http::StatusCode;
 
-use super::filling;
-use super::known::Described;
+use super::filling::{self, Peer};
+use super::{Described, Driver, DriverConnection, Interrupt};
 use crate::Error;
 use crate::database::Statement;
+use crate::lock::Mutex;
 use crate::pool::Lease;
 
 /// What a session asks of the worker.
-pub(super) enum Command {
+pub(super) enum Command<D: Driver> {
     /// Describe a statement; answered by `Described` or `Failed`.
     Describe(Statement),
     /// Run a statement that has been described; answered by `Rows` until one of them has an end.
     Execute {
         /// The statement.
-        statement: Arc<Described>,
+        statement: Arc<Described<D::Plan>>,
         /// The values of its placeholders.
-        args: Vec<rusqlite::types::Value>,
+        args: Vec<D::Argument>,
         /// Whether it belongs to a transaction, which the first one opens.
         transaction: bool,
     },
-    /// Begin statements that are run by turns, in one transaction, and fetch the first rows.
-    ExecuteTogether(Vec<Run>, Fetch),
+    /// Begin statements that are interleaved, in one transaction, and fetch the first rows.
+    Interleave(Vec<Run<D>>, Fetch),
     /// Step one of these statements; answered by `Rows`, which has an end if the statement does.
     Fetch(Fetch),
-    /// Panic, as a bug of ours would.
-    #[cfg(test)]
-    Panic,
 }
 
-/// A statement that is run by turns with others.
-pub(super) struct Run {
+/// A statement that is interleaved with others.
+pub(super) struct Run<D: Driver> {
     /// The statement.
-    pub(super) statement: Arc<Described>,
+    pub(super) statement: Arc<Described<D::Plan>>,
     /// The values of its placeholders.
-    pub(super) args: Vec<rusqlite::types::Value>,
+    pub(super) args: Vec<D::Argument>,
 }
 
 /// Whose rows are wanted.
 pub(super) struct Fetch {
-    /// The statement's place among those that are run by turns.
+    /// The statement's place among those that are interleaved.
     pub(super) which: usize,
     /// A batch that has been read, to be filled.
     pub(super) rows: Vec<u8>,
 }
 
 /// What the worker answers.
-pub(super) enum Reply {
+pub(super) enum Reply<P> {
     /// The connection is open.
     Opened,
-    /// What SQLite says of a statement.
-    Described(Arc<Described>),
+    /// What the database says of a statement.
+    Described(Arc<Described<P>>),
     /// Rows of the statement that runs.
     Rows(Batch),
     /// What was asked for failed; of a statement's rows, the batch tells it instead.
@@ -101,24 +100,24 @@ pub(super) struct Batch {
 }
 
 /// What the worker does next.
-pub(super) enum Work {
+pub(super) enum Work<D: Driver> {
     /// It is asked for this.
-    Command(Command),
+    Command(Command<D>),
     /// The session is gone: clean up and give the connection back.
-    Leave(Leaving),
+    Leave(Leaving<D>),
     /// The connection is closed.
     Close,
 }
 
 /// A connection on its way back to the pool.
-pub(super) struct Leaving {
+pub(super) struct Leaving<D: Driver> {
     /// The right to it.
-    pub(super) place: Lease<Connection>,
+    pub(super) place: Lease<Connection<D>>,
     /// The connection itself.
-    pub(super) connection: Connection,
+    pub(super) connection: Connection<D>,
 }
 
-impl Leaving {
+impl<D: Driver> Leaving<D> {
     /// Gives the connection back to the pool.
     pub(super) fn give_back(self) {
         self.place.give_back(self.connection);
@@ -126,21 +125,21 @@ impl Leaving {
 }
 
 /// An open connection, as the pool keeps it; dropping it ends the worker, which closes it.
-pub struct Connection(Arc<Link>);
+pub struct Connection<D: Driver>(Arc<Link<D>>);
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// The connection whose worker has the other end of `link`.
-    pub(super) fn new(link: Arc<Link>) -> Self {
+    pub(super) fn new(link: Arc<Link<D>>) -> Self {
         Self(link)
     }
 
     /// The session's end of the hand-over.
-    pub(super) fn link(&self) -> &Link {
+    pub(super) fn link(&self) -> &Link<D> {
         &self.0
     }
 }
 
-impl Drop for Connection {
+impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -149,21 +148,22 @@ impl Drop for Connection {
 }
 
 /// The hand-over of one connection; see the module's text.
-pub(super) struct Link {
-    state: Mutex<State>,
+pub(super) struct Link<D: Driver> {
+    state: Mutex<State<D>>,
+    /// What ends what the library does for a session that has left; there once it is open.
+    interrupt: OnceLock<<D::Connection as DriverConnection>::Interrupt>,
     /// The worker waits here.
     work: Condvar,
     /// Whether the session has left and the worker has not seen it yet; read without the lock while
-    /// SQLite runs.
+    /// the library works.
     abandoned: AtomicBool,
 }
 
-#[derive(Default)]
-struct State {
-    command: Option<Command>,
-    reply: Option<Reply>,
+struct State<D: Driver> {
+    command: Option<Command<D>>,
+    reply: Option<Reply<D::Plan>>,
     spare: Option<Vec<u8>>,
-    leaving: Option<Leaving>,
+    leaving: Option<Leaving<D>>,
     waker: Option<Waker>,
     /// Whether the worker sleeps.
     waiting: bool,
@@ -171,12 +171,32 @@ struct State {
     dead: bool,
 }
 
+impl<D: Driver> State<D> {
+    /// What a new connection has.
+    fn new() -> Self {
+        Self {
+            command: None,
+            reply: None,
+            spare: Some(Vec::new()),
+            leaving: None,
+            waker: None,
+            waiting: false,
+            closed: false,
+            dead: false,
+        }
+    }
+}
+
 /// The session's side.
-impl Link {
+impl<D: Driver> Link<D> {
     /// The hand-over of a connection that is about to be opened.
     pub(super) fn new() -> Self {
-        let state = State { spare: Some(Vec::new()), ..State::default() };
-        Self { state: Mutex::new(state), work: Condvar::new(), abandoned: AtomicBool::new(false) }
+        Self {
+            state: Mutex::new(State::new()),
+            interrupt: OnceLock::new(),
+            work: Condvar::new(),
+            abandoned: AtomicBool::new(false),
+        }
     }
 
     /// What the spare batch takes.
@@ -185,24 +205,23 @@ impl Link {
         self.lock().spare.as_ref().map_or(0, Vec::capacity)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock panics half way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock()
     }
 
     /// Asks the worker for something; the answer to what was asked before must have been taken.
-    pub(super) fn send(&self, command: Command) {
+    pub(super) fn send(&self, command: Command<D>) {
         let mut state = self.lock();
         state.command = Some(command);
         self.wake_worker(state);
     }
 
     /// The worker's next answer.
-    pub(super) fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Reply> {
+    pub(super) fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Reply<D::Plan>> {
         let mut state = self.lock();
         match state.reply.take() {
             Some(reply) => Poll::Ready(reply),
-            None if state.dead => Poll::Ready(Reply::Failed(worker_gone())),
+            None if state.dead => Poll::Ready(Reply::Failed(worker_gone(D::DIALECT.name))),
             None => {
                 state.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -231,7 +250,7 @@ impl Link {
 
     /// Ends the session: the worker stops what it runs, cleans up, and gives the connection back.
     /// When the worker is gone, the connection is dropped and the place freed here.
-    pub(super) fn leave(leaving: Leaving) {
+    pub(super) fn leave(leaving: Leaving<D>) {
         let link = Arc::clone(&leaving.connection.0);
         let mut state = link.lock();
         if state.dead {
@@ -241,11 +260,14 @@ impl Link {
         }
         link.abandoned.store(true, Ordering::Relaxed);
         state.leaving = Some(leaving);
+        if let Some(interrupt) = link.interrupt.get().filter(|_| !state.waiting) {
+            interrupt.interrupt();
+        }
         link.wake_worker(state);
     }
 
     /// Wakes the worker if it sleeps, after the lock, which it will want.
-    fn wake_worker(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_worker(&self, mut state: MutexGuard<'_, State<D>>) {
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         if waiting {
@@ -255,9 +277,16 @@ impl Link {
 }
 
 /// The worker's side.
-impl Link {
+impl<D: Driver> Link<D> {
+    /// Tells that the connection is open, and what interrupts it.
+    pub(super) fn opened(&self, interrupt: <D::Connection as DriverConnection>::Interrupt) {
+        // It is opened once.
+        let _ = self.interrupt.set(interrupt);
+        self.reply(Reply::Opened);
+    }
+
     /// Waits for something to do.
-    pub(super) fn next(&self) -> Work {
+    pub(super) fn next(&self) -> Work<D> {
         let mut state = self.lock();
         loop {
             if let Some(leaving) = state.leaving.take() {
@@ -274,7 +303,7 @@ impl Link {
         }
     }
 
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
         state.waiting = true;
         let mut state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         // It may have woken by itself.
@@ -283,53 +312,19 @@ impl Link {
     }
 
     /// Forgets the session that left: the next one finds what a new connection has.
-    fn reset(&self, state: &mut State) {
-        *state = State { spare: Some(Vec::new()), ..State::default() };
+    fn reset(&self, state: &mut State<D>) {
+        *state = State::new();
         self.abandoned.store(false, Ordering::Relaxed);
     }
 
     /// Answers what was asked.
-    pub(super) fn reply(&self, reply: Reply) {
+    pub(super) fn reply(&self, reply: Reply<D::Plan>) {
         let waker = {
             let mut state = self.lock();
             state.reply = Some(reply);
             state.waker.take()
         };
         wake(waker);
-    }
-
-    /// Hands `rows` over, in exchange for the spare batch, for which it waits. Whether it did: not
-    /// when the session has left.
-    #[must_use]
-    pub(super) fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool {
-        let mut state = self.lock();
-        loop {
-            if self.abandoned() || state.closed {
-                return false;
-            }
-            if let Some(spare) = state.spare.take() {
-                exchange(state, rows, spare, end);
-                return true;
-            }
-            state = self.wait(state);
-        }
-    }
-
-    /// Hands `rows` over if the spare batch is there. Whether it did.
-    pub(super) fn try_hand_over(&self, rows: &mut Vec<u8>) -> bool {
-        let mut state = self.lock();
-        match state.spare.take() {
-            Some(spare) => {
-                exchange(state, rows, spare, None);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Whether the session has left, and what runs for it is to stop.
-    pub(super) fn abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// Tells the session and the pool that the worker is gone: whoever waits gets an error, and a
@@ -345,10 +340,42 @@ impl Link {
     }
 }
 
+/// The worker's side, as what it fills sees it.
+impl<D: Driver> Peer for Link<D> {
+    fn hand_over(&self, rows: &mut Vec<u8>, end: Option<Result<(), Error>>) -> bool {
+        let mut state = self.lock();
+        loop {
+            if self.abandoned() || state.closed {
+                return false;
+            }
+            if let Some(spare) = state.spare.take() {
+                exchange(state, rows, spare, end);
+                return true;
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn try_hand_over(&self, rows: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        match state.spare.take() {
+            Some(spare) => {
+                exchange(state, rows, spare, None);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+}
+
 /// Puts `rows` into the reply and `spare` into its place. Wakes the session after the lock, which
 /// it will want.
-fn exchange(
-    mut state: MutexGuard<'_, State>,
+fn exchange<D: Driver>(
+    mut state: MutexGuard<'_, State<D>>,
     rows: &mut Vec<u8>,
     spare: Vec<u8>,
     end: Option<Result<(), Error>>,
@@ -366,23 +393,23 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-fn worker_gone() -> Error {
-    Error::new(
-        "internal",
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the thread of a SQLite connection failed; its log line says why",
-    )
+fn worker_gone(database: &str) -> Error {
+    let message = format!("the thread of a {database} connection failed; its log line says why");
+    Error::new("internal", StatusCode::INTERNAL_SERVER_ERROR, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::blocking::tests::Numbers;
 
-    fn poll(link: &Link) -> Poll<Reply> {
+    type Link = super::Link<Numbers>;
+
+    fn poll(link: &Link) -> Poll<Reply<()>> {
         link.poll_reply(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn rows(reply: Poll<Reply>) -> Vec<u8> {
+    fn rows(reply: Poll<Reply<()>>) -> Vec<u8> {
         match reply {
             Poll::Ready(Reply::Rows(batch)) => batch.rows,
             _ => panic!("no rows"),

@@ -1,0 +1,347 @@
+//! Databases whose libraries block: one bounded hand-over between a session and the thread of its
+//! connection, for all of them.
+//!
+//! A library that blocks must not block the threads that serve requests, so each connection lives
+//! on a thread of its own, the worker ([`worker`]). Between it and the session stands one bounded
+//! hand-over ([`handover`]): two batches of packed rows ([`batch`]), so that a client that does not
+//! read stops the worker, and what a stream holds is two batches: about 72 KB when many streams
+//! run, 270 KB when few do, unless a row is larger ([`filling`]).
+//!
+//! The worker only steps and copies; what the values mean is decided where they are read. So the
+//! two threads share the work, and the worker, which is the bound, has the lesser part of it.
+//!
+//! A library is a [`Driver`], whose [`Source`] then is a [`Database`]. Its calls come in this order,
+//! on the worker's thread but for those of the session ([`Driver::argument`], [`Driver::row`]) and
+//! for [`Interrupt::interrupt`]:
+//!
+//! ```text
+//! Driver::connect
+//!   for each session
+//!     describe                                  a statement that is not known yet
+//!     begin                                     where the session has a snapshot
+//!     compile, rows, first, (pack, next)…       a statement, to its end or the session's
+//!     clean_up                                  the connection goes back to the pool, or is dropped
+//! ```
+//!
+//! Interleaved statements are all compiled before the first of them is stepped, and then each is
+//! stepped for a portion of its rows. A session that read its only statement to the end leaves
+//! nothing to be cleaned up.
+
+mod batch;
+mod filling;
+mod handover;
+mod interleaved;
+mod known;
+mod probe;
+mod session;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowstream_encode::Column;
+
+pub use self::handover::Connection;
+pub use self::known::Described;
+pub use self::probe::Probe;
+pub use self::session::Session;
+
+use self::filling::Running;
+use self::handover::Reply;
+use self::known::Known;
+use super::{ChangeSource, Database, DatabaseRow, NoAnswer, Sizes, Snapshot, Statement};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pool::{self, Lease, Patience, Pool, Priority};
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+/// What the library's calls back to us may ask, on the thread of a connection: whether what runs is
+/// to stop. Hands over the rows that have waited for long.
+pub(in crate::database) use self::filling::tick;
+
+/// A library that blocks, and what all connections of one source know.
+pub trait Driver: Send + Sync + Sized + 'static {
+    /// A connection, which never leaves its thread.
+    type Connection: DriverConnection<Driver = Self>;
+    /// A value as the library takes it.
+    type Argument: Send + 'static;
+    /// What the rows of a statement are read by.
+    type Plan: Send + Sync + 'static;
+    /// A row that was packed.
+    type Row<'a>: DatabaseRow;
+    /// What notices that rows may have been committed.
+    type Changes: ChangeSource;
+    /// Its SQL, and what it can do.
+    const DIALECT: &'static Dialect;
+    /// What an idle connection takes of the memory, in bytes.
+    const IDLE: usize;
+
+    /// A source without open connections; no I/O.
+    ///
+    /// # Errors
+    /// The URL is not understood.
+    fn new(settings: &SourceSettings) -> Result<Self, Error>;
+
+    /// See [`Database::create_missing`].
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn create_missing(_settings: &SourceSettings) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// What the library holds of a row of at most so many bytes while it is read.
+    fn held(row: usize) -> usize;
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    fn connect(self: &Arc<Self>) -> Result<Self::Connection, Error>;
+
+    /// See [`super::AnyDatabase::changes`].
+    ///
+    /// # Errors
+    /// 503: the database cannot be reached.
+    fn changes(
+        self: &Arc<Self>,
+        channel: Option<&str>,
+        every: Duration,
+    ) -> impl Future<Output = Result<Self::Changes, Error>>;
+
+    /// The value that is bound for a parameter.
+    fn argument(param: &ParamValue) -> Self::Argument;
+
+    /// The row that [`DriverRows::pack`] has packed.
+    fn row<'a>(told: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
+}
+
+/// What the rows of a connection's statements are read by.
+pub type PlanOf<C> = <<C as DriverConnection>::Driver as Driver>::Plan;
+
+/// An open connection, on its thread.
+pub trait DriverConnection {
+    /// Whose it is.
+    type Driver: Driver;
+    /// What ends a call of the library from another thread.
+    type Interrupt: Interrupt;
+    /// A statement with its arguments.
+    type Statement<'c>
+    where
+        Self: 'c;
+    /// The rows of one.
+    type Rows<'r>: DriverRows
+    where
+        Self: 'r;
+
+    /// What interrupts it.
+    fn interrupt(&self) -> Self::Interrupt;
+
+    /// The columns of a statement, and what its rows are read by.
+    ///
+    /// # Errors
+    /// What the database says of the statement, with the place in its text where known; that it
+    /// writes, or that its placeholders are not as many as its types.
+    fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, PlanOf<Self>), Error>;
+
+    /// Opens the session's transaction, if it is not open yet.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    fn begin(&self) -> Result<(), Error>;
+
+    /// Makes a statement ready that was described, perhaps on another connection.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    fn compile(
+        &self,
+        told: &Described<PlanOf<Self>>,
+        args: &[<Self::Driver as Driver>::Argument],
+    ) -> Result<Self::Statement<'_>, Failure>;
+
+    /// The rows of a statement that is ready; it runs from the first step on, and is reset when they
+    /// are dropped.
+    fn rows<'r, 'c: 'r>(
+        &'r self,
+        statement: &'r mut Self::Statement<'c>,
+        told: &'r Described<PlanOf<Self>>,
+    ) -> Self::Rows<'r>
+    where
+        Self: 'c;
+
+    /// Makes the connection ready for its next session: ends the transaction. Whether it is; if not
+    /// it is closed.
+    fn clean_up(&self) -> bool;
+}
+
+/// The rows of a statement that runs.
+pub trait DriverRows {
+    /// Steps to the first row. Whether there is one.
+    ///
+    /// # Errors
+    /// The statement failed, or its columns are not those that it was described with.
+    fn first(&mut self) -> Result<bool, Failure>;
+
+    /// Steps to the next row; not called after the last one. Whether there is one.
+    ///
+    /// # Errors
+    /// The statement failed.
+    fn next(&mut self) -> Result<bool, Failure>;
+
+    /// Puts the row that was stepped to behind what is in `batch`, where [`Driver::row`] reads it.
+    ///
+    /// # Errors
+    /// It has more than `limit` bytes; what was put into `batch` is then taken off again.
+    fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error>;
+}
+
+/// Ends what a connection runs, from another thread.
+pub trait Interrupt: Send + Sync + 'static {
+    /// Has the call of the library fail that is under way. It may come between two calls, and must
+    /// not wait for the worker. The session has left, which [`tick`] tells from then on.
+    fn interrupt(&self);
+}
+
+/// For a library that calls [`tick`] while it works, and needs no other thread to end it.
+impl Interrupt for () {
+    fn interrupt(&self) {}
+}
+
+/// Why a driver could not go on.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for failed.
+    Failed(Error),
+    /// The same, and what is known of the statement may be wrong: it is described anew.
+    Outdated(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What all connections of a source share.
+struct Shared<D: Driver> {
+    driver: Arc<D>,
+    /// The source's name, for errors and threads.
+    name: String,
+    /// The packed row's length is a u32.
+    max_row_bytes: usize,
+    statement_timeout: Option<Duration>,
+    known: Known<D::Plan>,
+    running: Arc<Running>,
+}
+
+impl<D: Driver> Shared<D> {
+    /// Begins to open a connection, whose first reply tells what came of it.
+    fn open(self: &Arc<Self>) -> Result<Connection<D>, Error> {
+        worker::spawn(self).map(Connection::new).map_err(|error| {
+            let source = &self.name;
+            Error::source_unavailable(format!("no thread for a connection of source `{source}`")).cause(error)
+        })
+    }
+}
+
+/// A database whose library blocks, with its pool.
+pub struct Source<D: Driver> {
+    pool: Pool<Connection<D>>,
+    shared: Arc<Shared<D>>,
+}
+
+impl<D: Driver> Clone for Source<D> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D: Driver> Database for Source<D> {
+    type Connection = Connection<D>;
+    type Session = Session<D>;
+    type Answer = NoAnswer<Session<D>>;
+    type Changes = D::Changes;
+    type Probe = Probe<D>;
+
+    const DIALECT: &'static Dialect = D::DIALECT;
+    const SIZES: Sizes = Sizes {
+        idle: D::IDLE,
+        // Two batches, and what the library holds.
+        session: |row| filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(D::held(row)),
+        portion: |row| filling::LARGEST.saturating_add(row),
+    };
+
+    /// Opens nothing: a database that is missing is an error of [`Database::acquire`], and may have
+    /// come by then.
+    fn open(settings: &SourceSettings) -> Result<Self, Error> {
+        let shared = Shared {
+            driver: Arc::new(D::new(settings)?),
+            name: settings.name.clone(),
+            max_row_bytes: settings.max_row_bytes.min(u32::MAX as usize),
+            statement_timeout: settings.statement_timeout,
+            known: Known::new(settings.statement_cache),
+            running: Arc::default(),
+        };
+        Ok(Self { pool: Pool::new(&settings.name, settings.pool.clone()), shared: Arc::new(shared) })
+    }
+
+    fn create_missing(settings: &SourceSettings) -> Result<bool, Error> {
+        D::create_missing(settings)
+    }
+
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn pool(&self) -> &Pool<Connection<D>> {
+        &self.pool
+    }
+
+    fn probe(&self) -> Probe<D> {
+        Probe::new(Arc::clone(&self.shared))
+    }
+
+    async fn acquire(
+        &self,
+        snapshot: Snapshot,
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Session<D>, Error> {
+        let place = self.pool.acquire(priority, patience).await?;
+        match place.take_idle().filter(|connection| !connection.link().is_dead()) {
+            Some(connection) => Ok(Session::new(&self.shared, (place, connection), snapshot)),
+            None => self.connect(place, snapshot).await,
+        }
+    }
+
+    async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<D::Changes, Error> {
+        self.shared.driver.changes(channel, every).await
+    }
+}
+
+impl<D: Driver> Source<D> {
+    async fn connect(&self, place: Lease<Connection<D>>, snapshot: Snapshot) -> Result<Session<D>, Error> {
+        let connection = self.shared.open()?;
+        // A session from the start: dropped while the connection is opened, it gives it to the pool
+        // all the same.
+        let mut session = Session::new(&self.shared, (place, connection), snapshot);
+        session.is_asking();
+        match poll_fn(|cx| session.link().poll_reply(cx)).await {
+            Reply::Failed(error) => Err(error),
+            _ => {
+                session.is_open();
+                Ok(session)
+            }
+        }
+    }
+
+    /// What the pool holds.
+    pub fn usage(&self) -> pool::Usage {
+        self.pool.usage()
+    }
+}

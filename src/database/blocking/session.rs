@@ -1,0 +1,212 @@
+//! One connection on its own thread, held by one response: the session's side of the hand-over.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rowstream_encode::Column;
+
+use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
+use super::interleaved::Interleaved;
+use super::{Described, Driver, Shared, batch};
+use crate::Error;
+use crate::database::{DatabaseSession, Snapshot, Statement};
+use crate::params::ParamValue;
+use crate::pool::Lease;
+
+/// One connection on its own thread, held by one response.
+pub struct Session<D: Driver> {
+    /// `None` only while it is dropped.
+    held: Option<Leaving<D>>,
+    shared: Arc<Shared<D>>,
+    pub(super) snapshot: Snapshot,
+    pub(super) phase: Phase,
+    pub(super) statements: Vec<Arc<Described<D::Plan>>>,
+    /// The statement that was executed last.
+    current: usize,
+    /// The rows that are read, and where the next one begins.
+    pub(super) batch: Option<Batch>,
+    at: usize,
+    pub(super) interleaved: Interleaved<D>,
+}
+
+/// What a session waits for.
+pub(super) enum Phase {
+    /// Nothing, and neither does the worker: the next statement may be prepared or executed.
+    Ready,
+    /// The connection, or what the database says of a statement.
+    Asking,
+    /// Rows.
+    Streaming,
+    /// Nothing any more: it failed, or its calls came in a wrong order, which the error says once.
+    Failed(Option<Error>),
+}
+
+impl<D: Driver> DatabaseSession for Session<D> {
+    type Row<'a> = D::Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        if !matches!(self.phase, Phase::Ready) {
+            return Err(out_of_order::<D>());
+        }
+        let known = self.shared.known.get(&statement.sql);
+        let described = match known.filter(|known| known.placeholders == statement.types.len()) {
+            Some(known) => known,
+            None => self.describe(statement).await?,
+        };
+        let columns = Arc::clone(&described.columns);
+        self.statements.push(described);
+        Ok(columns)
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        let (Phase::Ready, Some(statement)) = (&self.phase, self.statements.get(index)) else {
+            self.phase = Phase::Failed(Some(out_of_order::<D>()));
+            return;
+        };
+        let statement = Arc::clone(statement);
+        self.phase = Phase::Streaming;
+        self.current = index;
+        self.link().send(Command::Execute {
+            statement,
+            args: args.iter().map(|arg| D::argument(arg)).collect(),
+            transaction: self.snapshot == Snapshot::Transaction,
+        });
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<D::Row<'_>>, Error>> {
+        if !self.has_row() && !ready!(self.poll_batch(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(Some(self.next_row())))
+    }
+
+    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.begin_interleaved(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<D::Row<'_>>, Error>> {
+        self.poll_interleaved(which, cx)
+    }
+}
+
+impl<D: Driver> Session<D> {
+    /// One that has a connection, which is open.
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
+        (place, connection): (Lease<Connection<D>>, Connection<D>),
+        snapshot: Snapshot,
+    ) -> Self {
+        Self {
+            held: Some(Leaving { place, connection }),
+            shared: Arc::clone(shared),
+            snapshot,
+            phase: Phase::Ready,
+            statements: Vec::new(),
+            current: 0,
+            batch: None,
+            at: 0,
+            interleaved: Interleaved::none(),
+        }
+    }
+
+    /// Its connection is being opened.
+    pub(super) fn is_asking(&mut self) {
+        self.phase = Phase::Asking;
+    }
+
+    /// Its connection has been opened.
+    pub(super) fn is_open(&mut self) {
+        self.phase = Phase::Ready;
+        self.held.iter().for_each(|held| held.place.opened());
+    }
+
+    pub(super) fn link(&self) -> &Link<D> {
+        self.held.as_ref().expect("a session holds its connection until it is dropped").connection.link()
+    }
+
+    async fn describe(&mut self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
+        self.phase = Phase::Asking;
+        self.link().send(Command::Describe(statement.clone()));
+        let reply = poll_fn(|cx| self.link().poll_reply(cx)).await;
+        // A statement that cannot be prepared leaves the session as it was; `check` goes on with
+        // the next one.
+        self.phase = Phase::Ready;
+        match reply {
+            Reply::Described(described) => Ok(described),
+            Reply::Failed(error) => Err(error),
+            Reply::Opened | Reply::Rows(_) => Err(out_of_order::<D>()),
+        }
+    }
+
+    #[inline]
+    fn has_row(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| self.at < batch.rows.len())
+    }
+
+    #[inline]
+    fn next_row(&mut self) -> D::Row<'_> {
+        let batch = self.batch.as_ref().expect("there is a row");
+        let (values, next) = batch::row_at(&batch.rows, self.at);
+        self.at = next;
+        D::row(&self.statements[self.current], values)
+    }
+
+    /// Takes the next batch when the last one has been read. Whether it has a row.
+    #[cold]
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        loop {
+            if let Some(ended) = self.end_batch() {
+                return Poll::Ready(ended.map(|()| false));
+            }
+            match ready!(self.link().poll_reply(cx)) {
+                Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
+                Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
+                Reply::Opened | Reply::Described(_) => self.phase = Phase::Failed(Some(out_of_order::<D>())),
+            }
+            if self.has_row() {
+                return Poll::Ready(Ok(true));
+            }
+        }
+    }
+
+    /// Gives the batch that has been read back. How the statement ended, if it has.
+    fn end_batch(&mut self) -> Option<Result<(), Error>> {
+        if let Some(Batch { rows, end }) = self.batch.take() {
+            match end {
+                None => self.link().give_spare(rows),
+                Some(end) => {
+                    self.link().give_last(rows);
+                    self.phase = end.map_or_else(|error| Phase::Failed(Some(error)), |()| Phase::Ready);
+                }
+            }
+        }
+        match &mut self.phase {
+            Phase::Ready => Some(Ok(())),
+            Phase::Asking => Some(Err(out_of_order::<D>())),
+            Phase::Failed(error) => Some(Err(error.take().unwrap_or_else(out_of_order::<D>))),
+            Phase::Streaming => None,
+        }
+    }
+}
+
+impl<D: Driver> Drop for Session<D> {
+    /// The worker stops what it runs, and gives the connection back once it is clean. When nothing
+    /// runs and nothing is left to be cleaned up, the connection goes back at once (invariant 4 of
+    /// the hand-over).
+    fn drop(&mut self) {
+        let Some(leaving) = self.held.take() else { return };
+        match (&self.phase, self.snapshot) {
+            (Phase::Ready, Snapshot::Statement) => leaving.give_back(),
+            _ => Link::leave(leaving),
+        }
+    }
+}
+
+/// A caller that does not keep the order of calls: a fault of ours, never of a user.
+pub(super) fn out_of_order<D: Driver>() -> Error {
+    let database = D::DIALECT.name;
+    Error::protocol(format!("the calls of a {database} session came in a wrong order"))
+}

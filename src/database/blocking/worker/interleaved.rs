@@ -1,0 +1,125 @@
+//! Statements that are interleaved, on one connection.
+//!
+//! A statement alone runs ahead of its session (see `filling.rs`). Of several, the worker cannot
+//! know whose rows are wanted next: so the session asks for a portion of one of them, and waits for
+//! it. They end with whatever else the session asks for, or with the session.
+
+use std::time::Instant;
+
+use super::super::filling::{self, Portion, Stop};
+use super::super::handover::{Batch, Command, Fetch, Reply, Run, Work};
+use super::super::{Described, Driver, DriverConnection, DriverRows as _};
+use super::Worker;
+
+/// A statement of a driver's connection.
+type Statement<'c, D> = <<D as Driver>::Connection as DriverConnection>::Statement<'c>;
+
+/// One of the statements.
+struct Interleaved<'r, D: Driver> {
+    told: &'r Described<D::Plan>,
+    rows: <D::Connection as DriverConnection>::Rows<'r>,
+    progress: Progress,
+    /// The bytes at which its last portion was full; `None` before the first.
+    portion: Option<usize>,
+}
+
+/// How far a statement is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Before its first row.
+    Begins,
+    /// Among its rows.
+    Runs,
+    /// Behind its last row. Stepped again, it would begin anew.
+    Ended,
+}
+
+impl<D: Driver> Worker<'_, D> {
+    /// Runs the statements, portion by portion. What is to be done after that.
+    pub(super) fn interleave(&self, runs: &[Run<D>], first: Fetch) -> Work<D> {
+        let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
+        let work = match self.compile_all(runs) {
+            Ok(mut statements) => self.fetch(runs, &mut statements, first),
+            Err(stop) => {
+                self.fail(stop);
+                self.link.next()
+            }
+        };
+        filling::rest();
+        work
+    }
+
+    fn compile_all(&self, runs: &[Run<D>]) -> Result<Vec<Statement<'_, D>>, Stop> {
+        self.begin()?;
+        runs.iter().map(|run| self.compile(&run.statement, &run.args)).collect()
+    }
+
+    /// Answers one Fetch after the other, until there is something else to do. The statements are
+    /// reset when this returns.
+    fn fetch(&self, runs: &[Run<D>], statements: &mut [Statement<'_, D>], first: Fetch) -> Work<D> {
+        let begin = |(run, statement)| self.begin_one(run, statement);
+        let mut interleaved: Vec<_> = runs.iter().zip(statements).map(begin).collect();
+        let mut fetch = first;
+        loop {
+            self.answer(&mut interleaved[fetch.which], fetch.rows);
+            let waiting = Instant::now();
+            let work = self.link.next();
+            filling::postpone(waiting.elapsed());
+            match work {
+                Work::Command(Command::Fetch(next)) => fetch = next,
+                work => return work,
+            }
+        }
+    }
+
+    fn begin_one<'r, 'c: 'r>(
+        &'r self,
+        run: &'r Run<D>,
+        statement: &'r mut Statement<'c, D>,
+    ) -> Interleaved<'r, D>
+    where
+        D::Connection: 'c,
+    {
+        let told = &*run.statement;
+        let rows = self.connection.rows(statement, told);
+        Interleaved { told, rows, progress: Progress::Begins, portion: None }
+    }
+
+    /// Steps one of the statements for a portion of its rows, and hands them over.
+    fn answer(&self, statement: &mut Interleaved<'_, D>, rows: Vec<u8>) {
+        let mut portion = Portion::new(rows, statement.portion);
+        let end = match self.fill(statement, &mut portion) {
+            Ok(()) => (statement.progress == Progress::Ended).then_some(Ok(())),
+            Err(Stop::Failed(error)) => Some(Err(error)),
+            // Nobody waits for an answer.
+            Err(Stop::Abandoned) => return,
+        };
+        statement.portion = Some(portion.enough());
+        self.link.reply(Reply::Rows(Batch { rows: portion.rows, end }));
+    }
+
+    fn fill(&self, statement: &mut Interleaved<'_, D>, portion: &mut Portion) -> Result<(), Stop> {
+        let Interleaved { told, rows, progress, .. } = statement;
+        let limit = self.shared.max_row_bytes;
+        loop {
+            let stepped = match progress {
+                Progress::Begins => rows.first(),
+                Progress::Runs => rows.next(),
+                Progress::Ended => return Ok(()),
+            };
+            *progress = match stepped.map_err(|failure| self.stop(failure, told))? {
+                true => Progress::Runs,
+                false => Progress::Ended,
+            };
+            if *progress == Progress::Runs && !portion.push(|batch| rows.pack(limit, batch))? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn fail(&self, stop: Stop) {
+        if let Stop::Failed(error) = stop {
+            self.link.reply(Reply::Failed(error));
+        }
+    }
+}
