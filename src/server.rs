@@ -23,6 +23,7 @@ mod reload;
 mod reporting;
 mod signals;
 mod socket;
+mod systemd;
 mod transport;
 mod workers;
 
@@ -32,7 +33,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -44,6 +45,7 @@ pub use self::reload::Reload;
 use self::reload::{Current, Reloader};
 use self::signals::Signals;
 pub use self::signals::ignore_user_signals;
+pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
 use crate::client::network_of;
 use crate::log;
@@ -90,13 +92,18 @@ pub async fn listen(address: &str) -> io::Result<TcpListener> {
     let address = address.ok_or_else(|| io::Error::other("the address names no host"))?;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    // Accepted sockets inherit both.
-    socket.set_send_buffer_size(SEND_BUFFER)?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    set_up(&SockRef::from(&socket))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Has a listening socket, and those that are accepted from it, behave as we rely on.
+fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    // Accepted sockets inherit both.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)
 }
 
 /// Where connections come from.
@@ -117,7 +124,9 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     let mut stop = Signals::new()?;
     heap::keep_small()?;
     let mut serving = Serving::new(listeners, app, reload)?;
+    systemd::ready();
     serving.accept_until(stop.next()).await;
+    systemd::stopping();
     // Nothing of it is kept: what holds the app at the end holds its connections, and the end would
     // wait for them.
     serving.current.get().leave();

@@ -12,7 +12,7 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
-use crate::server::{Listeners, Preparing, Reload};
+use crate::server::{Listeners, Preparing, Reload, Roles};
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, or one statement at /rows.
@@ -61,7 +61,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let Some(sql) = &args.sql else {
         let path = configuration(&args.config, Reader::Serve)?;
         let (listen, log) = (args.listen.listen.clone(), args.listen.log_format);
-        let reload = Reload { path, listen, log, watch: args.watch, preparing };
+        let inherited = Roles::default();
+        let reload = Reload { path, listen, inherited, log, watch: args.watch, preparing };
         let config = Config::load(&reload.path).inspect_err(|_| say_as_configured(&reload))?;
         return serve(config, args.listen, (preparing, Some(reload)), |_| {});
     };
@@ -74,7 +75,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 pub(super) fn serve(
     mut config: Config,
     args: ListenArgs,
-    (preparing, reload): (Preparing, Option<Reload>),
+    (preparing, mut reload): (Preparing, Option<Reload>),
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
     if let Some(listen) = args.listen {
@@ -85,16 +86,18 @@ pub(super) fn serve(
     block_on(async {
         server::ignore_user_signals()?;
         // First, so that a taken port is told before a database is filled.
-        let listener =
-            server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?;
-        let admin = listen_if(config.admin_listen.as_deref(), "admin_listen").await?;
-        let redirect = config.tls.as_ref().and_then(|tls| tls.redirect.as_deref());
-        let redirect = listen_if(redirect, "redirect").await?;
+        let inherited = server::inherited()?;
+        let addresses = inherited.addresses();
+        addresses.apply(&mut config);
+        let listeners = listen(&config, inherited).await?;
+        if let Some(reload) = &mut reload {
+            reload.inherited = addresses;
+        }
         for source in &config.sources {
             source.create_missing()?;
         }
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let url = server::url_of(scheme, listener.local_addr()?);
+        let url = server::url_of(scheme, listeners.public.local_addr()?);
         if config.log.format == LogFormat::Text {
             for line in listing::lines(&config, &url) {
                 log::info!("{line}");
@@ -118,14 +121,14 @@ pub(super) fn serve(
             server::prepare(&app).await.map_err(Failure::Refused)?;
         }
         log::info!("listening on {url}");
-        if let Some(redirect) = &redirect {
+        if let Some(redirect) = &listeners.redirect {
             log::info!("{} leads there", server::url_of("http", redirect.local_addr()?));
         }
-        if let Some(admin) = &admin {
+        if let Some(admin) = &listeners.admin {
             log::info!("admin endpoints at {}/_rowstream/", server::url_of("http", admin.local_addr()?));
         }
         on_listen(&url);
-        Ok(server::serve(Listeners { public: listener, admin, redirect }, app, reload).await?)
+        Ok(server::serve(listeners, app, reload).await?)
     })
 }
 
@@ -135,15 +138,40 @@ fn say_as_configured(reload: &Reload) {
     log::set_format(config.map(|config| config.log).unwrap_or_default().with(reload.log).format);
 }
 
+/// Opens the ports of a configuration that were not handed over.
+async fn listen(config: &Config, inherited: Roles<std::net::TcpListener>) -> Result<Listeners, Failure> {
+    let public = match inherited.public {
+        Some(listener) => TcpListener::from_std(listener)?,
+        None => {
+            server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?
+        }
+    };
+    let admin = config.admin_listen.as_deref().map(|address| (address, "admin_listen"));
+    let redirect = config.tls.as_ref().and_then(|tls| tls.redirect.as_deref());
+    let redirect = redirect.map(|address| (address, "redirect"));
+    Ok(Listeners {
+        public,
+        admin: listen_if(admin, inherited.admin).await?,
+        redirect: listen_if(redirect, inherited.redirect).await?,
+    })
+}
+
 fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
     Failure::Message(format!(
         "cannot listen on {address}: {error}\n    hint: choose another address with --listen HOST:PORT"
     ))
 }
 
-/// Opens a port that the configuration names by `key`, if it does.
-async fn listen_if(address: Option<&str>, key: &str) -> Result<Option<TcpListener>, Failure> {
-    let Some(address) = address else { return Ok(None) };
+/// Opens the port of an address that the configuration has by a key, if it has one and the socket
+/// was not handed over.
+async fn listen_if(
+    address: Option<(&str, &str)>,
+    inherited: Option<std::net::TcpListener>,
+) -> Result<Option<TcpListener>, Failure> {
+    let Some((address, key)) = address else { return Ok(None) };
+    if let Some(listener) = inherited {
+        return Ok(Some(TcpListener::from_std(listener)?));
+    }
     let listener = server::listen(address).await.map_err(|error| {
         Failure::Message(format!(
             "cannot listen on {address}: {error}\n    hint: it is `{key}` of the configuration"

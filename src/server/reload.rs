@@ -10,6 +10,7 @@
 //! ```
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::preparing::{self, Preparing};
+use super::systemd::{self, Roles};
 use crate::capacity;
 use crate::config::{Config, Files};
 use crate::lock::RwLock;
@@ -53,6 +55,8 @@ pub struct Reload {
     pub path: PathBuf,
     /// Where the server listens, instead of where the file says.
     pub listen: Option<String>,
+    /// Where the sockets listen that were handed over, wherever the file says.
+    pub inherited: Roles<SocketAddr>,
     /// How log lines look, instead of as the file says.
     pub log: Option<LogFlag>,
     /// Whether files are watched.
@@ -109,10 +113,12 @@ impl Reloader {
             match loaded {
                 Ok(loaded) => {
                     self.swap(current, &before, loaded);
+                    systemd::ready();
                     return before;
                 }
                 Err(why) => log::error!("{why}\nnot reloaded: all stays as it was"),
             }
+            systemd::ready();
         }
     }
 
@@ -131,6 +137,7 @@ impl Reloader {
     }
 
     fn load(&mut self, before: Arc<App>) -> Loading {
+        systemd::reloading();
         // Before they are read: what changes meanwhile is seen by the next look.
         self.files = Files::of(&self.reload.path, before.config());
         let loaded = Box::pin(load(self.reload.clone(), Arc::clone(&before)));
@@ -163,6 +170,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     if let Some(listen) = &reload.listen {
         config.listen.clone_from(listen);
     }
+    reload.inherited.apply(&mut config);
     config.log = config.log.with(reload.log);
     for source in &config.sources {
         source.create_missing().map_err(|error| format!("source {}: {error}", source.name))?;

@@ -55,6 +55,7 @@ mod sqlite;
 mod streams;
 mod strings;
 mod support_works;
+mod systemd;
 mod tls;
 mod turns;
 mod upstream;

@@ -1,6 +1,7 @@
 //! The server as its users have it: a process, its configuration files, and what it says.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,7 @@ pub struct Launch {
     address: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    stdin: Option<OwnedFd>,
 }
 
 enum Folder {
@@ -57,7 +59,15 @@ impl Launch {
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
         let address = "127.0.0.1:0".to_owned();
-        Self { folder, program, script: None, address, arguments: Vec::new(), environment: Vec::new() }
+        Self {
+            folder,
+            program,
+            script: None,
+            address,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            stdin: None,
+        }
     }
 
     /// The release build, for claims about memory and speed.
@@ -97,6 +107,11 @@ impl Launch {
         self
     }
 
+    /// What it has as its standard input, instead of nothing.
+    pub fn stdin(self, descriptor: impl Into<OwnedFd>) -> Self {
+        Self { stdin: Some(descriptor.into()), ..self }
+    }
+
     /// Starts it, and waits until it listens. If it does not, the test fails with what it said.
     pub async fn start(self) -> Server {
         self.try_start().await.unwrap_or_else(|exit| panic!("no server: {:?}\n{}", exit.status, exit.stderr))
@@ -123,7 +138,9 @@ impl Launch {
         };
         command.arg("serve").arg(self.folder.path().join("rowstream.toml")).args(["--listen", &self.address]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = self.stdin.as_ref().map(|stdin| stdin.try_clone().expect("a descriptor"));
+        command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }

@@ -1,0 +1,122 @@
+//! What systemd is told (`Type=notify`), and the sockets that it listens on for us (socket
+//! activation). Without its variables in the environment, nothing of either happens.
+//!
+//! A socket of systemd's outlives the process: while it restarts, connections wait in the socket's
+//! queue instead of being refused.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{FromRawFd as _, RawFd};
+
+use sd_notify::NotifyState;
+use socket2::{SockRef, Type};
+
+use super::set_up;
+use crate::config::Config;
+use crate::log;
+
+/// Requests are answered; also after a reload, whatever came of it.
+pub(super) fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// A reload has begun. The time tells it from others (sd_notify(3), `RELOADING=1`).
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(_) => tell(&[NotifyState::Reloading]),
+    }
+}
+
+/// The end has begun.
+pub(super) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        log::warning!("the service manager cannot be told: {error}");
+    }
+}
+
+/// What there is of each kind of socket.
+#[derive(Debug, Clone)]
+pub struct Roles<T> {
+    /// Where clients come.
+    pub public: Option<T>,
+    /// Where the admin endpoints are (`admin_listen`).
+    pub admin: Option<T>,
+    /// Where plain HTTP is led to TLS (`redirect` of `[tls]`).
+    pub redirect: Option<T>,
+}
+
+impl<T> Default for Roles<T> {
+    fn default() -> Self {
+        Self { public: None, admin: None, redirect: None }
+    }
+}
+
+impl Roles<TcpListener> {
+    /// Where they listen.
+    pub fn addresses(&self) -> Roles<SocketAddr> {
+        // One without an address was not taken.
+        let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
+        Roles {
+            public: address(&self.public),
+            admin: address(&self.admin),
+            redirect: address(&self.redirect),
+        }
+    }
+}
+
+impl Roles<SocketAddr> {
+    /// Has a configuration say what is so.
+    pub fn apply(&self, config: &mut Config) {
+        if let Some(address) = self.public {
+            config.listen = address.to_string();
+        }
+        if let Some(address) = self.admin {
+            config.admin_listen = Some(address.to_string());
+        }
+        if let (Some(address), Some(tls)) = (self.redirect, &mut config.tls) {
+            tls.redirect = Some(address.to_string());
+        }
+    }
+}
+
+/// The sockets that were handed over, by the names that they have (`FileDescriptorName=`): `admin`,
+/// `redirect`, and any other for clients. To be asked for once.
+///
+/// # Errors
+/// One of them is no TCP socket that listens, or there are two for the same.
+pub fn inherited() -> io::Result<Roles<TcpListener>> {
+    let mut roles = Roles::default();
+    for (descriptor, name) in sd_notify::listen_fds_with_names()? {
+        let role = match name.as_str() {
+            "admin" => &mut roles.admin,
+            "redirect" => &mut roles.redirect,
+            _ => &mut roles.public,
+        };
+        if role.is_some() {
+            return Err(io::Error::other(format!("the socket `{name}` is one too many of its kind")));
+        }
+        let listener = take(descriptor)
+            .map_err(|error| io::Error::other(format!("the socket `{name}` cannot be used: {error}")))?;
+        *role = Some(listener);
+    }
+    Ok(roles)
+}
+
+fn take(descriptor: RawFd) -> io::Result<TcpListener> {
+    #[expect(unsafe_code, reason = "the standard library knows of no sockets that are handed over")]
+    // SAFETY: it is open, as its flags were just set, and by the protocol it is ours: nobody else
+    // in the process knows its number, and it is asked for once.
+    let listener = unsafe { TcpListener::from_raw_fd(descriptor) };
+    let socket = SockRef::from(&listener);
+    let is_tcp = socket.local_addr()?.as_socket().is_some() && socket.r#type()? == Type::STREAM;
+    if !is_tcp || !socket.is_listener()? {
+        return Err(io::Error::other("it is no TCP socket that listens"));
+    }
+    set_up(&socket)?;
+    Ok(listener)
+}
