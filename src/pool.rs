@@ -25,29 +25,36 @@
 //! 5. a place is handed out only together with its site: nobody who has one waits for another
 //!    thing.
 
+mod group;
+mod lease;
 mod pressure;
 mod queue;
 mod sites;
+mod stats;
 mod turns;
 mod waiter;
 
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+pub use self::group::Group;
+pub use self::lease::Lease;
+use self::lease::Permit;
 use self::pressure::Pressure;
 pub(crate) use self::queue::Kept;
 pub use self::queue::Priority;
 use self::queue::{Next, Queue, Standing};
 pub use self::sites::{Alike, Choice, Sites};
+pub(crate) use self::stats::Stats;
+pub use self::stats::Usage;
+use self::stats::{Counts, WaitClock};
 pub use self::waiter::{Patience, Waiter};
 use crate::Error;
 use crate::client::Client;
-use crate::histogram::{Histogram, WAITS};
 use crate::lock::Mutex;
 
 /// The limits of a pool (`pool = { … }` of a source).
@@ -83,7 +90,7 @@ pub struct Pool<C, S: Sites = Alike>(Arc<Shared<C, S>>);
 struct Shared<C, S: Sites> {
     config: PoolConfig,
     source: String,
-    state: Mutex<State<C, S>>,
+    state: Mutex<PoolState<C, S>>,
     /// Told where those who wait may find room earlier than [`Sites::next_room`] has said before.
     rooms: Notify,
     /// See [`Pool::turn`].
@@ -100,48 +107,15 @@ struct Shared<C, S: Sites> {
 }
 
 /// How many places are taken, by whom they are waited for, and where they are.
-struct State<C, S: Sites> {
+struct PoolState<C, S: Sites> {
     queue: Queue<Waits<C, S>>,
     pressure: Pressure,
     sites: S,
 }
 
-/// What happened so far.
-struct Counts {
-    /// Places that were taken without waiting.
-    at_once: AtomicU64,
-    /// Of requests that waited, how long they did, whatever came of it.
-    waits: Mutex<Histogram>,
-    opened: AtomicU64,
-    timed_out: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        let [at_once, opened, timed_out, refused] = [0; 4].map(AtomicU64::new);
-        Self { at_once, waits: Mutex::new(Histogram::new(WAITS)), opened, timed_out, refused }
-    }
-}
-
 struct Idle<C> {
     connection: C,
     since: Instant,
-}
-
-/// The right to one connection of the pool; see the invariants above.
-pub struct Lease<C, S: Sites = Alike> {
-    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is
-    // refused while a place is free.
-    entry: Entry<C, S>,
-    permit: Permit<C, S>,
-}
-
-/// One place, which is free again when it is dropped.
-struct Permit<C, S: Sites> {
-    shared: Arc<Shared<C, S>>,
-    priority: Priority,
-    site: S::Site,
 }
 
 /// What somebody asks the pool for.
@@ -179,14 +153,6 @@ struct Entry<C, S: Sites> {
     width: AtomicUsize,
 }
 
-/// The calls of one response, which are let in together. They take places as others do; none of
-/// them is refused, and once one has had a place the others wait as long as it takes.
-pub struct Group<C, S: Sites = Alike> {
-    entry: Entry<C, S>,
-    client: Client,
-    has_begun: AtomicBool,
-}
-
 impl<C, S: Sites> Clone for Pool<C, S> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -214,7 +180,11 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// A pool without connections, whose places are at `sites`.
     pub(crate) fn at(source: &str, config: PoolConfig, sites: S) -> Self {
         Self(Arc::new(Shared {
-            state: Mutex::new(State { queue: Queue::new(config.max), pressure: Pressure::default(), sites }),
+            state: Mutex::new(PoolState {
+                queue: Queue::new(config.max),
+                pressure: Pressure::default(),
+                sites,
+            }),
             rooms: Notify::new(),
             turns: Arc::new(Semaphore::new((config.max / 2).max(1))),
             inside: AtomicUsize::new(0),
@@ -250,19 +220,6 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     /// Keeps places for lookups from now on.
     pub(crate) fn keep(&self, kept: Kept) {
         self.0.change(|state| state.queue.keep(kept));
-    }
-
-    /// Lets calls in that take up to `width` places at a time, on behalf of `client`.
-    ///
-    /// # Errors
-    /// 503 at once when `waiting` requests wait already.
-    pub fn enter(&self, width: usize, client: Client) -> Result<Group<C, S>, Error> {
-        let state = self.0.state();
-        if !self.0.has_room(&state.queue) {
-            return Err(self.0.refused());
-        }
-        let entry = Entry::new(&self.0, width);
-        Ok(Group { entry, client, has_begun: AtomicBool::new(false) })
     }
 
     /// A connection was opened that may serve several places.
@@ -338,22 +295,6 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
     pub(crate) fn is_full(&self) -> bool {
         self.0.state().queue.used() >= self.0.config.max
     }
-
-    /// All that is known of it.
-    pub(crate) fn stats(&self) -> Stats {
-        let Shared { config, counts, .. } = &*self.0;
-        let mut waits = counts.waits.lock().clone();
-        waits.add_instants(counts.at_once.load(Ordering::Relaxed));
-        Stats {
-            max: config.max,
-            waiting_max: config.waiting,
-            usage: self.usage(),
-            waits,
-            opened: counts.opened.load(Ordering::Relaxed),
-            timed_out: counts.timed_out.load(Ordering::Relaxed),
-            refused: counts.refused.load(Ordering::Relaxed),
-        }
-    }
 }
 
 /// A place that is about to be given up for a request that waits; counts until it is dropped.
@@ -366,41 +307,12 @@ impl Drop for Vacating {
     }
 }
 
-/// A pool's limits, what it holds at a moment, and what happened so far.
-#[derive(Debug, Clone)]
-pub(crate) struct Stats {
-    /// Most connections open at a time.
-    pub(crate) max: usize,
-    /// How many requests may wait at a time.
-    pub(crate) waiting_max: usize,
-    pub(crate) usage: Usage,
-    /// How long requests waited for a place, whether they got one or not.
-    pub(crate) waits: Histogram,
-    /// Connections that were opened.
-    pub(crate) opened: u64,
-    /// Requests that got no place in time.
-    pub(crate) timed_out: u64,
-    /// Requests that were not let wait.
-    pub(crate) refused: u64,
-}
-
-/// What a pool holds at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    /// Places in use.
-    pub used: usize,
-    /// Connections open and idle.
-    pub idle: usize,
-    /// Requests in the queue.
-    pub waiting: usize,
-}
-
 impl<C, S: Sites> Shared<C, S> {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle<C>>> {
         self.idle.lock()
     }
 
-    fn state(&self) -> MutexGuard<'_, State<C, S>> {
+    fn state(&self) -> MutexGuard<'_, PoolState<C, S>> {
         self.state.lock()
     }
 
@@ -467,7 +379,7 @@ impl<C, S: Sites> Shared<C, S> {
 
     /// Changes something, and serves those for whom there is a place then, before anybody else can
     /// come.
-    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State<C, S>) -> T) -> T {
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut PoolState<C, S>) -> T) -> T {
         let mut state = self.state();
         let changed = change(&mut state);
         while let Some(next) = state.next() {
@@ -505,7 +417,7 @@ impl<C, S: Sites> Shared<C, S> {
     }
 }
 
-impl<C, S: Sites> State<C, S> {
+impl<C, S: Sites> PoolState<C, S> {
     /// Nobody is under pressure where nobody waits.
     fn settle(&mut self) {
         for priority in Priority::ALL.into_iter().filter(|priority| self.queue.len_of(*priority) == 0) {
@@ -516,16 +428,6 @@ impl<C, S: Sites> State<C, S> {
     fn next(&mut self) -> Option<Next<Waits<C, S>, S::At>> {
         let sites = &self.sites;
         self.queue.next(|waits| sites.choose(&waits.wish))
-    }
-}
-
-impl<C, S: Sites> Drop for Permit<C, S> {
-    fn drop(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        shared.change(|state| {
-            state.queue.give(self.priority);
-            state.sites.end(&self.site);
-        });
     }
 }
 
@@ -593,185 +495,11 @@ impl<C, S: Sites> Drop for Entry<C, S> {
     }
 }
 
-impl<C, S: Sites> Group<C, S> {
-    /// Waits for a place for one of the calls, at a site that suits.
-    ///
-    /// # Errors
-    /// 504 when none of them has had one after `acquire_timeout`; and where there is no such site.
-    pub(crate) async fn acquire(&self, wish: S::Wish) -> Result<Lease<C, S>, Error> {
-        let shared = &self.entry.shared;
-        let asks = Asks { priority: Priority::Lookup, client: self.client, wish };
-        let place = match shared.ask(asks, Some(Entry::new(shared, 0)))? {
-            Asked::Given(place) => place,
-            Asked::Waits(ticket) => self.wait(ticket).await?,
-        };
-        self.begin();
-        Ok(place)
-    }
-
-    async fn wait(&self, mut ticket: Ticket<C, S>) -> Result<Lease<C, S>, Error> {
-        let shared = &self.entry.shared;
-        let _clock = WaitClock::begin(shared);
-        let mut place = pin!(ticket.wait());
-        match tokio::time::timeout(shared.config.acquire_timeout, &mut place).await {
-            Ok(place) => place,
-            // The response is on its way; failing it now would waste what was done for it.
-            Err(_) if self.has_begun() => place.await,
-            Err(_) => Err(shared.too_late()),
-        }
-    }
-
-    /// Whether one of the calls has had a place.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Relaxed)
-    }
-
-    /// The response has begun: from now on its calls wait as long as it takes.
-    pub(crate) fn begin(&self) {
-        self.has_begun.store(true, Ordering::Relaxed);
-    }
-
-    /// From now on there are up to `width` calls at a time: others may come in for the rest.
-    pub fn resize(&self, width: usize) {
-        self.entry.resize(width);
-    }
-}
-
-impl<C, S: Sites> Lease<C, S> {
-    /// Where it is.
-    pub(crate) fn site(&self) -> &S::Site {
-        &self.permit.site
-    }
-
-    /// Changes what is known of the sites, and serves those whom that suits.
-    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut S, &mut S::Site) -> T) -> T {
-        let shared = Arc::clone(&self.permit.shared);
-        shared.change(|state| change(&mut state.sites, &mut self.permit.site))
-    }
-
-    /// Those who wait may find room earlier than they know.
-    pub(crate) fn tell_of_room(&self) {
-        self.permit.shared.rooms.notify_waiters();
-    }
-
-    /// Gives the place up and waits for one at another site, as one of the first of those that
-    /// wait.
-    ///
-    /// # Errors
-    /// Those of [`Group::acquire`], for one of a group; else 504 after `acquire_timeout`, and where
-    /// no site suits.
-    pub(crate) async fn move_on(mut self, wish: S::Wish, group: Option<&Group<C, S>>) -> Result<Self, Error> {
-        let shared = Arc::clone(&self.permit.shared);
-        let client = group.map_or(Client::Unknown, |group| group.client);
-        let entry = std::mem::replace(&mut self.entry, Entry::new(&shared, 0));
-        drop(self);
-        let mut ticket = match shared.ask(Asks { priority: Priority::Shared, client, wish }, Some(entry))? {
-            Asked::Given(place) => return Ok(place),
-            Asked::Waits(ticket) => ticket,
-        };
-        if let Some(group) = group {
-            return group.wait(ticket).await;
-        }
-        let _clock = WaitClock::begin(&shared);
-        let given = tokio::time::timeout(shared.config.acquire_timeout, ticket.wait()).await;
-        given.unwrap_or_else(|_| Err(shared.too_late()))
-    }
-
-    /// How long a connection may be idle before it is closed.
-    pub fn idle_timeout(&self) -> Duration {
-        self.entry.shared.config.idle_timeout
-    }
-
-    /// A connection was opened for this place.
-    pub fn opened(&self) {
-        self.entry.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The most recently used idle connection, if there is one.
-    pub fn take_idle(&self) -> Option<C> {
-        self.take_idle_of(|_| true)
-    }
-
-    /// The most recently used idle connection that is `ours`, else the most recently used one of
-    /// all.
-    pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
-        self.take_idle_among(|_| true, ours)
-    }
-
-    /// As [`Lease::take_idle_of`], of those that `serve`.
-    pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
-        let mut idle = self.entry.shared.idle();
-        let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
-        let index = idle.iter().rposition(both);
-        let index = index.or_else(|| idle.iter().rposition(|idle| serve(&idle.connection)))?;
-        Some(idle.remove(index).connection)
-    }
-
-    /// Closes the coldest idle connections where, with one for each place in use, more would be
-    /// open than there are places: those that are idle may be none that serve this place.
-    pub(crate) fn make_room(&self) {
-        let shared = &self.entry.shared;
-        let used = shared.state().queue.used();
-        let mut idle = shared.idle();
-        let most = shared.config.max.saturating_sub(used);
-        let surplus = idle.len().saturating_sub(most);
-        let closed: Vec<_> = idle.drain(..surplus).collect();
-        drop(idle);
-        drop(closed);
-    }
-
-    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle
-    /// already, it is closed.
-    pub fn give_back(self, connection: C) {
-        self.keep_idle(connection);
-    }
-
-    /// Gives a connection back, and keeps the place.
-    pub(crate) fn keep_idle(&self, connection: C) {
-        let mut idle = self.entry.shared.idle();
-        if idle.len() < self.entry.shared.config.max_idle {
-            idle.push(Idle { connection, since: Instant::now() });
-        }
-    }
-}
-
-/// How long one request waits; counts when it is dropped.
-struct WaitClock<'a> {
-    waits: &'a Mutex<Histogram>,
-    since: Instant,
-}
-
-impl<'a> WaitClock<'a> {
-    fn begin<C, S: Sites>(shared: &'a Shared<C, S>) -> Self {
-        Self { waits: &shared.counts.waits, since: Instant::now() }
-    }
-}
-
-impl Drop for WaitClock<'_> {
-    fn drop(&mut self) {
-        self.waits.lock().observe(self.since.elapsed());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(50);
-
-    fn pool(max: usize, waiting: usize) -> Pool<()> {
-        Pool::new("test", PoolConfig { max, waiting, acquire_timeout: PATIENCE, ..PoolConfig::default() })
-    }
-
-    fn enter(pool: &Pool<()>, width: usize) -> Result<Group<()>, Error> {
-        pool.enter(width, Client::Unknown)
-    }
-
-    async fn look_up(pool: &Pool<()>) -> Result<Lease<()>, Error> {
-        pool.acquire(Priority::Lookup, Waiter::default().begin()).await
-    }
-
-    fn code<T>(result: Result<T, Error>) -> &'static str {
+    pub(super) fn code<T>(result: Result<T, Error>) -> &'static str {
         result.err().map_or("none", |error| error.code())
     }
 
@@ -831,55 +559,5 @@ mod tests {
         let refused = ended.iter().filter(|(_, _, code)| *code == "pool_full");
         assert!(refused.clone().all(|(_, waited, _)| waited.is_zero()), "who is refused is refused at once");
         assert!(refused.count() > 15_000);
-    }
-
-    #[tokio::test]
-    async fn a_group_is_let_in_as_a_whole() {
-        let pool = pool(2, 2);
-        let first = enter(&pool, 2).unwrap();
-        let _places = (first.acquire(()).await.unwrap(), first.acquire(()).await.unwrap());
-        // One more finds three inside; what it may take is inside with it, although it has asked
-        // for nothing.
-        let single = enter(&pool, 1).unwrap();
-        let second = enter(&pool, 2).unwrap();
-        assert_eq!(code(enter(&pool, 1)), "pool_full");
-        drop(single);
-        assert_eq!(code(enter(&pool, 1)), "pool_full");
-        second.resize(1);
-        assert_eq!(code(enter(&pool, 1)), "none");
-        assert_eq!(pool.usage(), Usage { used: 2, idle: 0, waiting: 0 });
-    }
-
-    #[tokio::test]
-    async fn nobody_is_refused_while_a_place_is_free() {
-        let pool = pool(2, 0);
-        let _idle = enter(&pool, 2).unwrap();
-        let place = look_up(&pool).await.unwrap();
-        assert_eq!(code(enter(&pool, 2)), "none");
-        let _other = look_up(&pool).await.unwrap();
-        assert_eq!((code(enter(&pool, 2)), code(look_up(&pool).await)), ("pool_full", "pool_full"));
-        drop(place);
-        assert_eq!(code(look_up(&pool).await), "none");
-    }
-
-    #[tokio::test]
-    async fn a_group_that_has_begun_waits_for_as_long_as_it_takes() {
-        let pool = pool(1, 2);
-        let group = Arc::new(enter(&pool, 1).unwrap());
-        let first = group.acquire(()).await.unwrap();
-        let waits = tokio::spawn({
-            let group = Arc::clone(&group);
-            async move { group.acquire(()).await.is_ok() }
-        });
-        // The other one, which has had no place, gives up meanwhile.
-        let other = enter(&pool, 1).unwrap();
-        assert_eq!(code(other.acquire(()).await), "pool_timeout");
-        tokio::time::sleep(2 * PATIENCE).await;
-        assert!(!waits.is_finished());
-        drop(first);
-        assert!(waits.await.unwrap());
-        drop((group, other));
-        assert_eq!(pool.0.inside.load(Ordering::Relaxed), 0);
-        assert_eq!(pool.usage(), Usage { used: 0, idle: 0, waiting: 0 });
     }
 }

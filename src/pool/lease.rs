@@ -1,0 +1,137 @@
+//! Leases: the right to one connection of the pool, and what may be done with it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::group::Group;
+use super::sites::{Alike, Sites};
+use super::stats::WaitClock;
+use super::{Asked, Asks, Entry, Idle, Priority, Shared};
+use crate::Error;
+use crate::client::Client;
+
+/// The right to one connection of the pool; see [its invariants](super).
+pub struct Lease<C, S: Sites = Alike> {
+    // Dropped before the permit: who is let in for it may have to wait a moment, and nobody is
+    // refused while a place is free.
+    pub(super) entry: Entry<C, S>,
+    pub(super) permit: Permit<C, S>,
+}
+
+/// One place, which is free again when it is dropped.
+pub(super) struct Permit<C, S: Sites> {
+    pub(super) shared: Arc<Shared<C, S>>,
+    pub(super) priority: Priority,
+    pub(super) site: S::Site,
+}
+
+impl<C, S: Sites> Drop for Permit<C, S> {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.change(|state| {
+            state.queue.give(self.priority);
+            state.sites.end(&self.site);
+        });
+    }
+}
+
+impl<C, S: Sites> Lease<C, S> {
+    /// Where it is.
+    pub(crate) fn site(&self) -> &S::Site {
+        &self.permit.site
+    }
+
+    /// Changes what is known of the sites, and serves those whom that suits.
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut S, &mut S::Site) -> T) -> T {
+        let shared = Arc::clone(&self.permit.shared);
+        shared.change(|state| change(&mut state.sites, &mut self.permit.site))
+    }
+
+    /// Those who wait may find room earlier than they know.
+    pub(crate) fn tell_of_room(&self) {
+        self.permit.shared.rooms.notify_waiters();
+    }
+
+    /// Gives the place up and waits for one at another site, as one of the first of those that
+    /// wait.
+    ///
+    /// # Errors
+    /// Those of [`Group::acquire`], for one of a group; else 504 after `acquire_timeout`, and where
+    /// no site suits.
+    pub(crate) async fn move_on(mut self, wish: S::Wish, group: Option<&Group<C, S>>) -> Result<Self, Error> {
+        let shared = Arc::clone(&self.permit.shared);
+        let client = group.map_or(Client::Unknown, |group| group.client);
+        let entry = std::mem::replace(&mut self.entry, Entry::new(&shared, 0));
+        drop(self);
+        let mut ticket = match shared.ask(Asks { priority: Priority::Shared, client, wish }, Some(entry))? {
+            Asked::Given(place) => return Ok(place),
+            Asked::Waits(ticket) => ticket,
+        };
+        if let Some(group) = group {
+            return group.wait(ticket).await;
+        }
+        let _clock = WaitClock::begin(&shared);
+        let given = tokio::time::timeout(shared.config.acquire_timeout, ticket.wait()).await;
+        given.unwrap_or_else(|_| Err(shared.too_late()))
+    }
+
+    /// How long a connection may be idle before it is closed.
+    pub fn idle_timeout(&self) -> Duration {
+        self.entry.shared.config.idle_timeout
+    }
+
+    /// A connection was opened for this place.
+    pub fn opened(&self) {
+        self.entry.shared.counts.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The most recently used idle connection, if there is one.
+    pub fn take_idle(&self) -> Option<C> {
+        self.take_idle_of(|_| true)
+    }
+
+    /// The most recently used idle connection that is `ours`, else the most recently used one of
+    /// all.
+    pub fn take_idle_of(&self, ours: impl Fn(&C) -> bool) -> Option<C> {
+        self.take_idle_among(|_| true, ours)
+    }
+
+    /// As [`Lease::take_idle_of`], of those that `serve`.
+    pub(crate) fn take_idle_among(&self, serve: impl Fn(&C) -> bool, ours: impl Fn(&C) -> bool) -> Option<C> {
+        let mut idle = self.entry.shared.idle();
+        let both = |idle: &Idle<C>| serve(&idle.connection) && ours(&idle.connection);
+        let index = idle.iter().rposition(both);
+        let index = index.or_else(|| idle.iter().rposition(|idle| serve(&idle.connection)))?;
+        Some(idle.remove(index).connection)
+    }
+
+    /// Closes the coldest idle connections where, with one for each place in use, more would be
+    /// open than there are places: those that are idle may be none that serve this place.
+    pub(crate) fn make_room(&self) {
+        let shared = &self.entry.shared;
+        let used = shared.state().queue.used();
+        let mut idle = shared.idle();
+        let most = shared.config.max.saturating_sub(used);
+        let surplus = idle.len().saturating_sub(most);
+        let closed: Vec<_> = idle.drain(..surplus).collect();
+        drop(idle);
+        drop(closed);
+    }
+
+    /// Gives a connection back, ready for its next user, and frees the place. Where enough are idle
+    /// already, it is closed.
+    pub fn give_back(self, connection: C) {
+        self.keep_idle(connection);
+    }
+
+    /// Gives a connection back, and keeps the place.
+    pub(crate) fn keep_idle(&self, connection: C) {
+        let mut idle = self.entry.shared.idle();
+        if idle.len() < self.entry.shared.config.max_idle {
+            idle.push(Idle { connection, since: Instant::now() });
+        }
+    }
+}
