@@ -4,6 +4,7 @@
 //! database would have to be asked for (whether a statement can be prepared, what its columns are)
 //! is not checked here.
 
+mod dotenv;
 mod files;
 pub mod memory;
 mod read;
@@ -21,7 +22,7 @@ pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Collector, Diagnostics};
 use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::log::LogSettings;
@@ -74,7 +75,8 @@ impl Config {
     }
 
     /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings
-    /// are environment variables.
+    /// are environment variables, and those of the file `.env` beside it where the environment lacks
+    /// them.
     ///
     /// # Errors
     /// Every error of every file.
@@ -96,6 +98,12 @@ impl Config {
     /// is none.
     pub(crate) fn shown_database(text: &str) -> Option<String> {
         source::shown_database(text)
+    }
+
+    /// The variables of the file `.env` in a folder; none where it cannot be read, which whoever
+    /// reads the configuration there reports.
+    pub(crate) fn variables_beside(folder: &Path) -> BTreeMap<String, String> {
+        dotenv::read(folder, &Collector::default())
     }
 
     /// The errors of all files, and what is good for finding more of them: the sources that could

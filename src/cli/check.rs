@@ -13,7 +13,7 @@ use std::time::Duration;
 use rowstream_encode::{Column, Format};
 
 use super::Failure;
-use super::locate::{Reader, configuration};
+use super::locate::{Reader, chosen, configuration, folder};
 use crate::Error;
 use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
@@ -27,9 +27,12 @@ use crate::source::{Kind, SourceConfig};
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file, or its folder.
-    #[arg(value_name = "CONFIG", default_value = "rowstream.toml")]
-    config: PathBuf,
+    /// The configuration file, or its folder [default: rowstream.toml].
+    #[arg(value_name = "CONFIG")]
+    given: Option<PathBuf>,
+    /// The configuration file, or its folder: another way to write CONFIG.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// How what is found is written.
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
@@ -45,8 +48,19 @@ enum ReportFormat {
     Json,
 }
 
+impl Args {
+    fn chosen(&self) -> PathBuf {
+        chosen(self.given.as_ref(), self.config.as_ref())
+    }
+
+    /// Where `.env` stands.
+    pub(super) fn folder(&self) -> PathBuf {
+        folder(&self.chosen())
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (config, errors) = Config::load_partly(&configuration(&args.config, Reader::Check)?);
+    let (config, errors) = Config::load_partly(&configuration(&args.chosen(), Reader::Check)?);
     let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors).await) })?;
     match args.format {
         ReportFormat::Text => report.print(),

@@ -25,6 +25,13 @@ pub(super) struct Args {
     listen: ListenArgs,
 }
 
+impl Args {
+    /// Where `.env` stands.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.dir.clone()
+    }
+}
+
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&write(&args.dir)?)?;
     serve(config, args.listen, (Preparing::Ahead, None), |url| log::info!("\n{}", banner(url)))

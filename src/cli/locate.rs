@@ -14,6 +14,21 @@ const NAME: &str = "rowstream.toml";
 /// With which a file of SQLite begins.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
+/// The file or folder that a user names, by its position or by `--config`, else that of the current
+/// folder.
+pub(super) fn chosen(given: Option<&PathBuf>, flag: Option<&PathBuf>) -> PathBuf {
+    given.or(flag).map_or_else(|| PathBuf::from(NAME), PathBuf::clone)
+}
+
+/// The folder of the configuration at `given`; the current one, where that is a database.
+pub(super) fn folder(given: &Path) -> PathBuf {
+    if given.is_dir() {
+        return given.to_owned();
+    }
+    let is_database = given.to_string_lossy().contains("://") || begins_as_sqlite(given);
+    given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
+}
+
 /// What reads the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {

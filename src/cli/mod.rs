@@ -1,5 +1,5 @@
-//! The command line: one file per command, and beside them what several of them need ([`locate`],
-//! [`output`], [`param`]).
+//! The command line: one file per command, and beside them what several of them need ([`arguments`],
+//! [`locate`], [`output`], [`param`]).
 //!
 //! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr; a
 //! server's results are the lines of its access log.
@@ -16,6 +16,7 @@ macro_rules! eprintln {
     ($($argument:tt)*) => { $crate::cli::output::say(format_args!($($argument)*)) };
 }
 
+mod arguments;
 mod bench;
 mod check;
 mod demo;
@@ -29,6 +30,7 @@ mod serve;
 mod token;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -54,6 +56,20 @@ enum Command {
     // Boxed, as it has three times the options of any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
+}
+
+impl Command {
+    /// Where `.env` stands: beside the configuration, and in the current folder for a command that
+    /// connects without one. `None`: it reads no variables.
+    fn folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::Serve(args) => Some(args.folder()),
+            Self::Check(args) => Some(args.folder()),
+            Self::Demo(args) => Some(args.folder()),
+            Self::Query(_) => Some(PathBuf::new()),
+            Self::Bench(_) | Self::Ready(_) | Self::Token(_) => None,
+        }
+    }
 }
 
 /// Why a command failed, as it is printed.
@@ -121,7 +137,11 @@ impl fmt::Display for Told<'_> {
 
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match arguments::parse() {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let result = match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Query(args) => query::run(&args),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::locate::{Reader, configuration};
+use super::locate::{Reader, chosen, configuration, folder};
 use super::{Failure, block_on, listing, param};
 use crate::capacity;
 use crate::config::memory;
@@ -19,9 +19,12 @@ use crate::{server, source};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The configuration file, or its folder; with --sql, the URL of a database, or the path of a
-    /// SQLite file.
-    #[arg(value_name = "CONFIG|URL", default_value = "rowstream.toml")]
-    config: PathBuf,
+    /// SQLite file [default: rowstream.toml].
+    #[arg(value_name = "CONFIG|URL")]
+    given: Option<PathBuf>,
+    /// The configuration file, or its folder: another way to write CONFIG.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Serve this statement at /rows; its `:names` are parameters.
     #[arg(long, value_name = "STATEMENT")]
     sql: Option<String>,
@@ -54,19 +57,30 @@ pub(super) struct ListenArgs {
     pub(super) log_format: Option<LogFlag>,
 }
 
+impl Args {
+    fn chosen(&self) -> PathBuf {
+        chosen(self.given.as_ref(), self.config.as_ref())
+    }
+
+    /// Where `.env` stands.
+    pub(super) fn folder(&self) -> PathBuf {
+        folder(&self.chosen())
+    }
+}
+
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
     // What fails before the configuration is read is said so, too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
-        let path = configuration(&args.config, Reader::Serve)?;
+        let path = configuration(&args.chosen(), Reader::Serve)?;
         let (listen, log) = (args.listen.listen.clone(), args.listen.log_format);
         let inherited = Roles::default();
         let reload = Reload { path, listen, inherited, log, watch: args.watch, preparing };
         let config = Config::load(&reload.path).inspect_err(|_| say_as_configured(&reload))?;
         return serve(config, args.listen, (preparing, Some(reload)), |_| {});
     };
-    let config = Config::single_with(&args.config.to_string_lossy(), sql, Purpose::Serve, &args.param)?;
+    let config = Config::single_with(&args.chosen().to_string_lossy(), sql, Purpose::Serve, &args.param)?;
     serve(config, args.listen, (preparing, None), |_| {})
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::unserved::lower_extension;
-use super::{Config, Reason, Unserved};
+use super::{Config, Reason, Unserved, dotenv};
 use crate::diagnostic::{Collector, Diagnostic, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
@@ -30,7 +30,8 @@ impl Files {
             (path, changed)
         };
         let tls = config.tls.iter().flat_map(|tls| tls.identity.files.clone());
-        Self([path.to_owned()].into_iter().chain(tls).chain(below).map(stamp).collect())
+        let beside = dotenv::path(path.parent().unwrap_or(Path::new("")));
+        Self([path.to_owned(), beside].into_iter().chain(tls).chain(below).map(stamp).collect())
     }
 }
 

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
-use super::{Config, Cors, Limits, Unserved, files, source, tls};
+use super::{Config, Cors, Limits, Unserved, dotenv, files, source, tls};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
@@ -46,9 +46,11 @@ pub(super) fn load_partly(path: &Path, environment: &Environment<'_>) -> (Option
 
 fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Option<Config> {
     let text = files::read_text(path, errors)?;
-    let file = File { path, text: &text, variables: Variables::Expand(environment), errors };
-    let mut table = Table::parse(file, 0..text.len(), None)?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    let beside = dotenv::read(folder, errors);
+    let environment = |name: &str| environment(name).or_else(|| beside.get(name).cloned());
+    let file = File { path, text: &text, variables: Variables::Expand(&environment), errors };
+    let mut table = Table::parse(file, 0..text.len(), None)?;
 
     let sources = read_sources(file, table.take("source"), folder);
     let tokens = read_tokens(table.take("token"));

@@ -25,6 +25,7 @@ mod cuts;
 mod demo;
 mod docs;
 mod enrich;
+mod environment;
 mod error_detail;
 mod error_pages;
 mod examples;

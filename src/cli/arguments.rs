@@ -1,0 +1,166 @@
+//! The command line as clap reads it, with what holds for all commands: a variable for each flag,
+//! by one rule, so that none can be without; and `.env`, which stands in for the environment.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use super::Cli;
+use crate::config::Config;
+
+/// The command whose flags' variables do not name it: it is what the program is for.
+const SERVE: &str = "serve";
+
+/// Flags that mean the same in each command that has them, and have one variable.
+const SHARED: [&str; 3] = ["config", "listen", "log-format"];
+
+/// The position and the flag of a configuration: one of them may be given.
+const CONFIGURATION: [&str; 2] = ["given", "config"];
+
+/// What the user wants: the arguments, then the environment, then `.env` beside the configuration.
+///
+/// # Errors
+/// Wrong usage, or help that was asked for.
+pub(super) fn parse() -> Result<Cli, clap::Error> {
+    let cli = read()?;
+    match cli.command.folder().is_some_and(|folder| take_flags_from(&folder)) {
+        true => read(),
+        false => Ok(cli),
+    }
+}
+
+fn read() -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(env::args_os())?;
+    if let Some((name, arguments)) = matches.subcommand()
+        && names_two_configurations(arguments)
+    {
+        let message = format!("`{name}` takes one configuration: by its position, or by --config");
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// All commands, with a variable for each of their flags.
+pub(super) fn command() -> Command {
+    Cli::command().mut_subcommands(|command| {
+        let name = command.get_name().to_owned();
+        command.mut_args(|argument| with_variable(argument, &name))
+    })
+}
+
+/// No value of a variable is shown in any help: it may be a secret. A variable without a value is
+/// one that is not set, as those who write files of variables expect.
+fn with_variable(argument: Arg, command: &str) -> Arg {
+    let Some(name) = variable(&argument, command) else { return argument };
+    let argument = match argument.get_action() {
+        ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
+        _ => argument,
+    };
+    match env::var_os(&name).is_some_and(|value| value.is_empty()) {
+        true => argument,
+        false => argument.env(name).hide_env_values(true),
+    }
+}
+
+/// The variable of a flag: `ROWSTREAM_LISTEN`, and of commands other than `serve`
+/// `ROWSTREAM_QUERY_FORMAT`. None where it is no flag.
+fn variable(argument: &Arg, command: &str) -> Option<String> {
+    if argument.is_positional() {
+        return None;
+    }
+    let flag = argument.get_long().unwrap_or(argument.get_id().as_str());
+    let of_serve = command == SERVE || SHARED.contains(&flag);
+    let name = if of_serve { flag.to_owned() } else { format!("{command}-{flag}") };
+    Some(format!("ROWSTREAM_{}", name.replace('-', "_").to_ascii_uppercase()))
+}
+
+fn names_two_configurations(matches: &ArgMatches) -> bool {
+    let is_written = |id| {
+        let is_known = matches.try_contains_id(id).is_ok();
+        is_known && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    CONFIGURATION.into_iter().all(is_written)
+}
+
+/// Sets the flags' variables that `.env` in `folder` has and the environment lacks. Whether there
+/// were any.
+fn take_flags_from(folder: &Path) -> bool {
+    let beside = Config::variables_beside(folder);
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
+    let taken: Vec<_> = beside.iter().filter(|(name, _)| is_variable(name) && !is_set(name)).collect();
+    for (name, value) in &taken {
+        #[expect(unsafe_code, reason = "clap reads the environment and nothing else")]
+        // SAFETY: commands begin with this, when the process has no other thread yet.
+        unsafe {
+            env::set_var(name, value);
+        }
+    }
+    !taken.is_empty()
+}
+
+/// Whether a name is the variable of a flag.
+fn is_variable(name: &str) -> bool {
+    let commands = Cli::command();
+    let mut flags = commands
+        .get_subcommands()
+        .flat_map(|command| command.get_arguments().filter_map(|flag| variable(flag, command.get_name())));
+    flags.any(|variable| variable == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What clap adds by itself, and answers before anything is read.
+    const CLAPS: [&str; 2] = ["help", "version"];
+
+    fn flags(command: &Command) -> impl Iterator<Item = &Arg> {
+        let own = |flag: &&Arg| !flag.is_positional() && !CLAPS.contains(&flag.get_id().as_str());
+        command.get_arguments().filter(own)
+    }
+
+    #[test]
+    fn each_flag_has_a_variable_of_its_own() {
+        let mut commands = command();
+        commands.build();
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for command in commands.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert_eq!(command.get_subcommands().count(), 0, "{}: its flags are missed", command.get_name());
+            for flag in flags(command) {
+                let name = flag.get_id().to_string();
+                let variable = flag.get_env().map(|variable| variable.to_string_lossy().into_owned());
+                let variable = variable.unwrap_or_else(|| panic!("{name} has no variable"));
+                assert!(flag.is_hide_env_values_set(), "{variable} is shown");
+                let other = seen.insert(variable.clone(), name.clone());
+                let is_alone = other
+                    .is_none_or(|other| other == name && SHARED.contains(&name.replace('_', "-").as_str()));
+                assert!(is_alone, "{variable} is of two flags");
+            }
+        }
+        for (variable, flag) in [
+            ("ROWSTREAM_LISTEN", "listen"),
+            ("ROWSTREAM_CONFIG", "config"),
+            ("ROWSTREAM_LOG_FORMAT", "log_format"),
+            ("ROWSTREAM_WATCH", "watch"),
+            ("ROWSTREAM_DEMO_DIR", "dir"),
+            ("ROWSTREAM_QUERY_FORMAT", "format"),
+            ("ROWSTREAM_BENCH_CONNECTIONS", "connections"),
+        ] {
+            assert_eq!(seen.get(variable).map(String::as_str), Some(flag), "{variable}");
+            assert!(is_variable(variable));
+        }
+    }
+
+    #[test]
+    fn clap_finds_no_fault() {
+        command().debug_assert();
+    }
+}

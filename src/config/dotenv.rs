@@ -1,0 +1,126 @@
+//! `.env` beside the configuration: variables for those that the environment lacks, in the form
+//! that other tools read too.
+//!
+//! The process's own environment is not changed: a reload reads the file again.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::files;
+use crate::diagnostic::{Collector, Diagnostic};
+
+/// The name of the file in its folder.
+const NAME: &str = ".env";
+
+/// The file that belongs to a configuration in `folder`, whether or not it is there.
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join(NAME)
+}
+
+/// The variables of the file in `folder`, if there is one. Of a name that stands there twice, the
+/// last value counts.
+pub(super) fn read(folder: &Path, errors: &Collector) -> BTreeMap<String, String> {
+    let path = path(folder);
+    // Python keeps packages in folders of this name.
+    if !path.is_file() {
+        return BTreeMap::new();
+    }
+    files::read_text(&path, errors).map(|text| parse(&path, &text, errors)).unwrap_or_default()
+}
+
+fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String> {
+    let begun = Cell::new(0);
+    let lines = Lines { rest: text.trim_start_matches('\u{feff}').as_bytes(), begun: &begun };
+    let mut variables = BTreeMap::new();
+    for entry in dotenvy::from_read_iter(lines) {
+        match entry {
+            Ok((name, value)) => drop(variables.insert(name, value)),
+            Err(dotenvy::Error::LineParse(entry, _)) => {
+                let line = begun.get() + 1 - entry.lines().count().max(1);
+                errors.add(unreadable(path, line));
+            }
+            Err(error) => errors.add_to_file(path, error.to_string(), None),
+        }
+    }
+    variables
+}
+
+/// What is wrong with a line, which may hold a secret and is not shown.
+fn unreadable(path: &Path, line: usize) -> Diagnostic {
+    Diagnostic {
+        file: path.to_owned(),
+        line,
+        column: 1,
+        message: "this is not `NAME=VALUE`, or its quotes do not match".to_owned(),
+        hint: Some("put a value with blanks, quotes, `$` or `\\` into single quotes: NAME='a b'".to_owned()),
+    }
+}
+
+/// A text that is read a line at a time, and how many lines were begun: the reader of entries does
+/// not say where they stand.
+struct Lines<'a> {
+    rest: &'a [u8],
+    begun: &'a Cell<usize>,
+}
+
+impl Read for Lines<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let line = self.rest.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+        let length = line.len().min(into.len());
+        into[..length].copy_from_slice(&line[..length]);
+        self.rest = &self.rest[length..];
+        // A line that is longer than what it is read into counts once, with its end.
+        self.begun.set(self.begun.get() + usize::from(length > 0 && length == line.len()));
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<(String, String)>, Vec<String>> {
+        let errors = Collector::default();
+        let variables = parse(Path::new(".env"), text, &errors);
+        let read = errors.finish(variables.into_iter().collect());
+        read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn variables_and_their_quotes() {
+        for (text, value) in [
+            ("A=b", "b"),
+            ("\u{feff}A=b\r\n", "b"),
+            ("# note\n\nexport A = b # note\n", "b"),
+            ("A='b $c \\d'", "b $c \\d"),
+            ("A=\"b\\nc\"", "b\nc"),
+            ("A='b\nc'\n", "b\nc"),
+            ("A=", ""),
+            ("A=b\nA=c\n", "c"),
+            ("A=postgres://u:p%40@h/d?sslmode=require", "postgres://u:p%40@h/d?sslmode=require"),
+        ] {
+            assert_eq!(read_text(text), Ok(vec![("A".to_owned(), value.to_owned())]), "{text}");
+        }
+    }
+
+    /// The crate's own message quotes the line.
+    #[test]
+    fn errors_have_their_line_and_no_secret() {
+        let long = format!("A={}\nsecret", "x".repeat(20_000));
+        for (text, line) in [
+            ("secret", 1),
+            ("A=b\n\n# note\nsecret\nB=c", 4),
+            ("A=secret word", 1),
+            ("A='b\nc'\nB=se cret\n", 3),
+            ("A=b\nB='secret\nC=d\nD=e", 2),
+            ("A=b\nB='secret\nC=d\n", 2),
+            (&long, 2),
+        ] {
+            let errors = read_text(text).unwrap_err();
+            assert!(errors[0].starts_with(&format!(".env:{line}:1: this is not")), "{text}: {errors:?}");
+            assert!(!format!("{errors:?}").contains("secret"), "{errors:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is not written on the command line: variables of flags, `.env`, and which of them wins.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::{Launch, get};
+
+/// How long a server may take to see that a file has changed, on a machine that compiles.
+const SOON: Duration = Duration::from_secs(30);
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+/// A folder with an endpoint on a SQLite file of one row, and these files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, n) in [("one.db", 1), ("two.db", 2)] {
+        let connection = rusqlite::Connection::open(folder.path().join(name)).unwrap();
+        connection.execute_batch(&format!("create table t(n integer); insert into t values ({n})")).unwrap();
+    }
+    write(
+        folder.path(),
+        &[
+            ("rowstream.toml", "[source.main]\nurl = \"sqlite:${DB:-one.db}\"\n"),
+            ("endpoints/t.sql", "select n from t"),
+        ],
+    );
+    write(folder.path(), files);
+    folder
+}
+
+/// Runs a command in a folder, with these variables and none else of ours.
+fn run(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    command.current_dir(folder).args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+const QUERY: [&str; 3] = ["query", "sqlite:one.db", "select n, null as z from t"];
+
+#[test]
+fn a_flag_has_a_variable_and_the_command_line_wins() {
+    let folder = folder(&[]);
+    for (variables, more, expected) in [
+        (&[][..], &[][..], "{\"n\":1,\"z\":null}\n"),
+        (&[("ROWSTREAM_QUERY_FORMAT", "json")], &[], "[{\"n\":1,\"z\":null}]"),
+        (&[("ROWSTREAM_QUERY_FORMAT", "json")], &["--format", "ndjson"], "{\"n\":1,\"z\":null}\n"),
+        (&[("ROWSTREAM_QUERY_NULLS", "omit")], &[], "{\"n\":1}\n"),
+        // What has no value is not set, and what is another command's is not ours.
+        (&[("ROWSTREAM_QUERY_FORMAT", "")], &[], "{\"n\":1,\"z\":null}\n"),
+        (&[("ROWSTREAM_CHECK_FORMAT", "json")], &[], "{\"n\":1,\"z\":null}\n"),
+    ] {
+        let ran = run(folder.path(), variables, &[&QUERY, more].concat());
+        assert_eq!((stdout(&ran), stderr(&ran)), (expected.to_owned(), String::new()), "{variables:?}");
+    }
+    let ran = run(folder.path(), &[("ROWSTREAM_QUERY_FORMAT", "xml")], &QUERY);
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(stderr(&ran).contains("'--format <FORMAT>'"), "{}", stderr(&ran));
+    for (value, code) in [("1", 0), ("true", 0), ("yes", 0), ("0", 0), ("", 0), ("maybe", 2)] {
+        let ran = run(folder.path(), &[("ROWSTREAM_WATCH", value)], &["serve", "--help"]);
+        assert_eq!(ran.status.code(), Some(0), "help is answered before");
+        let ran = run(folder.path(), &[("ROWSTREAM_WATCH", value)], &["serve", "missing.toml"]);
+        assert_eq!(ran.status.code(), Some(if code == 0 { 1 } else { 2 }), "{value}: {}", stderr(&ran));
+    }
+}
+
+#[test]
+fn help_names_the_variables_and_shows_no_value() {
+    let folder = folder(&[]);
+    let variables = [("ROWSTREAM_LISTEN", "hunter2"), ("ROWSTREAM_QUERY_PARAM", "hunter2")];
+    for (arguments, words) in [
+        (["serve", "--help"], "[env: ROWSTREAM_LISTEN]"),
+        (["query", "--help"], "[env: ROWSTREAM_QUERY_PARAM]"),
+        (["bench", "-h"], "[env: ROWSTREAM_BENCH_CONNECTIONS]"),
+    ] {
+        let help = stdout(&run(folder.path(), &variables, &arguments));
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(words) && !help.contains("hunter2"), "{help}");
+    }
+}
+
+#[test]
+fn a_configuration_is_named_by_position_flag_or_variable() {
+    let folder = folder(&[("other/rowstream.toml", ""), ("other.toml", "")]);
+    let path = folder.path().join("rowstream.toml");
+    let path = path.to_str().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    for (variables, arguments) in [
+        (&[][..], &["check", path][..]),
+        (&[], &["check", "--config", path]),
+        (&[], &["check", "--config", here]),
+        (&[("ROWSTREAM_CONFIG", path)], &["check"]),
+        (&[("ROWSTREAM_CONFIG", "nowhere.toml")], &["check", path]),
+        (&[("ROWSTREAM_CONFIG", "nowhere.toml")], &["check", "--config", path]),
+    ] {
+        let ran = run(elsewhere.path(), variables, arguments);
+        assert_eq!(ran.status.code(), Some(0), "{variables:?} {arguments:?}: {}", stderr(&ran));
+        assert!(stdout(&ran).contains("GET /t"), "{}", stdout(&ran));
+    }
+    for command in ["check", "serve"] {
+        let ran = run(folder.path(), &[], &[command, path, "--config", path]);
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(stderr(&ran).contains("takes one configuration"), "{}", stderr(&ran));
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_variables_stands_in_for_the_environment() {
+    let folder = folder(&[(".env", "# which one\nexport DB='two.db'\nROWSTREAM_LOG_FORMAT=json\n")]);
+    let server = Launch::folder(folder.path()).argument("--watch").start().await;
+    assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":2}]");
+    server.wait_for_stdout("\"target\":\"/t\"", SOON).await;
+    assert!(server.stderr().lines().all(|line| line.starts_with('{')), "{}", server.stderr());
+    // It is read again, with what it says of flags as it was.
+    write(folder.path(), &[(".env", "DB=one.db\nROWSTREAM_LOG_FORMAT=text\n")]);
+    server.wait_for_stderr("reloaded", SOON).await;
+    assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":1}]");
+    // The environment wins.
+    let server = Launch::folder(folder.path()).variable("DB", "two.db").start().await;
+    assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":2}]");
+}
+
+#[test]
+fn a_line_of_the_file_that_is_none_is_named_and_not_shown() {
+    let folder = folder(&[(".env", "DB=two.db\n\nPASSWORD=hunter2 twelve\n")]);
+    let place = ".env:3:1: this is not `NAME=VALUE`, or its quotes do not match\n    hint: ";
+    let ran = run(folder.path(), &[], &["check"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(stderr(&ran).contains(place) && !stderr(&ran).contains("hunter2"), "{}", stderr(&ran));
+    let ran = run(folder.path(), &[], &["serve"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(stderr(&ran).contains(place), "{}", stderr(&ran));
+    let ran = run(folder.path(), &[], &["check", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&document["errors"][0]["file"], &document["errors"][0]["line"]), (&".env".into(), &3.into()));
+}
