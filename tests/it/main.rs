@@ -14,6 +14,7 @@ mod access_log;
 mod answers;
 mod arrow;
 mod bench;
+mod book;
 mod bounds;
 mod browser;
 mod capacity;

@@ -28,7 +28,7 @@ pub fn copy(name: &str) -> TempDir {
 }
 
 /// Leaves out what a developer's own run has made there.
-fn copy_folder(from: &Path, to: &Path) {
+pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("the folder is there") {
         let entry = entry.expect("it can be listed");

@@ -33,6 +33,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "valgrind", package: "valgrind", why: "counts the instructions of the hot paths" },
     Tool { program: "prometheus", package: "prometheus", why: "what scrapes the metrics, and checks them" },
     Tool { program: "jq", package: "jq", why: "a second opinion on our JSON" },
+    Tool { program: "sqlite3", package: "sqlite3", why: "the documents write with it" },
     Tool { program: "chromium", package: "chromium", why: "the console and the pages, in a real browser" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
@@ -41,8 +42,8 @@ const TOOLS: &[Tool] = &[
 /// report.
 const COMPARED: &[Tool] = &[
     Tool { program: "postgres", package: "postgresql", why: "the database" },
-    Tool { program: "ss", package: "iproute2", why: "the memory of sockets" },
     Tool { program: "sqlite3", package: "sqlite3", why: "a floor" },
+    Tool { program: "ss", package: "iproute2", why: "the memory of sockets" },
     Tool { program: "java", package: "default-jdk-headless", why: "the rivals in Java" },
     Tool { program: "mvn", package: "maven", why: "builds them" },
     Tool { program: "go", package: "golang-go", why: "the rival in Go; Debian 12's own is too old for it" },

@@ -22,6 +22,7 @@ const AT_ONCE: &str = "--test-threads=4";
 const NOT_FAST: &[&str] = &[
     ALONE,
     "arrow::a_million_rows_come_in_bounded_batches",
+    "book::",
     "bounds::",
     "browser::",
     "contract::",
