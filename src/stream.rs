@@ -15,7 +15,7 @@
 //!    written by the encoder only at the rows' own end;
 //! 4. a failed row leaves no byte in a chunk.
 //!
-//! Statements whose rows have others nested in them are read by turns, and merged by a [`Nest`],
+//! Statements whose rows have others nested in them are interleaved, and merged by a [`Nest`],
 //! which has invariants of its own.
 
 mod calls;

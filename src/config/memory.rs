@@ -90,8 +90,7 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
             Handler::Sql(_) | Handler::Proxy(_) => source.budget(),
         },
         endpoint.per_row().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
-        // Of each statement that is read by turns one row waits, encoded, and a portion in the
-        // session.
+        // Of each interleaved statement one row waits, encoded, and a portion in the session.
         (if nested == 0 { 0 } else { nested + 1 }).saturating_mul(row.saturating_add(source.portion())),
         coding.map_or(0, |_| compress::WINDOW),
         spill,

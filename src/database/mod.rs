@@ -13,7 +13,7 @@
 //! 3. [`Session::execute`] starts one of them, and does no I/O;
 //! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
 //!
-//! Or statements that are interleaved: [`Session::execute_together`] in place of 3, and in place of
+//! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place of
 //! 4 [`Session::poll_row_of`] until each of them has yielded no row.
 //!
 //! A statement of which [`Session::refcursors`] returns columns has no rows of its own: between 2
@@ -229,8 +229,8 @@ pub trait DatabaseSession {
     /// The statement failed, or the connection did.
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
 
-    /// See [`Session::execute_together`].
-    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]);
+    /// See [`Session::execute_interleaved`].
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]);
 
     /// See [`Session::poll_row_of`].
     ///
@@ -668,15 +668,15 @@ macro_rules! databases {
             /// Starts several prepared statements at once, each by its index and arguments, of a
             /// session that was acquired with [`Snapshot::Transaction`]. Does no I/O, as
             /// [`Session::execute`].
-            pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+            pub fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::execute_together(session, runs),)+
+                    $(Self::$name(session) => DatabaseSession::execute_interleaved(session, runs),)+
                     Self::Lookup(_) => {}
                 }
             }
 
             /// The next row of the statement that was the `which`th of
-            /// [`Session::execute_together`], lent until the next call; `None` after its last one,
+            /// [`Session::execute_interleaved`], lent until the next call; `None` after its last one,
             /// and from then on. Rows of the others that come meanwhile are held, a portion of each
             /// at most.
             ///

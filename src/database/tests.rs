@@ -85,14 +85,14 @@ mod memory {
         }
 
         fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-            self.execute_together(&[(index, args.to_vec())]);
+            self.execute_interleaved(&[(index, args.to_vec())]);
         }
 
         fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
             self.poll_row_of(0, cx)
         }
 
-        fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
             let number = |arg: &&ParamValue| match arg {
                 ParamValue::Integer(number) => *number,
                 _ => 0,

@@ -63,7 +63,7 @@ impl SourceConfig {
         }
     }
 
-    /// What may wait of one of several statements that are read by turns, in bytes.
+    /// What may wait of one of several interleaved statements, in bytes.
     pub(crate) fn portion(&self) -> usize {
         match self.kind {
             Kind::Sql(database) => (database.sizes().portion)(self.max_row_bytes),

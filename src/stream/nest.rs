@@ -1,6 +1,6 @@
 //! Statements that are nested in one another's rows, merged as they stream.
 //!
-//! All of them are read by turns, each in the order of the rows that its own stand in. So the merge
+//! All of them are interleaved, each in the order of the rows that its own stand in. So the merge
 //! holds one row of each at most, and compares nothing but keys: a row whose key is that of the row
 //! that is open stands in it; another one waits, and ends the list. In which order keys follow each
 //! other is the database's affair, with its collations.
@@ -149,7 +149,7 @@ impl Nest {
             (self.prepared + which, level.args.iter().map(|&arg| &values[arg]).collect())
         };
         let runs: Vec<(usize, Vec<&ParamValue>)> = self.levels.iter().enumerate().map(run).collect();
-        session.execute_together(&runs);
+        session.execute_interleaved(&runs);
         self.levels[0].list.start(out);
     }
 

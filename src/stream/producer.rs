@@ -141,11 +141,11 @@ impl Producer {
         self.session()?.open_refcursor(index, name).await
     }
 
-    /// See [`Session::execute_together`]. Where these rows are not those of statements alone,
+    /// See [`Session::execute_interleaved`]. Where these rows are not those of statements alone,
     /// polling says so.
-    pub(super) fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+    pub(super) fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         if let Ok(session) = self.session() {
-            session.execute_together(runs);
+            session.execute_interleaved(runs);
         }
     }
 

@@ -82,7 +82,7 @@ impl<D: Driver> DatabaseSession for Session<D> {
         Poll::Ready(Ok(Some(self.next_row())))
     }
 
-    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         self.begin_interleaved(runs);
     }
 

@@ -298,7 +298,7 @@ async fn interleaved_statements_have_their_own_rows() {
         session.prepare(&statement).await.unwrap();
     }
     let (first, second) = (ParamValue::Integer(0), ParamValue::Integer(1_000_000));
-    session.execute_together(&[(0, vec![&first]), (1, vec![&second])]);
+    session.execute_interleaved(&[(0, vec![&first]), (1, vec![&second])]);
     let mut next = async |which| {
         poll_fn(|cx| session.poll_row_of(which, cx).map(|row| row.unwrap().map(|row| row.number()))).await
     };

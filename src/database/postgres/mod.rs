@@ -14,7 +14,7 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
-//! | [`session`] | the state machine of one response: execute, rows, recycling; rows by turns, and of refcursors |
+//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved rows, and those of refcursors |
 //! | [`pipeline`] | lookups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
@@ -124,7 +124,7 @@ impl Database for Source {
         idle: 2 * wire::BUFFER,
         // What it sends, and the read buffer, which grows by copying itself.
         session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
-        portion: |row| session::portals::HELD_AT_MOST.max(row),
+        portion: |row| session::interleaved::HELD_AT_MOST.max(row),
     };
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
@@ -209,8 +209,8 @@ impl DatabaseSession for Session {
         self.poll_row(cx)
     }
 
-    fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
-        self.execute_together(runs);
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.execute_interleaved(runs);
     }
 
     #[inline]

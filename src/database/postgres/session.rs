@@ -13,7 +13,7 @@
 //!                     │   statement_error ▼               │
 //!                     │             5 stopped ────────────┤ note_ready
 //!                     │   statement_error ▲               │
-//! execute_together    ├───────────► 4 interleaved         │
+//! execute_interleaved ├───────────► 4 interleaved         │
 //!                     └───────────► 6 unsent ─────────────┘ fail_unsent
 //! ```
 //!
@@ -22,9 +22,9 @@
 //! | 1 idle | a new session; the last ReadyForQuery: `note_ready`, `after_ready` | what sends |
 //! | 2 answering | `answering` (`prepare`, `call`); `statement_error`, when more was sent | `note_ready` |
 //! | 3 running | `execute` | `after_ready` at the end of the rows, `statement_error` |
-//! | 4 interleaved | `execute_together` | `statement_error`; `execute`, once all is answered |
+//! | 4 interleaved | `execute_interleaved` | `statement_error`; `execute`, once all is answered |
 //! | 5 stopped | `statement_error`, when nothing else was sent | `note_ready` |
-//! | 6 unsent | `execute`, `execute_together`, of what cannot be sent | `fail_unsent` |
+//! | 6 unsent | `execute`, `execute_interleaved`, of what cannot be sent | `fail_unsent` |
 //! | 7 broken | `broken`, from each of the others | nothing: the connection is closed |
 //!
 //! Inside of 3, [`Progress`] goes on:
@@ -48,8 +48,8 @@
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an
 //!    error of the rows.
 
+pub(super) mod interleaved;
 mod parameters;
-pub(super) mod portals;
 mod refcursor;
 
 use std::sync::Arc;
@@ -65,8 +65,8 @@ use postgres_protocol::message::frontend;
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
+use self::interleaved::Portals;
 use self::parameters::{Described, of_parameters};
-use self::portals::Portals;
 use self::refcursor::Refcursor;
 use super::Shared;
 use super::connect::Connection;
@@ -110,7 +110,7 @@ enum State {
     Answering(u32),
     /// The rows of one statement come.
     Running(Running),
-    /// The rows of several statements are read by turns.
+    /// The rows of several statements are interleaved.
     Interleaved(Portals),
     /// The statement has failed, and all that is to come is one ReadyForQuery.
     Stopped,

@@ -1,4 +1,4 @@
-//! Statements that are read by turns, on one connection.
+//! Statements that are interleaved, on one connection.
 //!
 //! Each has a portal of its own in the transaction. Its rows are fetched in portions, by Execute
 //! with a limit of rows, and each portion is a sending of its own, which ends in Sync. So portions
@@ -98,7 +98,7 @@ enum Asked {
     Portion(usize),
 }
 
-/// One statement that is read by turns.
+/// One statement that is interleaved with others.
 struct Portal {
     prepared: Arc<Prepared>,
     /// Its name on the server.
@@ -204,8 +204,8 @@ impl Held {
 }
 
 impl Session {
-    /// See [`crate::database::Session::execute_together`].
-    pub fn execute_together(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+    /// See [`crate::database::DatabaseSession::execute_interleaved`].
+    pub(super) fn begin_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
         let opened = self.open_portals(runs);
@@ -241,12 +241,9 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::Session::poll_row_of`].
-    ///
-    /// # Errors
-    /// A statement failed, the connection was lost, or the server broke the protocol.
+    /// See [`crate::database::DatabaseSession::poll_row_of`].
     #[inline]
-    pub fn poll_row_of(
+    pub(super) fn poll_interleaved(
         &mut self,
         which: usize,
         cx: &mut Context<'_>,
