@@ -45,12 +45,11 @@ mod value;
 mod wire;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, DatabaseSession, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement};
+use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
@@ -189,45 +188,6 @@ impl Database for Source {
 
     fn shared(max: usize) -> usize {
         pipeline::connections(max)
-    }
-}
-
-// The inherent methods of a session stand by subject in several files.
-impl DatabaseSession for Session {
-    type Row<'a> = Row<'a>;
-
-    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        self.prepare(statement).await
-    }
-
-    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        self.execute(index, args);
-    }
-
-    #[inline]
-    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        self.poll_row(cx)
-    }
-
-    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
-        self.execute_interleaved(runs);
-    }
-
-    #[inline]
-    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        self.poll_row_of(which, cx)
-    }
-
-    fn refcursors(&self, index: usize) -> &[usize] {
-        self.refcursors(index)
-    }
-
-    async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
-        self.call(index, args).await
-    }
-
-    async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
-        self.open_refcursor(index, name).await
     }
 }
 

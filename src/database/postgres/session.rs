@@ -77,7 +77,7 @@ use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
 use crate::Error;
-use crate::database::{Snapshot, Statement};
+use crate::database::{DatabaseSession, Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -173,6 +173,75 @@ impl Progress {
     }
 }
 
+// What a session does for refcursors and interleaved statements stands with these, in files of their
+// own.
+impl DatabaseSession for Session {
+    type Row<'a> = Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        let due = self.shared.types.take_due();
+        if !due.is_empty() {
+            self.look_up(&due).await?;
+        }
+        let prepared = match self.known(&statement.sql) {
+            Some(prepared) => prepared,
+            None => self.prepare_anew(statement).await?,
+        };
+        let columns = Arc::clone(&prepared.columns);
+        self.prepared.push(prepared);
+        Ok(columns)
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
+        let sent = match self.take_refcursor(index) {
+            Some(refcursor) => self.execute_refcursor(index, refcursor),
+            None => self.execute_statement(index, args),
+        };
+        self.enter(sent.map(State::Running));
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        if let State::Unsent(_) = self.state {
+            return Poll::Ready(Err(self.fail_unsent()));
+        }
+        loop {
+            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
+                Ok(frame) => frame,
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            };
+            if frame.tag == b'D' {
+                return Poll::Ready(self.row(&frame).map(Some));
+            }
+            if self.control(&frame)? {
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.begin_interleaved(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_interleaved(which, cx)
+    }
+
+    fn refcursors(&self, index: usize) -> &[usize] {
+        &self.prepared[index].refcursors
+    }
+
+    async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
+        self.call_opener(index, args).await
+    }
+
+    async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+        self.describe_refcursor(index, name).await
+    }
+}
+
 impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
@@ -210,24 +279,6 @@ impl Session {
         }
         self.state = State::Answering(self.state.in_flight() + sent);
         Ok(())
-    }
-
-    /// See [`crate::database::Session::prepare`].
-    ///
-    /// # Errors
-    /// What the database says of the statement; a statement without a result; a lost connection.
-    pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        let due = self.shared.types.take_due();
-        if !due.is_empty() {
-            self.look_up(&due).await?;
-        }
-        let prepared = match self.known(&statement.sql) {
-            Some(prepared) => prepared,
-            None => self.prepare_anew(statement).await?,
-        };
-        let columns = Arc::clone(&prepared.columns);
-        self.prepared.push(prepared);
-        Ok(columns)
     }
 
     /// The statement as the connection has prepared it, unless types were altered since.
@@ -322,16 +373,6 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::Session::execute`].
-    pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
-        let sent = match self.take_refcursor(index) {
-            Some(refcursor) => self.execute_refcursor(index, refcursor),
-            None => self.execute_statement(index, args),
-        };
-        self.enter(sent.map(State::Running));
-    }
-
     /// What was executed says where the session stands, unless it is broken, which it stays.
     fn enter(&mut self, sent: Result<State, Error>) {
         if !matches!(self.state, State::Broken) {
@@ -363,29 +404,6 @@ impl Session {
         frontend::sync(&mut messages);
         self.connection().wire.write.unsplit(messages);
         Ok(if begin { Progress::BeginSent } else { Progress::Rows })
-    }
-
-    /// See [`crate::database::Session::poll_row`].
-    ///
-    /// # Errors
-    /// The statement failed, the connection was lost, or the server broke the protocol.
-    #[inline]
-    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        if let State::Unsent(_) = self.state {
-            return Poll::Ready(Err(self.fail_unsent()));
-        }
-        loop {
-            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
-                Ok(frame) => frame,
-                Err(error) => return Poll::Ready(Err(self.broken(error))),
-            };
-            if frame.tag == b'D' {
-                return Poll::Ready(self.row(&frame).map(Some));
-            }
-            if self.control(&frame)? {
-                return Poll::Ready(Ok(None));
-            }
-        }
     }
 
     /// The error of what could not be sent.

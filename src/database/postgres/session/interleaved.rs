@@ -204,7 +204,7 @@ impl Held {
 }
 
 impl Session {
-    /// See [`crate::database::DatabaseSession::execute_interleaved`].
+    /// See [`crate::database::Session::execute_interleaved`].
     pub(super) fn begin_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         debug_assert_eq!(self.state.in_flight(), 0, "the statement before must have yielded its last row");
         debug_assert_eq!(self.snapshot, Snapshot::Transaction, "a portal lives in a transaction");
@@ -241,7 +241,7 @@ impl Session {
         }
     }
 
-    /// See [`crate::database::DatabaseSession::poll_row_of`].
+    /// See [`crate::database::Session::poll_row_of`].
     #[inline]
     pub(super) fn poll_interleaved(
         &mut self,

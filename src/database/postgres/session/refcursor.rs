@@ -59,16 +59,8 @@ pub(super) struct Refcursor {
 }
 
 impl Session {
-    /// See [`crate::database::Session::refcursors`].
-    pub fn refcursors(&self, index: usize) -> &[usize] {
-        &self.prepared[index].refcursors
-    }
-
     /// See [`crate::database::Session::call`].
-    ///
-    /// # Errors
-    /// The statement failed, the connection was lost, or the server broke the protocol.
-    pub async fn call(
+    pub(super) async fn call_opener(
         &mut self,
         index: usize,
         args: &[&ParamValue],
@@ -104,10 +96,11 @@ impl Session {
     }
 
     /// See [`crate::database::Session::open_refcursor`].
-    ///
-    /// # Errors
-    /// There is no such cursor, the connection was lost, or the server broke the protocol.
-    pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
+    pub(super) async fn describe_refcursor(
+        &mut self,
+        index: usize,
+        name: &str,
+    ) -> Result<Arc<[Column]>, Error> {
         // The unnamed portal is ours.
         if name.is_empty() {
             return Err(no_cursor(name));
