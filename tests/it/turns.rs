@@ -158,6 +158,8 @@ async fn where_nothing_is_looked_up_lists_have_all_connections() {
         .expect("a file");
     server.hang_up();
     server.wait_for_stderr("reloaded", SOON).await;
+    // Those of before hold what they have until their statements are cancelled.
+    until_inside(&server, 0).await;
     let lists = open_lists(&server, 6).await;
     until_waiting(&server, 4).await;
     assert_eq!((of_pool(&server, "used").await, get(&server.url("/one")).await.status.as_u16()), (2, 200));
