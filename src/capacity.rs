@@ -12,7 +12,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::config::{Config, memory};
-use crate::database::postgres::pipeline;
 use crate::endpoint::{Calls, Endpoint, Handler, Repeat, SlowClients};
 use crate::params::ParamValue;
 use crate::source::{Kind, SourceConfig};
@@ -100,7 +99,8 @@ impl Load<'_> {
 
     /// Whether its lookups share connections.
     fn is_shared(&self) -> bool {
-        let is_short = self.duration().is_some_and(|duration| duration < pipeline::PATIENCE);
+        let times = self.duration().zip(self.source.lookup_patience());
+        let is_short = times.is_some_and(|(duration, patience)| duration < patience);
         is_short && self.endpoint.looks_up() && self.source.kept().shared > 0
     }
 

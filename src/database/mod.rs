@@ -100,6 +100,9 @@ pub trait Database: Clone + Send + Sync + 'static {
     const DIALECT: &'static Dialect;
     /// What it takes of the memory.
     const SIZES: Sizes;
+    /// How long a lookup may take on a shared connection before it gets one of its own; `None` where
+    /// none is shared.
+    const LOOKUP_PATIENCE: Option<Duration> = None;
 
     /// A source without open connections; no I/O but reading root certificates.
     ///
@@ -397,6 +400,13 @@ macro_rules! databases {
             pub(crate) fn sizes(self) -> Sizes {
                 match self {
                     $(Self::$name => <$module::Source as Database>::SIZES,)+
+                }
+            }
+
+            /// See [`Database::LOOKUP_PATIENCE`].
+            pub(crate) fn lookup_patience(self) -> Option<Duration> {
+                match self {
+                    $(Self::$name => <$module::Source as Database>::LOOKUP_PATIENCE,)+
                 }
             }
 

@@ -79,6 +79,14 @@ impl SourceConfig {
         }
     }
 
+    /// How long a lookup may take on a shared connection; `None` where none is shared.
+    pub(crate) fn lookup_patience(&self) -> Option<Duration> {
+        match self.kind {
+            Kind::Sql(database) => database.lookup_patience(),
+            Kind::Http(_) => None,
+        }
+    }
+
     /// What an idle connection of the pool takes, in bytes.
     pub(crate) fn idle(&self) -> usize {
         match self.kind {

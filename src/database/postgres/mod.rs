@@ -33,7 +33,7 @@ pub(crate) mod fuzzing;
 mod hstore;
 mod interval;
 mod nested;
-pub(crate) mod pipeline;
+mod pipeline;
 mod probe;
 mod session;
 mod socket;
@@ -125,6 +125,8 @@ impl Database for Source {
         session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
         portion: |row| session::interleaved::HELD_AT_MOST.max(row),
     };
+
+    const LOOKUP_PATIENCE: Option<Duration> = Some(pipeline::PATIENCE);
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(Arc::new(Shared {

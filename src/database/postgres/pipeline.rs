@@ -59,7 +59,7 @@ use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
 const LONG_WAIT: Duration = Duration::from_secs(1);
 /// How long nothing may come while something is expected. A lookup by a key takes a hundredth of
 /// it, but on a busy machine the database may have to wait for its turn.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 /// The same while no place of the pool is free: whoever leaves waits for one, and the machine is
 /// often as busy as it gets.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
@@ -106,7 +106,7 @@ pub(super) struct Pipelines {
 
 /// How many connections of a pool of `max` lookups share; where there are none, each has one of its
 /// own.
-pub(crate) fn connections(max: usize) -> usize {
+pub(super) fn connections(max: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.min(max / SHARE)
 }
