@@ -64,6 +64,14 @@ impl Config {
     /// Where a server listens that is not told otherwise: reachable from this machine alone.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
 
+    /// Where to listen by `host:port`, or by `:port` for all addresses of this machine; `None` where
+    /// a text is neither.
+    pub(crate) fn listen_address(text: &str) -> Option<String> {
+        let (host, port) = text.rsplit_once(':')?;
+        port.parse::<u16>().ok()?;
+        Some(if host.is_empty() { format!("0.0.0.0:{port}") } else { text.to_owned() })
+    }
+
     /// How much of what a database says clients are told.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))

@@ -17,7 +17,7 @@ use crate::config::Config;
 const SERVE: &str = "serve";
 
 /// Flags that mean the same in each command that has them, and have one variable.
-const SHARED: [&str; 3] = ["config", "listen", "log-format"];
+const SHARED: [&str; 4] = ["config", "listen", "log-format", "port"];
 
 /// The position and the flag of a configuration: one of them may be given.
 const CONFIGURATION: [&str; 2] = ["given", "config"];

@@ -13,7 +13,7 @@ use super::serve::{ListenArgs, serve};
 use crate::Error;
 use crate::config::Config;
 use crate::log;
-use crate::server::Preparing;
+use crate::server::{Preparing, Reload, Roles};
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// The folder to write to; what exists there is used as it is.
     #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
     dir: PathBuf,
+    /// Reload when the configuration or an endpoint file changes, as on SIGHUP.
+    #[arg(long)]
+    watch: bool,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -32,9 +35,13 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let config = Config::load(&write(&args.dir)?)?;
-    serve(config, args.listen, (Preparing::Ahead, None), |url| log::info!("\n{}", banner(url)))
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let (path, preparing) = (write(&args.dir)?, Preparing::Ahead);
+    let config = Config::load(&path)?;
+    let listen = args.listen.address(&config.listen);
+    let (inherited, log) = (Roles::default(), args.listen.log_format);
+    let reload = Reload { path, listen, inherited, log, watch: args.watch, preparing };
+    serve(config, &args.listen, (preparing, Some(reload)), |url| log::info!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

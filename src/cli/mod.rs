@@ -20,6 +20,7 @@ mod arguments;
 mod bench;
 mod check;
 mod demo;
+mod listen;
 mod listing;
 mod locate;
 mod output;
@@ -142,8 +143,8 @@ pub fn run() -> ExitCode {
         Err(error) => error.exit(),
     };
     let result = match cli.command {
-        Command::Serve(args) => serve::run(args),
-        Command::Demo(args) => demo::run(args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ready(args) => ready::run(&args),

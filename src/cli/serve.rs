@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::locate::{Reader, chosen, configuration, folder};
-use super::{Failure, block_on, listing, param};
+use super::{Failure, block_on, listen, listing, param};
 use crate::capacity;
 use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
@@ -48,9 +48,16 @@ pub(super) struct Args {
 /// Where to listen and how to log.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListenArgs {
-    /// Where to listen, instead of where the configuration says; port 0 is any free one.
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where to listen, instead of where the configuration says; :PORT is all addresses of this
+    /// machine, and port 0 any free one.
+    #[arg(long, value_name = "[HOST]:PORT", value_parser = listen::parse)]
     pub(super) listen: Option<String>,
+    /// The port to listen on, instead of that of the address.
+    #[arg(long, value_name = "PORT")]
+    pub(super) port: Option<u16>,
+    /// Open the browser at the list of the endpoints.
+    #[arg(long)]
+    pub(super) open: bool,
     /// How log lines look, instead of as the configuration says: those of requests, on standard
     /// output, and all others, on standard error.
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -68,31 +75,32 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let preparing = if args.no_check { Preparing::Never } else { Preparing::Ahead };
     // What fails before the configuration is read is said so, too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
         let path = configuration(&args.chosen(), Reader::Serve)?;
-        let (listen, log) = (args.listen.listen.clone(), args.listen.log_format);
         let inherited = Roles::default();
-        let reload = Reload { path, listen, inherited, log, watch: args.watch, preparing };
+        let log = args.listen.log_format;
+        let mut reload = Reload { path, listen: None, inherited, log, watch: args.watch, preparing };
         let config = Config::load(&reload.path).inspect_err(|_| say_as_configured(&reload))?;
-        return serve(config, args.listen, (preparing, Some(reload)), |_| {});
+        reload.listen = args.listen.address(&config.listen);
+        return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
     };
     let config = Config::single_with(&args.chosen().to_string_lossy(), sql, Purpose::Serve, &args.param)?;
-    serve(config, args.listen, (preparing, None), |_| {})
+    serve(config, &args.listen, (preparing, None), |_| {})
 }
 
 /// Listens, fills databases that are to be created, has statements prepared, says so, and serves
 /// until told to stop.
 pub(super) fn serve(
     mut config: Config,
-    args: ListenArgs,
+    args: &ListenArgs,
     (preparing, mut reload): (Preparing, Option<Reload>),
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
-    if let Some(listen) = args.listen {
+    if let Some(listen) = args.address(&config.listen) {
         config.listen = listen;
     }
     config.log = config.log.with(args.log_format);
@@ -142,6 +150,9 @@ pub(super) fn serve(
             log::info!("admin endpoints at {}/_rowstream/", server::url_of("http", admin.local_addr()?));
         }
         on_listen(&url);
+        if args.open {
+            listen::open_browser(scheme, listeners.public.local_addr()?);
+        }
         Ok(server::serve(listeners, app, reload).await?)
     })
 }

@@ -178,16 +178,15 @@ fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Aut
     }
 }
 
-/// `host:port`.
+/// `host:port`, or `:port`.
 pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
-    let well =
-        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    if !well {
+    let address = Config::listen_address(&text);
+    if address.is_none() {
         let message = format!("{} is no address to listen on", value.shown(&text));
         value.error_with(message, "write host and port: \"127.0.0.1:8080\", \"[::]:80\"");
     }
-    Some(text)
+    address
 }
 
 /// A folder, relative to that of the file.

@@ -54,6 +54,7 @@ mod resume;
 mod rolling;
 mod slow;
 mod sqlite;
+mod start;
 mod streams;
 mod strings;
 mod support_works;
