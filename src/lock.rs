@@ -6,6 +6,7 @@
 //! and not the server.
 
 use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// [`std::sync::Mutex`] without poison.
 #[derive(Debug, Default)]
@@ -39,6 +40,47 @@ impl<T> RwLock<T> {
     #[inline]
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// [`std::sync::Condvar`] without poison.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(sync::Condvar);
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Self(sync::Condvar::new())
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    /// May wake by itself.
+    pub(crate) fn wait<'a, T>(&self, held: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(held).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wait_while<'a, T>(
+        &self,
+        held: MutexGuard<'a, T>,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_while(held, condition).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Condvar::wait_while`], for so long at most.
+    pub(crate) fn wait_timeout_while<'a, T>(
+        &self,
+        held: MutexGuard<'a, T>,
+        time: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_timeout_while(held, time, condition).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

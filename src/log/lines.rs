@@ -8,11 +8,11 @@
 
 use std::io::{self, Write as _};
 use std::mem;
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration;
 
-use crate::lock::Mutex;
+use crate::lock::{Condvar, Mutex};
 
 /// Bytes that may wait.
 const MOST: usize = 1 << 20;
@@ -126,7 +126,7 @@ impl Lines {
     /// Waits until all lines are written.
     pub(crate) fn flush(&self) {
         let unwritten = |waiting: &mut Waiting| waiting.writer == Writer::Runs && !waiting.is_over();
-        let _ = self.gone.wait_timeout_while(self.waiting.lock(), FLUSH, unwritten);
+        drop(self.gone.wait_timeout_while(self.waiting.lock(), FLUSH, unwritten));
     }
 
     /// Counts lines that are not written, and says so once.
@@ -152,7 +152,7 @@ impl Lines {
         let mut text = Vec::new();
         loop {
             let none = |waiting: &mut Waiting| waiting.text.is_empty();
-            drop(self.come.wait_while(self.waiting.lock(), none).unwrap_or_else(PoisonError::into_inner));
+            drop(self.come.wait_while(self.waiting.lock(), none));
             thread::sleep(self.output.collect());
             let mut waiting = self.waiting.lock();
             mem::swap(&mut waiting.text, &mut text);

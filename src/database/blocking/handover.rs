@@ -32,7 +32,7 @@
 //!    it woken: a wake-up costs a system call, also when nobody sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use http::StatusCode;
@@ -41,7 +41,7 @@ use super::filling::{self, Peer};
 use super::{Described, Driver, DriverConnection, Interrupt};
 use crate::Error;
 use crate::database::Statement;
-use crate::lock::Mutex;
+use crate::lock::{Condvar, Mutex};
 use crate::pool::Lease;
 
 /// What a session asks of the worker.
@@ -305,7 +305,7 @@ impl<D: Driver> Link<D> {
 
     fn wait<'a>(&self, mut state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
         state.waiting = true;
-        let mut state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.work.wait(state);
         // It may have woken by itself.
         state.waiting = false;
         state

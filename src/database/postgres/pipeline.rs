@@ -26,11 +26,10 @@
 //!    too many.
 
 use std::collections::{HashSet, VecDeque};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::mem;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -40,7 +39,7 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::Instant;
 
 use super::Shared;
 use super::connect::Connection;
@@ -51,8 +50,10 @@ use super::wire::Frame;
 use crate::Error;
 use crate::database::SharedLookups;
 use crate::histogram::{Histogram, SIZES};
+use crate::lock::Mutex;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
+use crate::timer::Timer;
 
 /// A connection that cannot be opened within this time is not tried a second time for the same
 /// lookups. One that fails sooner is: its backend was terminated, say.
@@ -166,14 +167,14 @@ impl Pipelines {
 
     pub(super) fn seen(&self) -> SharedLookups {
         let pending = self.pending.load(Ordering::Relaxed);
-        SharedLookups { pending, batches: lock(&self.batches).clone() }
+        SharedLookups { pending, batches: self.batches.lock().clone() }
     }
 
     /// The pipeline of this thread; a new one if there is none that is open.
     fn pipeline(&self, shared: &Arc<Shared>) -> Arc<Pipeline> {
-        let mut slot = lock(&self.slots[self.number() % self.slots.len()]);
+        let mut slot = self.slots[self.number() % self.slots.len()].lock();
         match &*slot {
-            Some(pipeline) if !pipeline.lock().closed => Arc::clone(pipeline),
+            Some(pipeline) if !pipeline.0.lock().closed => Arc::clone(pipeline),
             _ => Arc::clone(slot.insert(Pipeline::open(shared, Arc::clone(&self.batches)))),
         }
     }
@@ -181,7 +182,7 @@ impl Pipelines {
     /// The number of this thread.
     fn number(&self) -> usize {
         let thread = thread::current().id();
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock();
         threads.iter().position(|&other| other == thread).unwrap_or_else(|| {
             threads.push(thread);
             threads.len() - 1
@@ -191,7 +192,7 @@ impl Pipelines {
 
 impl Drop for Pipelines {
     fn drop(&mut self) {
-        for pipeline in self.slots.iter().filter_map(|slot| lock(slot).take()) {
+        for pipeline in self.slots.iter().filter_map(|slot| slot.lock().take()) {
             pipeline.close(|| Refused::Elsewhere);
         }
     }
@@ -268,10 +269,6 @@ impl Pipeline {
         this
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asked> {
-        lock(&self.0)
-    }
-
     /// Puts a lookup behind those before it; what it is sent by is told as it is now.
     ///
     /// # Errors
@@ -282,7 +279,7 @@ impl Pipeline {
         args: &[&ParamValue],
     ) -> Result<(oneshot::Receiver<Reply>, Link), Error> {
         let (reply, receiver) = oneshot::channel();
-        let mut asked = self.lock();
+        let mut asked = self.0.lock();
         let parses = !asked.parsed.contains(&statement.number);
         let begin = asked.messages.len();
         if let Err(error) = write(statement, args, parses, &mut asked.messages) {
@@ -307,14 +304,14 @@ impl Pipeline {
     ) -> Result<Reply, oneshot::error::RecvError> {
         match tokio::time::timeout_at(until, &mut reply).await {
             Ok(reply) => reply,
-            Err(_) if self.lock().link == Link::None => Ok(Err(Refused::Elsewhere)),
+            Err(_) if self.0.lock().link == Link::None => Ok(Err(Refused::Elsewhere)),
             Err(_) => reply.await,
         }
     }
 
     /// Ends the pipeline; what was not sent is refused.
     fn close(&self, refused: impl Fn() -> Refused) {
-        let mut asked = self.lock();
+        let mut asked = self.0.lock();
         asked.closed = true;
         let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
         drop(asked);
@@ -348,13 +345,15 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>, batches: Arc<Mutex
     // Also when the runtime drops this task: nobody may ask where nobody answers.
     let open = CloseOnDrop(pipeline);
     let Some((place, connection)) = connect(&shared, &open.0).await else { return };
+    let mut timer = Timer::default();
+    timer.start(PATIENCE);
     let mut driver = Driver {
         pipeline: &open.0,
         connection,
         expected: VecDeque::new(),
         skipping: false,
         heard: Instant::now(),
-        timer: Box::pin(sleep(PATIENCE)),
+        timer,
         shared: &shared,
         batches: &batches,
         idle_timeout: place.idle_timeout(),
@@ -396,7 +395,7 @@ async fn go_on(
     }
     let connection = shared.connector.connect().await.ok()?;
     place.opened();
-    open.lock().parsed.clear();
+    open.0.lock().parsed.clear();
     Some(connection)
 }
 
@@ -406,11 +405,11 @@ async fn go_on(
 async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Lease<Connection>, Connection)> {
     let shared = shared.upgrade()?;
     let place = shared.pool.acquire(Priority::Shared, Waiter::default().begin()).await.ok()?;
-    pipeline.lock().link = Link::Lease;
+    pipeline.0.lock().link = Link::Lease;
     let begun = Instant::now();
     match shared.connect(&place).await {
         Ok(connection) => {
-            pipeline.lock().link = Link::Connection;
+            pipeline.0.lock().link = Link::Connection;
             Some((place, connection))
         }
         Err(error) => {
@@ -455,7 +454,7 @@ struct Driver<'a> {
     skipping: bool,
     /// When the server was last heard, or given something to do.
     heard: Instant,
-    timer: Pin<Box<Sleep>>,
+    timer: Timer,
     shared: &'a Weak<Shared>,
     batches: &'a Mutex<Histogram<u64>>,
     idle_timeout: Duration,
@@ -482,14 +481,14 @@ impl Driver<'_> {
 
     /// Takes what was asked as one batch. Whether the pipeline is still open.
     fn take_asked(&mut self, cx: &Context<'_>) -> bool {
-        let mut asked = self.pipeline.lock();
+        let mut asked = self.pipeline.0.lock();
         asked.driver = Some(cx.waker().clone());
         if !asked.lookups.is_empty() {
             if self.expected.is_empty() {
                 self.heard = Instant::now();
-                self.timer.as_mut().reset(self.heard + PATIENCE);
+                self.timer.run_until(self.heard + PATIENCE);
             }
-            lock(self.batches).observe(asked.lookups.len() as u64);
+            self.batches.lock().observe(asked.lookups.len() as u64);
             frontend::sync(&mut asked.messages);
             self.connection.wire.write.extend_from_slice(&asked.messages);
             asked.messages.clear();
@@ -564,7 +563,7 @@ impl Driver<'_> {
         self.skipping = true;
         let missing = error.is_missing_statement();
         if failed.parses || missing {
-            self.pipeline.lock().parsed.remove(&failed.statement.number);
+            self.pipeline.0.lock().parsed.remove(&failed.statement.number);
         }
         match error.is_stale_statement() {
             true if missing => failed.end(Err(Refused::Again)),
@@ -584,7 +583,7 @@ impl Driver<'_> {
 
     /// The statement is no longer what was described: a migration.
     fn forget(&self, look_up: Lookup) {
-        self.pipeline.lock().parsed.remove(&look_up.statement.number);
+        self.pipeline.0.lock().parsed.remove(&look_up.statement.number);
         if let Some(shared) = self.shared.upgrade() {
             shared.descriptions.forget(&look_up.statement);
         }
@@ -602,7 +601,7 @@ impl Driver<'_> {
     /// see that a place has become free.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
-            ready!(self.timer.as_mut().poll(cx));
+            ready!(self.timer.poll(cx));
             let (limit, end) = match self.expected.is_empty() {
                 true => (self.idle_timeout, End::Idle),
                 false => (self.patience(), End::Stalled),
@@ -612,7 +611,7 @@ impl Driver<'_> {
                 return Poll::Ready(end);
             }
             let next = if self.expected.is_empty() { deadline } else { deadline.min(now + PATIENCE) };
-            self.timer.as_mut().reset(next);
+            self.timer.run_until(next);
         }
     }
 
@@ -642,13 +641,8 @@ impl Driver<'_> {
     /// Refuses one that was sent, and may have been skipped.
     fn refuse(&self, look_up: Lookup, refused: Refused) {
         if look_up.parses {
-            self.pipeline.lock().parsed.remove(&look_up.statement.number);
+            self.pipeline.0.lock().parsed.remove(&look_up.statement.number);
         }
         look_up.end(Err(refused));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics half way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

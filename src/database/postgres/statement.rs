@@ -1,8 +1,8 @@
 //! Prepared statements: their cache on a connection, and the decoder chosen once for each column.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -12,6 +12,7 @@ use rowstream_encode::Column;
 
 use super::pipeline::PATIENCE;
 use super::value::Decoder;
+use crate::lock::{Mutex, RwLock};
 use crate::params::{BindType, ParamType};
 
 /// How long a statement that held up others runs on connections of its own, at the least: one that
@@ -91,25 +92,21 @@ pub(super) struct Described {
 impl Described {
     /// Whether it is to run on connections of its own.
     pub(super) fn is_slow(&self) -> bool {
-        let mut slow_since = self.slow_since();
+        let mut slow_since = self.slow_since.lock();
         slow_since.take_if(|since| since.elapsed() >= SLOW_AT_MOST);
         slow_since.is_some()
     }
 
     /// Notes that it held up others.
     pub(super) fn mark_slow(&self) {
-        *self.slow_since() = Some(Instant::now());
+        *self.slow_since.lock() = Some(Instant::now());
     }
 
     /// Notes that it took so long on a connection of its own.
     pub(super) fn note_time(&self, time: Duration) {
         if time < PATIENCE / 2 {
-            self.slow_since().take_if(|since| since.elapsed() >= SLOW_FOR);
+            self.slow_since.lock().take_if(|since| since.elapsed() >= SLOW_FOR);
         }
-    }
-
-    fn slow_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.slow_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,7 +120,7 @@ pub(super) struct Descriptions {
 
 impl Descriptions {
     pub(super) fn get(&self, sql: &str) -> Option<Arc<Described>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(sql).cloned()
+        self.known.read().get(sql).cloned()
     }
 
     /// Keeps what was told, unless it is known; another description of the same text is forgotten.
@@ -148,19 +145,15 @@ impl Descriptions {
             version,
             slow_since: Mutex::default(),
         };
-        self.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
+        self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
     }
 
     /// Forgets `described`, unless the statement has been described anew meanwhile.
     pub(super) fn forget(&self, described: &Arc<Described>) {
-        let mut known = self.write();
+        let mut known = self.known.write();
         if known.get(&described.sql).is_some_and(|other| Arc::ptr_eq(other, described)) {
             known.remove(&described.sql);
         }
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Arc<Described>>> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

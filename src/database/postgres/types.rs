@@ -11,13 +11,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use postgres_types::{Kind, Type};
 
 use super::nested::{Attribute, Form, Nested};
 use super::value::{Decoder, text_field};
+use crate::lock::Mutex;
 
 /// How long the catalog's word on composites is taken. Asking takes a millisecond of one request's
 /// time.
@@ -111,8 +112,7 @@ impl Types {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing under this lock panics half way; a poisoned map is still a map.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let version = self.version();
         if known.version != version {
             *known = Known { version, ..Known::default() };

@@ -20,9 +20,8 @@
 //!      └── nothing for PATIENCE, or something is sent ─┘
 //! ```
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::mem;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -31,10 +30,10 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use postgres_protocol::message::backend::Message;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
 
 use super::socket::Socket;
 use crate::Error;
+use crate::timer::Timer;
 
 /// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the
 /// wall time.
@@ -77,8 +76,8 @@ pub(super) struct Wire {
 enum Mark {
     /// Every byte wakes us; this many have come since it was lowered.
     Down(usize),
-    /// `MARK` bytes wake us, or the timer. `waiting`: the timer runs.
-    Up { timer: Pin<Box<Sleep>>, waiting: bool },
+    /// `MARK` bytes wake us, or the timer, which runs while nothing is there to be read.
+    Up(Timer),
 }
 
 /// A whole message in the read buffer.
@@ -222,27 +221,25 @@ impl Wire {
             Mark::Down(read) => {
                 *read = 0;
                 if self.socket.set_receive_mark(MARK) {
-                    self.mark = Mark::Up { timer: Box::pin(sleep(PATIENCE)), waiting: false };
+                    self.mark = Mark::Up(Timer::default());
                 }
             }
-            Mark::Up { waiting, .. } => *waiting = false,
+            Mark::Up(timer) => timer.stop(),
         }
     }
 
     /// Nothing is there to be read: ready once the mark was up for too long, and is down.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Mark::Up { timer, waiting } = &mut self.mark else { return Poll::Pending };
-        if !mem::replace(waiting, true) {
-            timer.as_mut().reset(Instant::now() + PATIENCE);
-        }
-        ready!(timer.as_mut().poll(cx));
+        let Mark::Up(timer) = &mut self.mark else { return Poll::Pending };
+        timer.start(PATIENCE);
+        ready!(timer.poll(cx));
         self.lower_mark();
         Poll::Ready(())
     }
 
     /// From now on every byte wakes us, and what has come does so at once.
     fn lower_mark(&mut self) {
-        if matches!(self.mark, Mark::Up { .. }) {
+        if matches!(self.mark, Mark::Up(_)) {
             self.socket.set_receive_mark(1);
             self.mark = Mark::Down(0);
         }
