@@ -103,9 +103,9 @@ families! {
     REFUSED: Counter "rowstream_refused_total" ["reason"]
         "Requests that got no permit, by the error's code";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
-        "What the streams that run may take together; told where `memory` is set";
+        "What the streams that run may take together, where `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
-        "What streams could take together at most; told where `memory` is set";
+        "What streams could take together at most, where `memory` is set";
 
     POOL_MAX: Gauge "rowstream_pool_max" ["source"]
         "Most connections of a pool (`pool.max`)";
@@ -126,9 +126,9 @@ families! {
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because as many as may wait did";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
-        "Lookups on their way on the connections that they share; told of PostgreSQL";
+        "Lookups on their way on the connections that they share; PostgreSQL alone";
     POOL_BATCH_SIZE: Histogram "rowstream_pool_batch_size" ["source"]
-        "Lookups that were sent together on a connection that they share; told of PostgreSQL";
+        "Lookups that were sent together on a connection that they share; PostgreSQL alone";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
         "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either";
@@ -172,7 +172,7 @@ families! {
     OPEN_FDS: Gauge "process_open_fds" []
         "Open descriptors";
     MAX_FDS: Gauge "process_max_fds" []
-        "Descriptors that may be open; told where that is bounded";
+        "Descriptors that may be open, where that is bounded";
     THREADS: Gauge "process_threads" []
         "Threads";
     START: Gauge "process_start_time_seconds" []

@@ -130,3 +130,63 @@ fn the_summary_has_every_page() {
     listed.insert("SUMMARY.md".into());
     assert_eq!(pages, listed);
 }
+
+/// What stands in quotes after these words in the source files.
+fn literals(files: &[&str], words: &[&str]) -> BTreeSet<String> {
+    let text: String = files.iter().map(|file| read(&root().join("src").join(file))).collect();
+    let after = |word: &&str| text.split(*word).skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let rest = words.iter().flat_map(after);
+    rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+}
+
+/// The first cells of the tables of a page, without their quotes.
+fn first_cells(page: &str) -> BTreeSet<String> {
+    let text = read(&root().join("docs/src/reference").join(page));
+    let cells = prose(&text).filter_map(|(_, line)| line.strip_prefix("| `")?.split('`').next());
+    cells.map(str::to_owned).collect()
+}
+
+/// A key that is read and not described cannot be found, and one that is only described does
+/// nothing.
+#[test]
+fn the_keys_of_the_configuration_are_those_that_are_read() {
+    let files = [
+        "config/read.rs",
+        "config/source.rs",
+        "config/source/http.rs",
+        "config/tls.rs",
+        "endpoint/csv.rs",
+        "endpoint/values.rs",
+        "endpoint/timeout.rs",
+    ];
+    let mut known = literals(&files, &["take(\"", "require(\""]);
+    for table in
+        ["source", "token", "cors", "tls", "log", "csv", "values", "timeout", "pool", "retries", "health"]
+    {
+        assert!(known.remove(table), "nothing reads {table}");
+    }
+    // Of a database a text, of an HTTP service a table.
+    let cells = first_cells("rowstream-toml.md");
+    let described: BTreeSet<_> =
+        cells.iter().map(|cell| cell.rsplit('.').next().unwrap_or_default().to_owned()).collect();
+    assert_eq!(described, known);
+}
+
+#[test]
+fn the_control_parameters_are_those_that_are_read() {
+    let known = literals(&["params/bind.rs"], &["    \"_"]);
+    let known: BTreeSet<_> = known.iter().map(|name| format!("_{name}")).collect();
+    assert_eq!(first_cells("control-parameters.md"), known);
+}
+
+#[test]
+fn headers_of_ours_are_described() {
+    let files =
+        ["respond/head.rs", "completeness/trailers.rs", "completeness/framing.rs", "completeness/streams.rs"];
+    let page = read(&root().join("docs/src/reference/headers.md")).to_lowercase();
+    let known = literals(&files, &["from_static(\"rowstream-"]);
+    assert!(known.len() > 4, "{known:?}");
+    for name in known {
+        assert!(page.contains(&format!("`rowstream-{name}`")), "{name}");
+    }
+}

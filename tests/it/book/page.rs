@@ -89,12 +89,20 @@ impl Commands {
         Self { text: text.to_owned(), answer: None, goes_on: false, status: 0, libraries: false }
     }
 
-    /// Whether the last of them is a server.
+    /// Whether they start a server, which then has to be the last of them.
     pub(super) fn serves(&self) -> bool {
-        let last = self.text.lines().rfind(|line| !line.trim_start().starts_with('#')).unwrap_or_default();
-        let mut words = last.split_whitespace().skip_while(|word| word.contains("_URL="));
-        words.next() == Some("rowstream") && matches!(words.next(), Some("serve" | "demo"))
+        let servers: Vec<_> = self.text.lines().map(is_server).collect();
+        servers.contains(&true) && {
+            assert_eq!(servers.last(), Some(&true), "a server ends a block:\n{}", self.text);
+            true
+        }
     }
+}
+
+/// Whether a line starts a server.
+fn is_server(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| word.contains('='));
+    words.next() == Some("rowstream") && matches!(words.next(), Some("serve" | "demo"))
 }
 
 /// Marks that wait for their block.

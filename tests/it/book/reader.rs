@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::page::{Block, Commands, Database, Kind, Page, is_shown};
@@ -138,10 +139,10 @@ impl<'a> PageReader<'a> {
     /// Runs commands to their end.
     fn run(&mut self, line: usize, commands: &Commands) {
         let script = format!("{}\npwd > \"$FOLDER/.current\"\n", commands.text);
-        let output = self.shell(&script, &self.current).output().expect("a shell");
-        let (printed, said) = (self.shown(&output.stdout), self.shown(&output.stderr));
         let place = self.place(line);
-        let status = output.status.code();
+        let ended = Running::start(self.shell(&script, &self.current)).end();
+        let (status, printed, said) = ended.unwrap_or_else(|| panic!("{place}: no end\n{}", commands.text));
+        let (printed, said) = (self.shown(&printed), self.shown(&said));
         assert_eq!(status, Some(commands.status), "{place}\n{}\n{printed}{said}", commands.text);
         if let Some(answer) = &commands.answer {
             let all = format!("{printed}{said}");
@@ -228,11 +229,15 @@ fn sets(line: &str) -> bool {
         && !line.contains(" rowstream ")
 }
 
+type Collected = Arc<Mutex<Vec<u8>>>;
+
 /// A process that runs beside, and what it has printed. Dropping it kills it.
 struct Running {
     child: Child,
-    printed: Arc<Mutex<Vec<u8>>>,
-    said: Arc<Mutex<Vec<u8>>>,
+    printed: Collected,
+    said: Collected,
+    readers: Vec<JoinHandle<()>>,
+    killed: bool,
     address: String,
 }
 
@@ -241,9 +246,41 @@ impl Running {
     fn start(mut command: Command) -> Self {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a shell");
-        let printed = collect(child.stdout.take().expect("it is piped"));
-        let said = collect(child.stderr.take().expect("it is piped"));
-        Self { child, printed, said, address: String::new() }
+        let (printed, first) = collect(child.stdout.take().expect("it is piped"));
+        let (said, second) = collect(child.stderr.take().expect("it is piped"));
+        Self { child, printed, said, readers: vec![first, second], killed: false, address: String::new() }
+    }
+
+    /// Waits for its end: its status, and what it printed and said. `None`: it does not end.
+    fn end(mut self) -> Option<(Option<i32>, Vec<u8>, Vec<u8>)> {
+        let deadline = Instant::now() + SOON;
+        let status = loop {
+            match self.child.try_wait().expect("it is our child") {
+                Some(status) => break status.code(),
+                None if Instant::now() > deadline => return None,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        self.kill();
+        for reader in std::mem::take(&mut self.readers) {
+            reader.join().expect("it reads to the end");
+        }
+        Some((status, self.printed(), self.said()))
+    }
+
+    /// With all that it has started.
+    fn kill(&mut self) {
+        if std::mem::replace(&mut self.killed, true) {
+            return; // Another process may have its number by now.
+        }
+        let group = format!("-{}", self.child.id());
+        let mut kill = Command::new("kill");
+        drop(kill.args(["-s", "KILL", "--", &group]).stderr(Stdio::null()).status());
+        drop(self.child.wait());
+    }
+
+    fn said(&self) -> Vec<u8> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn printed(&self) -> Vec<u8> {
@@ -256,8 +293,7 @@ impl Running {
         loop {
             // In this order: a server that ended has said all before we look.
             let ended = self.child.try_wait().expect("it is our child").is_some();
-            let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let said = String::from_utf8_lossy(&said).into_owned();
+            let said = String::from_utf8_lossy(&self.said()).into_owned();
             let rest = said.split("listening on http://").nth(1).unwrap_or_default();
             if let Some((address, _)) = rest.split_once(['\n', ' ', ',']) {
                 address.trim_end_matches('/').clone_into(&mut self.address);
@@ -273,9 +309,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let group = format!("-{}", self.child.id());
-        drop(Command::new("kill").args(["-s", "KILL", "--", &group]).status());
-        drop(self.child.wait());
+        self.kill();
     }
 }
 
@@ -296,10 +330,10 @@ fn variable(example: &str) -> String {
 }
 
 /// Reads what comes, so that the pipe never fills.
-fn collect(from: impl std::io::Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
-    let all = Arc::<Mutex<Vec<u8>>>::default();
+fn collect(from: impl std::io::Read + Send + 'static) -> (Collected, JoinHandle<()>) {
+    let all = Collected::default();
     let into = Arc::clone(&all);
-    std::thread::spawn(move || {
+    let reading = std::thread::spawn(move || {
         let mut from = BufReader::new(from);
         loop {
             let length = match from.fill_buf() {
@@ -312,5 +346,5 @@ fn collect(from: impl std::io::Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
             from.consume(length);
         }
     });
-    all
+    (all, reading)
 }
