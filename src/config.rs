@@ -6,6 +6,7 @@
 
 mod dotenv;
 mod files;
+mod generated;
 pub mod memory;
 mod read;
 mod single;
@@ -144,6 +145,31 @@ impl Config {
         arguments: &[Argument],
     ) -> Result<Self, Diagnostics> {
         single::read(url, sql, purpose, arguments)
+    }
+
+    /// The database of a URL, or of the path of its file.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub(crate) fn database(url: &str) -> Result<SourceConfig, Diagnostics> {
+        single::database(url).map(|(source, _)| source)
+    }
+
+    /// One source, and the endpoints of files that need not be there: their paths below a folder of
+    /// endpoints, and their texts.
+    ///
+    /// # Errors
+    /// Those of the texts.
+    pub(crate) fn of_endpoints(
+        source: SourceConfig,
+        files: &[(PathBuf, String)],
+    ) -> Result<Self, Diagnostics> {
+        generated::read(source, files)
+    }
+
+    /// The path of a file beside the one that is not there, whose name is nearly the same.
+    pub(crate) fn near_file(path: &Path) -> Option<PathBuf> {
+        files::near(path)
     }
 }
 

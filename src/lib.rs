@@ -53,6 +53,7 @@ pub mod split;
 mod spool;
 pub mod sql;
 pub mod stream;
+mod tables;
 mod tcp;
 mod timer;
 mod tls;

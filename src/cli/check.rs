@@ -13,7 +13,7 @@ use std::time::Duration;
 use rowstream_encode::{Column, Format};
 
 use super::Failure;
-use super::locate::{Reader, chosen, configuration, folder};
+use super::locate::{chosen, configuration, folder};
 use crate::Error;
 use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
@@ -60,7 +60,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (config, errors) = Config::load_partly(&configuration(&args.chosen(), Reader::Check)?);
+    let (config, errors) = Config::load_partly(&configuration(&args.chosen())?);
     let report = super::block_on(async { Ok(Report::new(config.as_ref(), &errors).await) })?;
     match args.format {
         ReportFormat::Text => report.print(),

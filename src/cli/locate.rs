@@ -29,58 +29,68 @@ pub(super) fn folder(given: &Path) -> PathBuf {
     given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// What reads the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
-    Serve,
-    Check,
+/// What a user means.
+pub(super) enum Target {
+    /// A configuration file.
+    Configuration(PathBuf),
+    /// A database: its URL, or the path of its file.
+    Database(String),
 }
 
-impl Reader {
-    /// What to do with a database, which is no configuration.
-    fn instead(self, url: &str) -> String {
-        match self {
-            Self::Serve => format!("serve one statement of it: `rowstream serve {url} --sql 'select …'`"),
-            Self::Check => {
-                format!(
-                    "try a statement: `rowstream query {url} 'select …'`; or write `url = \"{url}\"` into a {NAME}"
-                )
-            }
-        }
-    }
-}
-
-/// The configuration at `given`: a file, or the one of a folder.
-pub(super) fn configuration(given: &Path, reader: Reader) -> Result<PathBuf, Failure> {
+/// What there is at `given`: a file, the configuration of a folder, or a database.
+pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
     if path.exists() {
-        return match begins_as_sqlite(&path) {
-            true => Err(database(&shown(&text), &format!("sqlite:{text}"), reader)),
-            false => Ok(path),
-        };
+        return Ok(match begins_as_sqlite(&path) {
+            true => Target::Database(text.into_owned()),
+            false => Target::Configuration(path),
+        });
     }
-    if let Some(url) = Config::shown_database(&text) {
-        return Err(database("this", &url, reader));
+    if Config::shown_database(&text).is_some() {
+        return Ok(Target::Database(text.into_owned()));
     }
     if text.contains("://") {
         let hint = format!("name it in a {NAME}: `[source.NAME]` with its `url`");
         return Err(Failure::Message(format!("this URL is no configuration\n    hint: {hint}")));
     }
-    let message = match given.is_dir() {
-        true => format!("there is no {NAME} in the folder {}", shown(&text)),
-        false => format!("there is no file {}", shown(&text)),
-    };
-    let hint = match given.is_dir() {
-        true => format!("`rowstream demo --dir {text}` writes one with a database and endpoints to change"),
-        false => "`rowstream demo` writes a configuration with a database and endpoints to change, in the folder rowstream-demo".to_owned(),
-    };
-    Err(Failure::Message(format!("{message}\n    hint: {hint}")))
+    Err(missing(given, &text))
 }
 
-fn database(what: &str, url: &str, reader: Reader) -> Failure {
-    let hint = reader.instead(url);
-    Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}"))
+/// The configuration at `given`, where a database would be none.
+pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
+    let database = match target(given)? {
+        Target::Configuration(path) => return Ok(path),
+        Target::Database(database) => database,
+    };
+    // Not the URL itself, which may hold a password.
+    let (what, url) = match Config::shown_database(&database) {
+        Some(url) => ("this".to_owned(), url),
+        None => (shown(&database), format!("sqlite:{database}")),
+    };
+    let hint = format!(
+        "try a statement: `rowstream query {url} 'select …'`; or write `url = \"{url}\"` into a {NAME}"
+    );
+    Err(Failure::Message(format!("{what} is a database, and no configuration\n    hint: {hint}")))
+}
+
+/// There is nothing at `given`.
+fn missing(given: &Path, text: &str) -> Failure {
+    let near = || Config::near_file(given).filter(|_| given != Path::new(NAME));
+    let (message, hint) = if given.is_dir() {
+        let hint =
+            format!("`rowstream demo --dir {text}` writes one with a database and endpoints to change");
+        (format!("there is no {NAME} in the folder {}", shown(text)), hint)
+    } else if let Some(near) = near() {
+        (
+            format!("there is no file {}", shown(text)),
+            format!("did you mean {}?", shown(&near.to_string_lossy())),
+        )
+    } else {
+        let hint = "`rowstream demo` writes a configuration with a database and endpoints to change, in the folder rowstream-demo";
+        (format!("there is no file {}", shown(text)), hint.to_owned())
+    };
+    Failure::Message(format!("{message}\n    hint: {hint}"))
 }
 
 /// A file that cannot be read is reported by whoever reads it.

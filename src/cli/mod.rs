@@ -28,6 +28,7 @@ mod param;
 mod query;
 mod ready;
 mod serve;
+mod tables;
 mod token;
 
 use std::fmt;

@@ -1,12 +1,13 @@
-//! `rowstream serve`: endpoints from files, or one statement from the command line.
+//! `rowstream serve`: endpoints from files, of the tables of a database, or of one statement from
+//! the command line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::locate::{Reader, chosen, configuration, folder};
-use super::{Failure, block_on, listen, listing, param};
+use super::locate::{Target, chosen, folder, target};
+use super::{Failure, block_on, listen, listing, param, tables};
 use crate::capacity;
 use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
@@ -15,11 +16,11 @@ use crate::respond::App;
 use crate::server::{Listeners, Preparing, Reload, Roles};
 use crate::{server, source};
 
-/// Serves the endpoints of a configuration, or one statement at /rows.
+/// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration file, or its folder; with --sql, the URL of a database, or the path of a
-    /// SQLite file [default: rowstream.toml].
+    /// The configuration file, or its folder; or the URL of a database, or the path of a SQLite
+    /// file, whose tables and views are served, or one statement by --sql [default: rowstream.toml].
     #[arg(value_name = "CONFIG|URL")]
     given: Option<PathBuf>,
     /// The configuration file, or its folder: another way to write CONFIG.
@@ -80,7 +81,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // What fails before the configuration is read is said so, too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
-        let path = configuration(&args.chosen(), Reader::Serve)?;
+        let path = match target(&args.chosen())? {
+            Target::Configuration(path) => path,
+            Target::Database(url) => {
+                return serve(tables::configuration(&url)?, &args.listen, (preparing, None), |_| {});
+            }
+        };
         let inherited = Roles::default();
         let log = args.listen.log_format;
         let mut reload = Reload { path, listen: None, inherited, log, watch: args.watch, preparing };

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::unserved::lower_extension;
 use super::{Config, Reason, Unserved, dotenv};
-use crate::diagnostic::{Collector, Diagnostic, place};
+use crate::diagnostic::{Collector, Diagnostic, did_you_mean, place};
 
 /// Folders deeper than this are taken for a link that leads back to a folder above.
 const DEEPEST: usize = 32;
@@ -56,6 +56,16 @@ pub(super) fn read_text(path: &Path, errors: &Collector) -> Option<String> {
             None
         }
     }
+}
+
+/// See [`Config::near_file`].
+pub(super) fn near(path: &Path) -> Option<PathBuf> {
+    let wanted = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    did_you_mean(wanted, names.iter().map(String::as_str)).map(|near| path.with_file_name(near))
 }
 
 fn reason(error: &std::io::Error) -> String {

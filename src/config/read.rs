@@ -387,7 +387,7 @@ fn read_endpoint(
     endpoint::read(file, relative, defaults)
 }
 
-fn check_conflicts(endpoints: &[Endpoint], errors: &Collector) {
+pub(super) fn check_conflicts(endpoints: &[Endpoint], errors: &Collector) {
     let paths: Vec<_> = endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
     for conflict in conflicts(&paths) {
         let (first, second) = (&endpoints[conflict.first], &endpoints[conflict.second]);

@@ -6,15 +6,13 @@
 //! infers from the statement, or that of the value's own form, where there is a value; else it is
 //! an error.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::source::{self, Scheme, UrlError};
-use super::{Config, Limits};
+use super::{Config, files, generated};
 use crate::database::DatabaseKind;
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
-use crate::log::LogSettings;
 use crate::params::{BindType, Param, ParamType, ParamValue};
 use crate::source::SourceConfig;
 use crate::sql::dialect::{Decimals, Dialect, ParameterTypes};
@@ -77,19 +75,7 @@ pub(super) fn read(
     arguments: &[Argument],
 ) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
-    let (url, database) = match locate(url) {
-        Ok((url, Scheme::Sql(database))) => (url, database),
-        Ok((_, Scheme::Http)) => {
-            let hint = "write an endpoint file with `[upstream]`";
-            errors.add_to_argument("URL", "an HTTP service takes no SQL", hint);
-            return Err(errors.into_diagnostics());
-        }
-        Err(UrlError { message, hint }) => {
-            errors.add_to_argument("URL", message, hint);
-            // Without a database, the SQL cannot be read.
-            return Err(errors.into_diagnostics());
-        }
-    };
+    let (source, database) = database(url)?;
     let dialect = database.dialect();
     let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
@@ -101,21 +87,24 @@ pub(super) fn read(
             errors.add_to_argument(purpose.option(), message, suggest("it has", name, names.iter().copied()));
         }
     }
-    let config = Config {
-        listen: Config::LISTEN.to_owned(),
-        admin_listen: None,
-        tls: None,
-        sources: vec![SourceConfig::new(SOURCE, url, database)],
-        folder: PathBuf::new(),
-        endpoints: endpoint.into_iter().collect(),
-        unserved: Vec::new(),
-        tokens: BTreeMap::new(),
-        cors: None,
-        limits: Limits::default(),
-        log: LogSettings::default(),
-        error_detail: None,
-    };
+    let config = Config { endpoints: endpoint.into_iter().collect(), ..generated::bare(source) };
     errors.finish(config)
+}
+
+/// See [`Config::database`].
+pub(super) fn database(url: &str) -> Result<(SourceConfig, DatabaseKind), Diagnostics> {
+    let errors = Collector::default();
+    let UrlError { message, hint } = match locate(url) {
+        Ok((url, Scheme::Sql(database))) => return Ok((SourceConfig::new(SOURCE, url, database), database)),
+        Ok((_, Scheme::Http)) => UrlError {
+            message: "an HTTP service takes no SQL".to_owned(),
+            hint: "write an endpoint file with `[upstream]`".to_owned(),
+        },
+        Err(error) => error,
+    };
+    errors.add_to_argument("URL", message, hint);
+    // Without a database, no SQL can be read.
+    Err(errors.into_diagnostics())
 }
 
 /// The URL and what its scheme stands for; the path of a file that is there is a SQLite file.
@@ -136,7 +125,10 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
             true => Err(error),
             false => Err(UrlError {
                 message: format!("there is no file {}, and a URL begins with its scheme", shown(url)),
-                hint,
+                hint: match files::near(path) {
+                    Some(near) => format!("did you mean {}?", shown(&near.to_string_lossy())),
+                    None => hint,
+                },
             }),
         }
     })

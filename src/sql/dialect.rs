@@ -32,6 +32,8 @@ pub struct Dialect {
     pub refcursors: Result<(), Refusal>,
     /// How the catalog is asked for unique keys; `None`: it is not asked.
     pub unique_keys: Option<UniqueKeys>,
+    /// How the catalog is asked for tables; `None`: it is not asked.
+    pub catalog: Option<Catalog>,
 }
 
 /// Why a database cannot do what is asked for, and what to do instead.
@@ -253,6 +255,18 @@ pub struct UniqueKeys {
     pub functions: Functions,
 }
 
+/// How the catalog is asked for the tables and views that may be read, by two statements whose
+/// columns have these names.
+#[derive(Debug)]
+pub struct Catalog {
+    /// `name`, and `kind`: `table` or `view`.
+    pub tables: &'static str,
+    /// Of the table `:table`: `name`; `type`; `param`, the type of the parameter that a row is found
+    /// by, NULL where there is none; `cast`, what the parameter is cast to before it is compared, or
+    /// NULL; `place`, the place in the primary key, 0 where it is not in it.
+    pub columns: &'static str,
+}
+
 /// How the catalog is asked for a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableName {
@@ -314,6 +328,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         unique_keys: None,
+        catalog: None,
     };
 
     /// With all that SQLite's SQL has.
@@ -329,6 +344,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         unique_keys: None,
+        catalog: None,
     };
 
     /// With a `?` for each parameter, and no rows that can be compared.
@@ -344,6 +360,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         unique_keys: None,
+        catalog: None,
     };
 
     const BRACKETS: Syntax = Syntax {

@@ -327,24 +327,14 @@ async fn what_was_meant_is_found_or_said() {
     std::fs::create_dir(&empty).unwrap();
     let ran = rowstream(&["query", &file, "select n from t where n = :n", "-p", "n=2"]).await;
     assert_eq!((stdout(&ran), stderr(&ran)), ("{\"n\":2}\n".to_owned(), String::new()));
-    let (sqlite_url, postgres) = (format!("sqlite:{file}"), "postgres://me:secret@h/d");
+    let (sqlite_url, postgres) = (format!("sqlite:{file}"), "postgres://me:secret@127.0.0.1:1/d");
     for (arguments, words) in [
         (
             &["query", &missing, "select 1"][..],
             "missing.db`, and a URL begins with its scheme\n    hint: write `postgres://user@host/database`, `sqlite:FILE`",
         ),
         (&["query", &empty, "select 1"], "empty` is a folder, and no database"),
-        (
-            &["serve", &file],
-            &format!(
-                "test.db` is a database, and no configuration\n    hint: serve one statement of it: `rowstream serve {sqlite_url} --sql 'select …'`"
-            ),
-        ),
-        (
-            &["serve", &sqlite_url],
-            &format!("hint: serve one statement of it: `rowstream serve {sqlite_url} --sql 'select …'`"),
-        ),
-        (&["serve", postgres], "`rowstream serve postgres://… --sql 'select …'`"),
+        (&["serve", postgres], "at `127.0.0.1:1` as user `me`, database `d`"),
         (
             &["serve", "mysql://me:secret@h/d"],
             "this URL is no configuration\n    hint: name it in a rowstream.toml",

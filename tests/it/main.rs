@@ -59,6 +59,7 @@ mod streams;
 mod strings;
 mod support_works;
 mod systemd;
+mod tables;
 mod tls;
 mod turns;
 mod upstream;

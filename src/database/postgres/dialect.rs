@@ -1,7 +1,7 @@
 //! What is PostgreSQL's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
     ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys, Urls,
 };
 
@@ -51,7 +51,37 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::AsWritten,
         functions: Functions::RepeatRows,
     }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
 };
+
+/// What a statement finds by its bare name, in the schemas of `search_path`. A partition's rows are
+/// those of its table.
+const TABLES: &str = "select c.relname::text as name, case when c.relkind in ('v', 'm') then 'view' else 'table' end as kind
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+      and n.nspname = any (current_schemas(false)) and pg_table_is_visible(c.oid) and has_table_privilege(c.oid, 'select')
+    order by c.relname collate \"C\"";
+
+/// Types that no parameter has are texts, cast to the type without its length, which would cut them.
+/// A composite cannot be read back from a cursor.
+const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, case
+      when t.typtype in ('c', 'p') then null
+      when t.oid in (20, 21, 23) then 'integer'
+      when t.oid in (700, 701, 1700) then 'number'
+      when t.oid = 16 then 'boolean'
+      when t.oid = 1082 then 'date'
+      when t.oid = 1184 then 'timestamp'
+      when t.oid = 2950 then 'uuid'
+      else 'text' end as param, case
+      when t.oid not in (16, 20, 21, 23, 25, 1043, 1082, 1184, 1700, 2950) then format_type(a.atttypid, -1)
+      end as cast, coalesce(key.place, 0) as place
+    from pg_attribute a join pg_type t on t.oid = a.atttypid
+    left join (
+      select i.indrelid, k.number, k.place from pg_index i, unnest(i.indkey) with ordinality k(number, place)
+      where i.indisprimary and k.place <= i.indnkeyatts
+    ) key on key.indrelid = a.attrelid and key.number = a.attnum
+    where a.attrelid = to_regclass(quote_ident(:table)) and a.attnum > 0 and not a.attisdropped
+    order by a.attnum";
 
 /// A table that others inherit from has their rows, too, which its indexes do not know.
 const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid

@@ -1,7 +1,7 @@
 //! What is SQLite's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
     ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls,
 };
 
@@ -49,7 +49,25 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
 };
+
+/// What virtual tables keep their rows in (`shadow`) is left out.
+const TABLES: &str = "select name, case type when 'view' then 'view' else 'table' end as kind
+    from pragma_table_list
+    where schema = 'main' and type in ('table', 'view', 'virtual') and name not like 'sqlite\\_%' escape '\\'
+    order by name";
+
+/// The parameter is of the column's affinity ("Datatypes In SQLite", section 3.1): a text takes that
+/// of the column that it is compared with. Columns of none hold values of any type. Those that are
+/// `hidden = 1` are arguments of virtual tables.
+const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
+      when type like '%int%' then 'integer'
+      when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
+      when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
+      when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
+      else 'text' end as param, null as \"cast\", pk as place
+    from pragma_table_xinfo(:table, 'main') where hidden <> 1 order by cid";
 
 /// A key that is the number of the row has no index.
 const UNIQUE_KEYS: &str = "select 1 where 0 < (

@@ -1,0 +1,56 @@
+//! A configuration without a file: a database, and endpoints whose texts were written by the
+//! program.
+
+use std::path::PathBuf;
+
+use rowstream_encode::{CsvDialect, ValueOptions};
+
+use super::{Config, Limits, read};
+use crate::diagnostic::{Collector, Diagnostics, File, Variables};
+use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
+use crate::endpoint::{Authorization, Compression, SlowClients, Timeout};
+use crate::log::LogSettings;
+use crate::source::SourceConfig;
+
+/// See [`Config::of_endpoints`].
+pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {
+    let errors = Collector::default();
+    let sources = [(source.name.clone(), Some(source.clone()))];
+    let defaults = Defaults {
+        sources: &sources,
+        tokens: &[],
+        authorization: Some(Authorization::Public),
+        csv: CsvDialect::default(),
+        options: ValueOptions::DEFAULT,
+        compression: Compression::default(),
+        heartbeat: HEARTBEAT,
+        cursor_secret: "",
+        timeout: Timeout::default(),
+        slow_clients: SlowClients::default(),
+    };
+    let endpoint = |(path, text): &(PathBuf, String)| {
+        let file = File { path, text, variables: Variables::Keep, errors: &errors };
+        endpoint::read(file, path, &defaults)
+    };
+    let endpoints: Vec<_> = files.iter().filter_map(endpoint).collect();
+    read::check_conflicts(&endpoints, &errors);
+    errors.finish(Config { endpoints, ..bare(source) })
+}
+
+/// A configuration of a source and nothing else.
+pub(super) fn bare(source: SourceConfig) -> Config {
+    Config {
+        listen: Config::LISTEN.to_owned(),
+        admin_listen: None,
+        tls: None,
+        sources: vec![source],
+        folder: PathBuf::new(),
+        endpoints: Vec::new(),
+        unserved: Vec::new(),
+        tokens: std::collections::BTreeMap::new(),
+        cors: None,
+        limits: Limits::default(),
+        log: LogSettings::default(),
+        error_detail: None,
+    }
+}

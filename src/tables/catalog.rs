@@ -1,0 +1,128 @@
+//! Asks a database which tables it has: their columns, and by which their rows are told apart.
+
+use std::future::poll_fn;
+
+use rowstream_encode::{Format, ValueOptions};
+use serde_json::Value;
+
+use crate::Error;
+use crate::config::{Argument, Config, Purpose};
+use crate::diagnostic::shown;
+use crate::log;
+use crate::params::{ParamType, ParamValue};
+use crate::source::{Source, SourceConfig};
+use crate::sql::dialect::{Catalog, Dialect};
+use crate::stream::RowStream;
+
+/// The parameter of [`Catalog::columns`].
+const TABLE: &str = "table";
+
+/// A table or a view.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    /// Its name, without quotes.
+    pub(crate) name: String,
+    /// `table` or `view`.
+    pub(crate) kind: String,
+    /// Its columns, in their order.
+    pub(crate) columns: Vec<Column>,
+    /// How its names are quoted.
+    pub(crate) dialect: &'static Dialect,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    /// Its name, without quotes.
+    pub(crate) name: String,
+    /// Its type, as the database names it.
+    pub(crate) type_name: String,
+    /// The parameter by which a row is found; `None`: no parameter and no cursor holds its values.
+    pub(crate) param: Option<ParamType>,
+    /// What the parameter is cast to before it is compared, if it has to be.
+    pub(crate) cast: Option<String>,
+    /// Its place in the primary key; 0 where it is not in it.
+    place: u64,
+}
+
+impl Table {
+    /// The columns of its primary key, in the order of the key; none where it has no key, or one
+    /// that requests and cursors cannot name.
+    pub(crate) fn key(&self) -> Vec<&Column> {
+        let mut key: Vec<_> = self.columns.iter().filter(|column| column.place > 0).collect();
+        key.sort_by_key(|column| column.place);
+        // `key` reads the blanks around a name as none of it.
+        let is_whole = |column: &&Column| column.param.is_some() && column.name.trim() == column.name;
+        if key.iter().all(is_whole) { key } else { Vec::new() }
+    }
+}
+
+/// The tables and views that a source may read, by name. One that cannot be described is reported,
+/// and left out.
+///
+/// # Errors
+/// The database cannot be asked.
+pub(crate) async fn read(config: &SourceConfig) -> Result<Vec<Table>, Error> {
+    let source = Source::open(config)?;
+    let dialect = source.database()?.dialect();
+    let Some(catalog) = &dialect.catalog else {
+        return Err(Error::endpoint(format!("{} is not asked for its tables", dialect.name))
+            .hint("write endpoint files, or `--sql 'select …'`"));
+    };
+    let mut found = Vec::new();
+    for row in ask(config, &source, (catalog.tables, None)).await? {
+        let (name, kind) = (text(&row, "name"), text(&row, "kind"));
+        match columns(config, &source, catalog, &name).await {
+            Ok(columns) => found.push(Table { name, kind, columns, dialect }),
+            Err(error) if error.is_of_source() => return Err(error),
+            Err(error) => log::warning!("warning: the {kind} {} is left out: {error}", shown(&name)),
+        }
+    }
+    Ok(found)
+}
+
+async fn columns(
+    config: &SourceConfig,
+    source: &Source,
+    catalog: &Catalog,
+    table: &str,
+) -> Result<Vec<Column>, Error> {
+    let rows = ask(config, source, (catalog.columns, Some(table))).await?;
+    let column = |row: &Value| Column {
+        name: text(row, "name"),
+        type_name: text(row, "type"),
+        param: row["param"].as_str().and_then(ParamType::from_name),
+        cast: row["cast"].as_str().map(str::to_owned),
+        place: row["place"].as_u64().unwrap_or_default(),
+    };
+    Ok(rows.iter().map(column).collect())
+}
+
+/// The rows of a statement, as an endpoint would send them.
+async fn ask(
+    config: &SourceConfig,
+    source: &Source,
+    (sql, table): (&str, Option<&str>),
+) -> Result<Vec<Value>, Error> {
+    let argument = |table: &str| Argument {
+        name: TABLE.to_owned(),
+        kind: Some((ParamType::Text, false)),
+        value: Some(table.to_owned()),
+    };
+    let arguments: Vec<_> = table.map(argument).into_iter().collect();
+    let asked = Config::single_with(&config.url, sql, Purpose::Query, &arguments);
+    let asked = asked.map_err(|errors| Error::endpoint(errors.to_string()))?;
+    let values = table.map(|table| ParamValue::Text(table.to_owned())).into_iter().collect();
+    let written = (Format::Ndjson, ValueOptions::DEFAULT);
+    let mut stream = RowStream::open_with(&asked.endpoints[0], source, written, values).await?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        bytes.extend_from_slice(&chunk?);
+    }
+    let rows = serde_json::Deserializer::from_slice(&bytes).into_iter().collect::<Result<_, _>>();
+    rows.map_err(|error| Error::endpoint("the catalog cannot be read").cause(error))
+}
+
+fn text(row: &Value, name: &str) -> String {
+    row[name].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,126 @@
+//! The endpoint files of a table.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::EndpointFile;
+use super::catalog::{Column, Table};
+use crate::params::ParamType;
+use crate::sql::is_name;
+
+/// Columns that a summary names; `check` and the first row have all.
+const SUMMARISED: usize = 12;
+
+/// The endpoint of all rows.
+pub(crate) fn list(table: &Table) -> EndpointFile {
+    let key = table.key();
+    let mut text = format!("/*\nsummary = {}\n", toml(&summary(table)));
+    let place = Place::new(table);
+    place.write(&mut text, "");
+    if !key.is_empty() {
+        let columns: Vec<_> = key.iter().map(|column| toml(&key_name(&column.name))).collect();
+        let _ = writeln!(text, "key = [{}]", columns.join(", "));
+    }
+    text.push_str(
+        "[params]\nlimit = { type = \"integer\", optional = true, min = 0, summary = \"how many rows at most\" }\n*/\n",
+    );
+    text.push_str(&select(table));
+    if !key.is_empty() {
+        let columns: Vec<_> = key.iter().map(|column| table.dialect.quoted(&column.name)).collect();
+        let _ = writeln!(text, "order by {}", columns.join(", "));
+    }
+    text.push_str("limit :limit\n");
+    EndpointFile { path: format!("{}.sql", place.file).into(), text }
+}
+
+/// The endpoint of one row by its key; `None` where there is none.
+pub(crate) fn lookup(table: &Table) -> Option<EndpointFile> {
+    let key = table.key();
+    if key.is_empty() {
+        return None;
+    }
+    let names = param_names(&key);
+    let segments: Vec<_> = names.iter().map(|name| format!("{{{name}}}")).collect();
+    let below = segments.join("/");
+    let place = Place::new(table);
+    let mut text = format!("/*\nsummary = {}\n", toml(&format!("One row of {} {}", table.kind, table.name)));
+    place.write(&mut text, &below);
+    text.push_str("result = \"one\"\n[params]\n");
+    for (name, column) in names.iter().zip(&key) {
+        let _ = writeln!(text, "{name} = \"{}\"", column.param.unwrap_or(ParamType::Text).name());
+    }
+    text.push_str("*/\n");
+    text.push_str(&select(table));
+    let condition = |(name, column): (&String, &&Column)| {
+        let value =
+            column.cast.as_ref().map_or(format!(":{name}"), |kind| format!("cast(:{name} as {kind})"));
+        format!("{} = {value}", table.dialect.quoted(&column.name))
+    };
+    let conditions: Vec<_> = names.iter().zip(&key).map(condition).collect();
+    let _ = writeln!(text, "where {}", conditions.join("\n  and "));
+    let path: PathBuf = format!("{}/{below}.sql", place.file).into();
+    Some(EndpointFile { path, text })
+}
+
+/// `select … from …`, a line each.
+fn select(table: &Table) -> String {
+    let quoted: Vec<_> = table.columns.iter().map(|column| table.dialect.quoted(&column.name)).collect();
+    format!("select {}\nfrom {}\n", quoted.join(", "), table.dialect.quoted(&table.name))
+}
+
+fn summary(table: &Table) -> String {
+    let columns = table.columns.iter().take(SUMMARISED);
+    let columns: Vec<_> = columns.map(|column| format!("{} {}", column.name, column.type_name)).collect();
+    let more = table.columns.len() - columns.len();
+    let more = if more > 0 { format!(", and {more} more columns") } else { String::new() };
+    format!("{} {}: {}{more}", table.kind, table.name, columns.join(", "))
+}
+
+/// The names of a lookup's parameters: those of the columns, where a parameter may be called so.
+fn param_names(key: &[&Column]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let name = |(number, column): (usize, &&Column)| {
+        let own = is_name(&column.name) && !column.name.starts_with('_') && taken.insert(column.name.clone());
+        if own { column.name.clone() } else { format!("key_{number}") }
+    };
+    (1..).zip(key).map(name).collect()
+}
+
+/// A column as `key` names it: the direction is said where the name may be read as having one.
+fn key_name(name: &str) -> String {
+    if name.contains(char::is_whitespace) { format!("{name} asc") } else { name.to_owned() }
+}
+
+/// Where the files of a table stand, and what they say of their path.
+struct Place<'a> {
+    /// The name of the file or folder.
+    file: String,
+    /// The table's name, where the path is not that of the file.
+    path: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn new(table: &'a Table) -> Self {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let plain: String = table.name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        // Files that begin with `_` are put aside, and `index` is the folder's own path.
+        let file = if plain.starts_with('_') || plain == "index" { format!("table-{plain}") } else { plain };
+        let path = (file != table.name).then_some(table.name.as_str());
+        Self { file, path }
+    }
+
+    fn write(&self, text: &mut String, below: &str) {
+        if let Some(name) = self.path {
+            let below = if below.is_empty() { String::new() } else { format!("/{below}") };
+            let _ = writeln!(text, "path = {}", toml(&format!("/{name}{below}")));
+        }
+    }
+}
+
+/// A TOML string that stands in a comment of SQL.
+fn toml(text: &str) -> String {
+    // JSON's strings are TOML's basic strings, but for one character.
+    let quoted = serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
+    quoted.replace("*/", "*\\u002f").replace("/*", "\\u002f*")
+}

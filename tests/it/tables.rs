@@ -1,0 +1,210 @@
+//! `rowstream serve DATABASE`: each table and view as endpoints, whatever their names.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Reply, TestDb, get, rowstream};
+use crate::worked::{Listening, Started, program};
+
+/// Names that every character of SQL's is in, and columns of several types and keys.
+const ODD: &str = r#"
+    create table "order" (id integer primary key, total numeric, note text);
+    insert into "order" values (1, 1.5, 'a'), (2, 2.5, null), (3, 3.5, 'c');
+    create table "größe :x ""y"" *z'" (":id" integer primary key, "a b" text, "c*/d" text);
+    insert into "größe :x ""y"" *z'" values (7, 'x', 'y');
+    create table pair (region text, number integer, label text, primary key (number, region));
+    insert into pair values ('eu', 1, 'a'), ('us', 1, 'b'), ('eu', 2, 'c');
+    create table _hidden (name text primary key, "name desc" integer);
+    insert into _hidden values ('a/b', 5), ('x.y', 6);
+    create table "index" (x text);
+    create table empty (id integer primary key);
+    create table "a/b" (id integer primary key);
+    create table "list.json" (id integer primary key);
+    create view totals as select sum(total) as total from "order";
+"#;
+
+async fn started(url: &str) -> Listening {
+    Started::new(program(), &["serve", url, "--port", "0"]).listening().await
+}
+
+fn sqlite(path: &Path, sql: &str) -> String {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch(sql).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+async fn json_of(server: &Listening, path: &str) -> Value {
+    let reply = get(&server.url(path)).await;
+    assert_eq!(reply.status.as_u16(), 200, "{path}: {}", reply.text());
+    reply.json()
+}
+
+fn next(reply: &Reply) -> Option<String> {
+    let link = reply.header("link")?;
+    let (target, rest) = link.strip_prefix('<')?.split_once('>')?;
+    assert_eq!(rest, "; rel=\"next\"");
+    Some(target.to_owned())
+}
+
+/// What holds on each database that has the tables of [`ODD`].
+async fn serves_odd_tables(url: &str) {
+    let server = started(url).await;
+    let listed = json_of(&server, "/").await;
+    let paths: Vec<_> =
+        listed["endpoints"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert_eq!(
+        paths,
+        [
+            "/_hidden",
+            "/_hidden/{name}",
+            "/empty",
+            "/empty/{id}",
+            "/größe :x \"y\" *z'",
+            "/größe :x \"y\" *z'/{key_1}",
+            "/index",
+            "/order",
+            "/order/{id}",
+            "/pair",
+            "/pair/{number}/{region}",
+            "/totals",
+        ]
+    );
+    let lookup = &listed["endpoints"][10];
+    let types: Vec<_> = lookup["parameters"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(types, ["integer", "text"]);
+
+    // Pages by the key, by the links alone.
+    let mut path = "/order?limit=2".to_owned();
+    let mut ids = Vec::new();
+    loop {
+        let reply = get(&server.url(&path)).await;
+        ids.extend(reply.json().as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()));
+        match next(&reply) {
+            Some(query) => path = format!("/order{query}"),
+            None => break,
+        }
+    }
+    assert_eq!(ids, [1, 2, 3]);
+
+    assert_eq!(json_of(&server, "/order/2").await["note"], Value::Null);
+    assert_eq!(get(&server.url("/order/9")).await.status.as_u16(), 404);
+    assert_eq!(get(&server.url("/order/x")).await.status.as_u16(), 400);
+    assert_eq!(json_of(&server, "/empty").await, json!([]));
+    assert_eq!(json_of(&server, "/totals").await[0]["total"].to_string(), "7.5");
+    let odd = "/gr%C3%B6%C3%9Fe%20%3Ax%20%22y%22%20%2Az%27";
+    let row = json!({":id": 7, "a b": "x", "c*/d": "y"});
+    assert_eq!(json_of(&server, odd).await, json!([row]));
+    assert_eq!(json_of(&server, &format!("{odd}/7")).await, row);
+    assert_eq!(json_of(&server, "/pair/1/us").await["label"], "b");
+    let pairs: Vec<_> = json_of(&server, "/pair").await.as_array().unwrap().clone();
+    assert_eq!(pairs.iter().map(|pair| &pair["label"]).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(json_of(&server, "/_hidden/a%2Fb").await["name desc"], 5);
+    assert_eq!(json_of(&server, "/_hidden/x.y").await["name desc"], 6);
+}
+
+#[tokio::test]
+async fn sqlite_tables_are_endpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = sqlite(&folder.path().join("shop.db"), ODD);
+    serves_odd_tables(&file).await;
+    serves_odd_tables(&format!("sqlite:{file}")).await;
+}
+
+#[tokio::test]
+async fn postgres_tables_are_endpoints() {
+    let db = TestDb::new().await;
+    db.execute(ODD).await;
+    serves_odd_tables(&db.url()).await;
+}
+
+/// Types of keys that no parameter has, and what is not to be served.
+#[tokio::test]
+async fn postgres_keys_of_all_types_find_rows() {
+    let db = TestDb::new().await;
+    db.execute(
+        r#"create schema other; create table other.unseen (id integer primary key);
+        create type "my: mood" as enum ('glad', 'sad');
+        create domain short as varchar(3);
+        create type composite as (a integer);
+        create table by_mood (mood "my: mood" primary key); insert into by_mood values ('sad');
+        create table by_domain (d short primary key); insert into by_domain values ('abc');
+        create table by_char (c char(5) primary key); insert into by_char values ('ab');
+        create table by_time (t timestamp primary key); insert into by_time values ('2024-01-02 03:04:05.678');
+        create table by_instant (t timestamptz primary key); insert into by_instant values ('2024-01-02T03:04:05Z');
+        create table by_day (d date primary key); insert into by_day values ('2024-01-02');
+        create table by_real (r real primary key); insert into by_real values (0.1);
+        create table by_bytes (b bytea primary key); insert into by_bytes values ('\x00ff');
+        create table by_uuid (u uuid primary key); insert into by_uuid values ('5f0c5f0c-0000-4000-8000-000000000001');
+        create table by_composite (c composite primary key);
+        create table with_include (a integer, b integer, primary key (a) include (b)); insert into with_include values (1, 2);
+        create table parts (id integer primary key, x integer) partition by range (id);
+        create table part_one partition of parts for values from (0) to (9); insert into parts values (1, 2);
+        create materialized view m as select 1 as a"#,
+    )
+    .await;
+    let server = started(&db.url()).await;
+    for path in [
+        "/by_mood/sad",
+        "/by_domain/abc",
+        "/by_char/ab",
+        "/by_time/2024-01-02T03:04:05.678",
+        "/by_instant/2024-01-02T03:04:05Z",
+        "/by_day/2024-01-02",
+        "/by_real/0.1",
+        "/by_bytes/%5Cx00ff",
+        "/by_uuid/5f0c5f0c-0000-4000-8000-000000000001",
+        "/with_include/1",
+        "/parts/1",
+        "/m",
+    ] {
+        json_of(&server, path).await;
+    }
+    for path in ["/unseen", "/part_one", "/by_composite/1", "/with_include/1/2"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
+    }
+    for path in ["/by_mood/bored", "/by_domain/abcd"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 400, "{path}");
+    }
+}
+
+/// One view that is broken does not keep the rest from being served.
+#[tokio::test]
+async fn sqlite_views_that_are_broken_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table t (id integer primary key, v); create table gone (a); create view broken as select a from gone;
+        create virtual table search using fts5(body); create table blobs (b blob primary key, n integer);
+        create table untyped (id primary key); create table made (a integer, b integer as (a + 1));
+        insert into made values (1); pragma legacy_alter_table = on; drop table gone";
+    let file = sqlite(&folder.path().join("a.db"), sql);
+    let server = started(&file).await;
+    assert_eq!(json_of(&server, "/made").await, json!([{"a": 1, "b": 2}]));
+    let listed = json_of(&server, "/").await;
+    let paths: Vec<_> = listed["endpoints"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(paths, ["/blobs", "/made", "/search", "/t", "/t/{id}", "/untyped"]);
+    assert_eq!(listed["endpoints"][3]["summary"], "table t: id integer, v any");
+}
+
+#[tokio::test]
+async fn a_slip_makes_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let shop = sqlite(&folder.path().join("shop.db"), "create table t (a)");
+    let slip = shop.replace("shop.db", "shp.db");
+    let empty = sqlite(&folder.path().join("none.sqlite"), "create table t (a); drop table t");
+    let url = format!("sqlite:{slip}");
+    for (arguments, expected) in [
+        (&["serve", slip.as_str()][..], "shp.db`\n    hint: did you mean `"),
+        (&["serve", &url], "shp.db`\n    hint: did you mean `"),
+        (&["check", &slip], "shp.db`\n    hint: did you mean `"),
+        (&["query", &slip, "select 1"], "hint: did you mean `"),
+        (&["query", &url, "select 1"], "shp.db"),
+        (&["serve", &empty], "there is no table in this database that may be read, and no view"),
+        (&["serve", "postgres://me:hunter2@127.0.0.1:1/d"], "source `main`"),
+    ] {
+        let ran = rowstream(arguments).await;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(expected) && !said.contains("hunter2"), "{arguments:?}: {said}");
+    }
+    assert!(!Path::new(&slip).exists());
+}
