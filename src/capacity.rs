@@ -68,7 +68,7 @@ struct Load<'a> {
 struct Count {
     calls: u64,
     /// The number and where it comes from, for people; nothing where a response is one call.
-    told: String,
+    said: String,
 }
 
 impl Load<'_> {
@@ -144,22 +144,22 @@ impl Load<'_> {
     fn counts(&self) -> Vec<Count> {
         let Some(calls) = self.calls() else {
             let is_paged = matches!(self.endpoint.handler, Handler::Pages(_));
-            return vec![Count { calls: 1, told: if is_paged { " of one page" } else { "" }.to_owned() }];
+            return vec![Count { calls: 1, said: if is_paged { " of one page" } else { "" }.to_owned() }];
         };
         let param = match calls.repeat {
-            Repeat::Times(calls) => return vec![Count { calls, told: format!(" of {calls} calls") }],
+            Repeat::Times(calls) => return vec![Count { calls, said: format!(" of {calls} calls") }],
             Repeat::Param(index) => &self.endpoint.params[index],
         };
-        let told = |value: &Option<ParamValue>, what: &str| {
+        let said = |value: &Option<ParamValue>, what: &str| {
             let Some(ParamValue::Integer(count)) = value else { return None };
             let calls = u64::try_from(*count).ok().filter(|calls| *calls > 0)?;
-            Some(Count { calls, told: format!(" of {calls} calls ({what} of `{}`)", param.name) })
+            Some(Count { calls, said: format!(" of {calls} calls ({what} of `{}`)", param.name) })
         };
         let mut counts: Vec<_> =
-            [told(&param.default, "the default"), told(&param.max, "`max`")].into_iter().flatten().collect();
+            [said(&param.default, "the default"), said(&param.max, "`max`")].into_iter().flatten().collect();
         counts.dedup_by_key(|count| count.calls);
         if counts.is_empty() {
-            counts.push(Count { calls: 1, told: " of one call".to_owned() });
+            counts.push(Count { calls: 1, said: " of one call".to_owned() });
         }
         counts
     }
@@ -173,12 +173,12 @@ impl Load<'_> {
     fn describe(&self) -> Option<String> {
         let duration = self.duration()?;
         let (parallel, places) = (self.parallel(), self.places());
-        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|Count { calls, told }| {
+        let lines = self.counts().into_iter().filter(|count| count.calls > 0).map(|Count { calls, said }| {
             let rate = Rate(parallel as f64 / (calls as f64 * duration.as_secs_f64()));
             let least = self.least(calls, duration);
             let full = times(least, self.inside() as f64 / places as f64);
             format!(
-                "{}: {rate} requests/s{told}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} behind a full queue",
+                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} behind a full queue",
                 self.endpoint.path,
             )
         });
@@ -304,11 +304,11 @@ impl Load<'_> {
             return None;
         }
         let late = |count: &Count| self.least(count.calls, duration) > bound;
-        let Count { calls, told } = self.counts().into_iter().find(late)?;
+        let Count { calls, said } = self.counts().into_iter().find(late)?;
         let least = self.least(calls, duration);
         self.warning(
             format!(
-                "a response{told} takes {least:?} at least, and `timeout.total` aborts it after {bound:?}"
+                "a response{said} takes {least:?} at least, and `timeout.total` aborts it after {bound:?}"
             ),
             "raise `timeout.total`, have more calls run at a time, or allow fewer of them".to_owned(),
         )

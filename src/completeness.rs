@@ -1,8 +1,8 @@
-//! Proof of the end: how a client knows that it has everything, whatever stands between it and the
+//! Completeness: how a client knows that it has everything, whatever stands between it and the
 //! server.
 //!
 //! An abort alone is not enough, because some proxies and clients make a clean end of it. So each
-//! answer has a positive proof of its end, and a client asks for the one that reaches it:
+//! answer has something positive that proves it, and a client asks for what reaches it:
 //!
 //! | module | what a client sees |
 //! |---|---|
@@ -29,7 +29,7 @@ use self::digest::Algorithm;
 use self::framing::Framing;
 use crate::Error;
 
-/// The control parameters that ask for a proof.
+/// The control parameters that ask for what proves completeness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Controls {
     /// `_end`.
@@ -77,7 +77,7 @@ impl Choice for Wait {
     }
 }
 
-/// What a request asks for as proof.
+/// What a request asks for that proves completeness.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// How records stand among the rows, and their tag.

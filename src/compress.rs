@@ -374,8 +374,8 @@ mod tests {
         let alone = "compress::tests::the_state_of_an_encoder_is_bounded_alone";
         let test = std::env::current_exe().unwrap();
         let output = std::process::Command::new(test).args(["--ignored", "--exact", alone]).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]

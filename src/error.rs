@@ -1,8 +1,8 @@
-//! What goes wrong on the way from a request to its last byte, as a user is told it.
+//! What goes wrong on the way from a request to its last byte, as a user sees it.
 //!
 //! An [`Error`] is made where the situation is known, by a constructor that names it. It becomes a
 //! problem document (RFC 9457) before the head is sent, and an aborted stream after it; it never
-//! becomes data. What users are told (code, status, message, hint, SQLSTATE) is apart from the
+//! becomes data. What users see (code, status, message, hint, SQLSTATE) is apart from the
 //! cause, which goes to the log alone. No text of an error is longer than [`bounds`] lets it be, so
 //! that a problem document has at most 4 KB.
 
@@ -167,7 +167,7 @@ impl Error {
 
     fn wrong_parameters(mut parameters: Vec<(String, String)>, more: Option<String>) -> Self {
         parameters.truncate(bounds::PARAMETERS);
-        let message = bounds::told(&parameters, more);
+        let message = bounds::sentence(&parameters, more);
         let mut error = Self::new("invalid_parameter", StatusCode::BAD_REQUEST, message);
         error.0.parameters = parameters;
         error
@@ -189,7 +189,7 @@ impl Error {
         self
     }
 
-    /// The error as clients are told it.
+    /// The error as clients see it.
     #[must_use]
     pub(crate) fn in_detail(mut self, detail: ErrorDetail) -> Self {
         if detail == ErrorDetail::Database

@@ -62,8 +62,8 @@ pub(crate) struct Metrics {
     pub(crate) admin: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
-    /// Held while it is told: whoever asks again and again takes no more than one thread and its
-    /// memory.
+    /// Held while it is reported: whoever asks again and again takes no more than one thread and
+    /// its memory.
     telling: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -84,12 +84,12 @@ impl Metrics {
     pub(crate) async fn tell(server: Arc<impl Observed>, exposition: Exposition) -> Result<String, Error> {
         let one = Arc::clone(&server.metrics().telling).lock_owned().await;
         let tell = move || {
-            let told = exposition.write(Snapshot::take(&*server));
+            let text = exposition.write(Snapshot::take(&*server));
             drop(one);
-            told
+            text
         };
-        let told = tokio::task::spawn_blocking(tell).await;
-        told.map_err(|cause| Error::endpoint("the metrics could not be told").cause(cause))
+        let text = tokio::task::spawn_blocking(tell).await;
+        text.map_err(|cause| Error::endpoint("the metrics could not be written").cause(cause))
     }
 
     /// What was counted of every endpoint, by its template.

@@ -355,8 +355,8 @@ mod tests {
             for (suffix, control) in [(Suffix::Unknown(name.to_owned()), None), (Suffix::None, Some(name))] {
                 let error = choose(&suffix, control, [], &[Json, Ndjson]).unwrap_err();
                 assert_eq!(error.status().as_u16(), 406);
-                let told = error.hint_text().filter(|hint| hint.starts_with("did"));
-                assert_eq!(told, hint, "{name}");
+                let near = error.hint_text().filter(|hint| hint.starts_with("did"));
+                assert_eq!(near, hint, "{name}");
             }
         }
     }

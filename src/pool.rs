@@ -435,15 +435,15 @@ impl<C, S: Sites> Ticket<C, S> {
     /// Waits for the place, also where a site has room before any place is given up.
     async fn wait(&mut self) -> Result<Lease<C, S>, Error> {
         loop {
-            // Before it is asked when there is room: what is told meanwhile is not missed.
-            let told = self.shared.rooms.notified();
+            // Before it is asked when there is room: what is announced meanwhile is not missed.
+            let announced = self.shared.rooms.notified();
             let next_room = self.shared.state().sites.next_room();
             tokio::select! {
                 biased;
-                // Whoever leaves the queue was told what came of it.
+                // Whoever leaves the queue has learnt what came of it.
                 given = &mut self.receiver => return given.unwrap_or_else(|_| Err(self.shared.refused())),
                 () = until(next_room) => self.shared.change(|_| ()),
-                () = told => {}
+                () = announced => {}
             }
         }
     }

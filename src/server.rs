@@ -75,7 +75,7 @@ enum Port {
     Redirect(u16),
 }
 
-/// What connections are told.
+/// What connections learn of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Serving,
@@ -131,7 +131,7 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     // wait for them.
     serving.current.get().leave();
     let delay = serving.current.get().config().limits.drain_delay;
-    let told_twice = serving.accept_while_leaving(delay, &mut stop).await;
+    let asked_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
     let Serving { listeners, mut connections, state, workers, mut tasks, current, .. } = serving;
@@ -140,10 +140,10 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
     tokio::select! {
-        () = std::future::ready(()), if told_twice => log::info!("told twice: aborting what still runs"),
+        () = std::future::ready(()), if asked_twice => log::info!("asked twice: aborting what still runs"),
         () = all_done(&mut connections) => {}
         () = tokio::time::sleep(app.config().limits.drain_timeout) => log::warning!("the drain time is over: aborting what still runs"),
-        () = stop.next() => log::info!("told twice: aborting what still runs"),
+        () = stop.next() => log::info!("asked twice: aborting what still runs"),
     }
     app.end();
     state.send_replace(State::Ended);
@@ -209,15 +209,15 @@ impl Serving {
             return false;
         }
         log::info!("leaving: `ready` says so, and connections are accepted for {delay:?} more");
-        let mut told_twice = false;
+        let mut asked_twice = false;
         let end = async {
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                () = stop.next() => told_twice = true,
+                () = stop.next() => asked_twice = true,
             }
         };
         self.accept_until(end).await;
-        told_twice
+        asked_twice
     }
 
     /// Has a worker serve a connection.

@@ -78,7 +78,7 @@ async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Sour
         args.push(texts(outline.functions()));
     }
     let asked = timeout(PATIENCE, has_row(unique.query, &args, source)).await;
-    let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it told of no index", PATIENCE)));
+    let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it reported no index", PATIENCE)));
     // What only speaks PostgreSQL's protocol may have another catalog, and then nothing is known.
     Ok(of_endpoint(asked)?.unwrap_or(false))
 }

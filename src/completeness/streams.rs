@@ -102,13 +102,13 @@ impl Streams {
     }
 
     /// How a stream goes, as JSON; `None` if it is not known.
-    pub(crate) fn told(&self, id: &str) -> Option<String> {
+    pub(crate) fn report(&self, id: &str) -> Option<String> {
         let id = Id::from_text(id)?;
         let mut known = self.known.lock();
         known.forget(Instant::now());
         let stream = known.streams.get(&id).map(Arc::clone)?;
         drop(known);
-        Some(stream.told())
+        Some(stream.report())
     }
 }
 
@@ -130,7 +130,7 @@ impl Known {
 }
 
 impl Stream {
-    /// What its response is told.
+    /// What is reported of its response.
     pub(crate) fn id(&self) -> Id {
         self.id
     }
@@ -141,8 +141,8 @@ impl Stream {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    fn told(&self) -> String {
-        let mut told = json!({
+    fn report(&self) -> String {
+        let mut report = json!({
             "id": self.id.to_string(),
             "state": self.end.get().map_or("running", |end| end.state),
             "endpoint": self.endpoint,
@@ -152,9 +152,9 @@ impl Stream {
             "started": written(self.started),
         });
         if let Some(end) = self.end.get() {
-            told["ended"] = json!(written(end.at));
+            report["ended"] = json!(written(end.at));
             let Times { pool, database, encode, client, .. } = end.times;
-            told["ms"] = json!({
+            report["ms"] = json!({
                 "pool": pool.as_millis(), "database": database.as_millis(),
                 "encode": encode.as_millis(), "client": client.as_millis(),
             });
@@ -162,11 +162,11 @@ impl Stream {
                 [("digest", end.digest.as_ref().map(|d| json!(d))), ("error", end.error.clone())]
             {
                 if let Some(value) = value {
-                    told[name] = value;
+                    report[name] = value;
                 }
             }
         }
-        told.to_string() + "\n"
+        report.to_string() + "\n"
     }
 }
 
@@ -189,8 +189,8 @@ mod tests {
     use super::*;
 
     fn state(streams: &Streams, id: Id) -> Option<String> {
-        let told: Json = serde_json::from_str(&streams.told(&id.to_string())?).unwrap();
-        Some(told["state"].as_str().unwrap().to_owned())
+        let report: Json = serde_json::from_str(&streams.report(&id.to_string())?).unwrap();
+        Some(report["state"].as_str().unwrap().to_owned())
     }
 
     #[test]
@@ -224,20 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_once_and_in_bounds() {
+    fn an_end_is_reported_once_and_in_bounds() {
         let streams = Streams::default();
         let stream = streams.begin("/a", "csv").unwrap();
         stream.note(3, 40);
         let error = Error::endpoint("ä".repeat(5000)).sqlstate("22012");
         streams.end(&stream, &Outcome::Failed(error), Times::default(), Some("d".to_owned()));
         streams.end(&stream, &Outcome::Complete, Times::default(), None);
-        let told: Json = serde_json::from_str(&streams.told(&stream.id().to_string()).unwrap()).unwrap();
+        let report: Json = serde_json::from_str(&streams.report(&stream.id().to_string()).unwrap()).unwrap();
         assert_eq!(
-            (&told["state"], &told["rows"], &told["bytes"]),
+            (&report["state"], &report["rows"], &report["bytes"]),
             (&json!("failed"), &json!(3), &json!(40))
         );
-        assert_eq!((&told["digest"], &told["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
-        assert_eq!(told["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
+        assert_eq!((&report["digest"], &report["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
+        assert_eq!(report["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
         assert_eq!(streams.known.lock().ended.len(), 1);
     }
 }

@@ -354,11 +354,11 @@ fn read_folder(
             None => return Default::default(),
         },
     };
-    let told = value.map_or_else(|| shown(&name), |value| value.shown(&name));
+    let named = value.map_or_else(|| shown(&name), |value| value.shown(&name));
     let folder = base.join(&name);
     if !folder.is_dir() {
         let hint = "it holds the endpoint files; name it with `endpoints = \"FOLDER\"`".to_owned();
-        file.error(offset, format!("there is no folder {told} beside this file"), Some(hint));
+        file.error(offset, format!("there is no folder {named} beside this file"), Some(hint));
         return Default::default();
     }
     let files::Found { served: found, unserved } = files::endpoints(&folder, file.errors);
@@ -367,7 +367,7 @@ fn read_folder(
             Some(unserved) => unserved.advice(),
             None => "write one: `endpoints/NAME.sql` answers at `/NAME`".to_owned(),
         };
-        file.error(offset, format!("there is no endpoint in the folder {told}"), Some(hint));
+        file.error(offset, format!("there is no endpoint in the folder {named}"), Some(hint));
     }
     let endpoints: Vec<_> =
         found.iter().filter_map(|relative| read_endpoint(&folder, relative, defaults, file.errors)).collect();

@@ -57,7 +57,7 @@ pub enum OnError {
     /// The response fails.
     #[default]
     Fail,
-    /// It is told in its row: by `error`, or by NULL where the reply is a member.
+    /// It is reported in its row: by `error`, or by NULL where the reply is a member.
     Row,
 }
 
@@ -87,8 +87,8 @@ pub(crate) fn reply_budget(max_reply: usize) -> usize {
     max_reply.saturating_mul(2).saturating_add(upstream::budget())
 }
 
-/// What is told of a reply: columns by their names, types and kinds. The last one is there where
-/// failures are told in their rows.
+/// What is reported of a reply: columns by their names, types and kinds. The last one is there
+/// where failures are reported in their rows.
 const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("status", "integer", ColumnKind::Int32),
     ("duration_ms", "number", ColumnKind::Float64),
@@ -96,13 +96,13 @@ const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("error", "text", ColumnKind::Text),
 ];
 
-/// The columns of what is told of a reply.
+/// The columns of what is reported of a reply.
 pub(crate) fn reply_columns(on_error: OnError) -> impl Iterator<Item = Column> {
-    let told = match on_error {
+    let columns = match on_error {
         OnError::Fail => &REPLY[..3],
         OnError::Row => &REPLY,
     };
-    told.iter().map(column)
+    columns.iter().map(column)
 }
 
 fn column(&(name, type_name, kind): &(&str, &str, ColumnKind)) -> Column {

@@ -70,8 +70,8 @@ impl Settings {
             None if ordered => Ok(()),
             None => commits.ordered,
         };
-        let told = if channel.is_some() { commits.channel } else { Ok(()) };
-        if let Err(Refusal { message, hint }) = in_order.and(told) {
+        let by_channel = if channel.is_some() { commits.channel } else { Ok(()) };
+        if let Err(Refusal { message, hint }) = in_order.and(by_channel) {
             value.error_with(message, hint);
             return None;
         }

@@ -1,5 +1,5 @@
 //! Calls for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of
-//! `[upstream]` what is told of a reply.
+//! `[upstream]` what is reported of a reply.
 //!
 //! What a file says of them, and how it fits the statement's columns; they are made in
 //! [`crate::stream`].
@@ -64,7 +64,7 @@ pub enum Form {
     /// Each is a member of its row, under the call's name. Rows that ask the same share a call, and
     /// keep their order.
     Enrich,
-    /// There is one for each row, of which it is told how it went.
+    /// There is one for each row, of which it is reported how it went.
     Each(Order),
 }
 

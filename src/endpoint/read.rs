@@ -387,7 +387,7 @@ fn choose_source(
     let Some(value) = value else {
         return match databases[..] {
             [(name, _)] => defaults.database(name),
-            // That there is none at all is an error of the configuration file, and told there.
+            // That there is none at all is an error of the configuration file, and reported there.
             [] if defaults.sources.is_empty() => None,
             [] => {
                 let hint = "add a source with a database, or write `[upstream]` in a `.toml` file".to_owned();
@@ -709,7 +709,7 @@ fn read_key(
     (dialect, secret): (&'static Dialect, &str),
 ) -> Option<Key> {
     let offset = columns.1;
-    // That there is no column was told before.
+    // That there is no column was reported before.
     if columns.0.is_empty() {
         return None;
     }

@@ -16,7 +16,7 @@ pub struct Timeout {
     pub total: Option<Duration>,
 }
 
-/// What is told of an answer that took longer than its bound.
+/// What is said of an answer that took longer than its bound.
 type Late = fn(Duration) -> Error;
 
 impl Timeout {

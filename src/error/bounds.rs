@@ -70,11 +70,11 @@ pub(super) fn listed(parameters: &[(String, String)]) -> impl Iterator<Item = (S
 }
 
 /// What is said of all of them in the message, and that there are `more` of which nothing is known.
-pub(super) fn told(parameters: &[(String, String)], more: Option<String>) -> String {
+pub(super) fn sentence(parameters: &[(String, String)], more: Option<String>) -> String {
     let share = (MESSAGE - 64) / parameters.len().max(1);
-    let told =
+    let named =
         parameters.iter().map(|(name, message)| cut(format!("parameter `{name}`: {message}"), share - 2));
-    told.chain(more).collect::<Vec<_>>().join("; ")
+    named.chain(more).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

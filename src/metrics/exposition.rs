@@ -1,4 +1,4 @@
-//! The formats that metrics are told in: OpenMetrics where it is asked for, and Prometheus' own
+//! The formats that metrics are reported in: OpenMetrics where it is asked for, and Prometheus' own
 //! text for all others, people included.
 
 use std::fmt::Write as _;
@@ -58,9 +58,9 @@ fn without_open_metrics(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help = ("", "");
     for line in open_metrics.lines() {
-        if let Some(told) = line.strip_prefix("# HELP ") {
-            help = told.split_once(' ').unwrap_or((told, ""));
-        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|told| told.split_once(' '))
+        if let Some(said) = line.strip_prefix("# HELP ") {
+            help = said.split_once(' ').unwrap_or((said, ""));
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|said| said.split_once(' '))
         {
             let (suffix, kind) = match kind {
                 "counter" => ("_total", "counter"),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scrapers_are_told_what_they_read() {
+    fn scrapers_get_what_they_read() {
         const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
             text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         for (accept, exposition) in [

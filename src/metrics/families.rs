@@ -1,5 +1,5 @@
-//! The families of metrics: their names, types, labels and meanings. What is told, and the table of
-//! the documentation, are made of these alone.
+//! The families of metrics: their names, types, labels and meanings. What is reported, and the
+//! table of the documentation, are made of these alone.
 //!
 //! Names follow Prometheus (base units, which are named; `_total` for what only grows) and its
 //! clients' names for processes.

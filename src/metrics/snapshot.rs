@@ -1,4 +1,4 @@
-//! What is seen at one moment, and how it is told family by family.
+//! What is seen at one moment, and how it is reported family by family.
 
 use std::array;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::pool;
 use crate::upstream::HostStats;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
-/// All that is told.
+/// All that is reported.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     /// By template.
@@ -57,10 +57,10 @@ struct WorkerSeen {
     connections: usize,
 }
 
-/// What is told of a pool.
+/// What is reported of a pool.
 type OfPool<T> = fn(&pool::Stats) -> T;
 
-/// What is not known is not told.
+/// What is not known is not reported.
 #[derive(Debug)]
 struct ProcessSeen {
     cpu: Option<f64>,

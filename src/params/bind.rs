@@ -49,8 +49,8 @@ pub struct Bound {
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
     pub options: Chosen,
-    /// `_end` and the others that ask for a proof of the end.
-    pub proof: Controls,
+    /// `_end` and the others that ask for what proves completeness.
+    pub completeness: Controls,
 }
 
 /// The options of values that a request chooses.
@@ -118,7 +118,7 @@ struct Given<'a> {
     feed: Option<CouchFeed>,
     download: Option<String>,
     options: Chosen,
-    proof: Controls,
+    completeness: Controls,
     wrong: Vec<(String, String)>,
     /// What was not looked at, because enough is wrong.
     unread: usize,
@@ -127,10 +127,10 @@ struct Given<'a> {
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
-        let (options, proof) = (Chosen::default(), Controls::default());
+        let (options, completeness) = (Chosen::default(), Controls::default());
         let (format, after, follow, feed) = (None, None, None, None);
         let (download, wrong, unread) = (None, Vec::new(), 0);
-        Self { params, texts, format, after, follow, feed, download, options, proof, wrong, unread }
+        Self { params, texts, format, after, follow, feed, download, options, completeness, wrong, unread }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -168,9 +168,9 @@ impl<'a> Given<'a> {
             "_bytes" => take(&mut self.options.bytes, value, choice),
             "_intervals" => take(&mut self.options.intervals, value, choice),
             "_nulls" => take(&mut self.options.nulls, value, choice),
-            "_end" => take(&mut self.proof.end, value, choice),
-            "_digest" => take(&mut self.proof.digest, value, choice),
-            "_wait" => take(&mut self.proof.wait, value, choice),
+            "_end" => take(&mut self.completeness.end, value, choice),
+            "_digest" => take(&mut self.completeness.digest, value, choice),
+            "_wait" => take(&mut self.completeness.wait, value, choice),
             _ => return self.unknown(name),
         };
         if let Err(message) = taken {
@@ -239,8 +239,8 @@ impl<'a> Given<'a> {
         if !self.wrong.is_empty() {
             return Err(Error::invalid_parameters_before(self.wrong, self.unread));
         }
-        let Self { format, after, follow, feed, download, options, proof, .. } = self;
-        Ok(Bound { values, format, after, follow, feed, download, options, proof })
+        let Self { format, after, follow, feed, download, options, completeness, .. } = self;
+        Ok(Bound { values, format, after, follow, feed, download, options, completeness })
     }
 }
 

@@ -23,7 +23,7 @@ const LIVE: &str = "live";
 const READY: &str = "ready";
 /// Where the metrics are, below [`ADMIN`].
 const METRICS: &str = "metrics";
-/// Where it is told how streams go, below [`ADMIN`].
+/// Where the server reports how streams go, below [`ADMIN`].
 const STREAMS: &str = "streams/";
 /// Where the pages about errors are, below [`ADMIN`].
 const ERRORS: &str = "errors/";
@@ -82,8 +82,8 @@ impl App {
         if let Some(code) = name.strip_prefix(ERRORS) {
             return pages::of(code).map(AdminEndpoint::Page);
         }
-        let told = self.state.streams.told(name.strip_prefix(STREAMS)?)?;
-        Some(AdminEndpoint::Stream(told))
+        let report = self.state.streams.report(name.strip_prefix(STREAMS)?)?;
+        Some(AdminEndpoint::Stream(report))
     }
 
     /// What an admin endpoint answers. Boxed where something is waited for: every request would
@@ -100,7 +100,7 @@ impl App {
                 Ok(ok())
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
-            AdminEndpoint::Stream(told) => Ok(report(Bytes::from(told), "application/json")),
+            AdminEndpoint::Stream(text) => Ok(report(Bytes::from(text), "application/json")),
             // Browsers show plain text, and save Markdown.
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
@@ -113,11 +113,11 @@ impl App {
         exposition: Exposition,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let told = Metrics::tell(Arc::clone(&tracker.app), exposition).await?;
+        let text = Metrics::tell(Arc::clone(&tracker.app), exposition).await?;
         if let Some(held) = &mut tracker.permit {
-            self.admission.widen(held, told.len(), Holder::Admin)?;
+            self.admission.widen(held, text.len(), Holder::Admin)?;
         }
-        let mut response = report(Bytes::from(told), exposition.media_type());
+        let mut response = report(Bytes::from(text), exposition.media_type());
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
         Ok(response)
     }

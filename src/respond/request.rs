@@ -86,7 +86,7 @@ pub(super) fn read_stream_request<'a, B>(
     };
     let choice = negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?;
     let negotiate::Choice { format, framed, vary_accept } = choice;
-    let asked = Asked::read(request, bound.proof, format, framed)?;
+    let asked = Asked::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
     let options = bound.options.over(endpoint.options).in_format(format);
     let encoding = match negotiates_encoding(endpoint, format, request) {

@@ -26,7 +26,7 @@ pub(super) struct RequestTracker {
     pub(super) outcome: Option<Outcome>,
     /// The hash of the token that it showed, whether that is known or not.
     pub(super) token: Option<[u8; 32]>,
-    /// What is told of it, where it is streamed, until it has ended.
+    /// What is reported of it, where it is streamed, until it has ended.
     pub(super) stream: Option<Arc<Stream>>,
     /// What it holds, to the last byte.
     pub(super) permit: Option<Permit>,
@@ -80,10 +80,10 @@ impl RequestTracker {
     /// Tells where the time went until the head, where something was waited for.
     pub(super) fn tell_timing(&self, headers: &mut HeaderMap) {
         let first_row = self.meter.until_first_row();
-        if let Some(told) =
+        if let Some(timing) =
             first_row.and_then(|first_row| metrics::server_timing(&self.entry.times, first_row))
         {
-            headers.insert(SERVER_TIMING, told);
+            headers.insert(SERVER_TIMING, timing);
         }
     }
 

@@ -317,8 +317,8 @@ impl Seat {
     pub(super) async fn gives_way(&self) {
         if self.is_reserved() {
             // Boxed: a timer is larger than all else that a connection waits for here.
-            let told = Box::pin(timeout(RESERVED_FOR, self.shared.gives_way.notified())).await;
-            if told.is_ok() || self.is_reserved() {
+            let woken = Box::pin(timeout(RESERVED_FOR, self.shared.gives_way.notified())).await;
+            if woken.is_ok() || self.is_reserved() {
                 return;
             }
         }
@@ -354,8 +354,8 @@ mod tests {
     use super::*;
 
     impl Seat {
-        /// Whether it has just been told to.
-        fn is_told(&self) -> bool {
+        /// Whether it has just been asked to.
+        fn is_asked(&self) -> bool {
             self.shared.gives_way.notified().now_or_never().is_some()
         }
     }
@@ -366,7 +366,7 @@ mod tests {
 
     /// Who of `seats` gives way, by index.
     fn who_gives_way(seats: &[Seat]) -> Vec<usize> {
-        (0..seats.len()).filter(|&index| seats[index].is_told()).collect()
+        (0..seats.len()).filter(|&index| seats[index].is_asked()).collect()
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         // It has asked before the other one, and is now idle for longer.
         drop(seats[3].busy());
         connections.take(address(4), None);
-        assert_eq!((who_gives_way(&seats), other.is_told()), (vec![1], false));
+        assert_eq!((who_gives_way(&seats), other.is_asked()), (vec![1], false));
     }
 
     #[test]
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(connections.take(address(4), None).1, Taken::InPlace);
         assert_eq!(who_gives_way(&seats), [1]);
         // By now there is room for the one of the reserve, too.
-        assert!(reserved.is_common() && !other.is_told());
+        assert!(reserved.is_common() && !other.is_asked());
     }
 
     #[test]
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(taken, Taken::Free);
         assert_eq!(connections.take(address(2), Some(2)).1, Taken::Free);
         let (third, taken) = connections.take(address(1), Some(2));
-        assert_eq!((taken, first.is_told(), second.is_told()), (Taken::InPlace, true, false));
+        assert_eq!((taken, first.is_asked(), second.is_asked()), (Taken::InPlace, true, false));
         let _busy = (second.busy(), third.busy());
         assert_eq!(connections.take(address(1), Some(2)).1, Taken::Reserved);
     }
@@ -447,7 +447,7 @@ mod tests {
                     3 if !seats.is_empty() => drop(seats.swap_remove(which % seats.len())),
                     _ => {}
                 }
-                seats.retain(|seat| !seat.is_told());
+                seats.retain(|seat| !seat.is_asked());
                 let state = connections.state.lock();
                 let common = || state.open.iter().filter(|(id, _)| !state.reserved.contains(id));
                 prop_assert!(common().count() <= 5);

@@ -105,7 +105,8 @@ async fn discard(stream: &mut TcpStream) {
 ///   watchdog learns how long bytes waited, and how many were acknowledged.
 /// - It is reset when it is dropped before a body has ended whose end is the close of its
 ///   connection (HTTP/1.0, which has no chunks), and when the process dies before that: closed in
-///   order, what was cut would look whole. nginx asks its upstreams so unless it is told otherwise.
+///   order, what was cut would look whole. nginx asks its upstreams so unless it is configured
+///   otherwise.
 pub(super) struct ClientSocket {
     stream: TcpStream,
     ends: Arc<Ends>,
@@ -115,7 +116,7 @@ pub(super) struct ClientSocket {
     waits: Option<Waits>,
     /// Bytes that the kernel took, and of these what the watchdog knows to be acknowledged.
     written: u64,
-    told: u64,
+    reported: u64,
     /// Whether the client has ended its side.
     is_read: bool,
     /// Of HTTP/1, where a client that has ended its side may read on.
@@ -157,7 +158,7 @@ impl ClientSocket {
         watchdog: Arc<Watchdog>,
         write_timeout: Duration,
     ) -> Self {
-        let (written, told) = (0, 0);
+        let (written, reported) = (0, 0);
         Self {
             activity: None,
             half_closed: None,
@@ -168,7 +169,7 @@ impl ClientSocket {
             timer: Timer::default(),
             waits: None,
             written,
-            told,
+            reported,
             is_read: false,
             is_armed: false,
         }
@@ -266,12 +267,12 @@ impl ClientSocket {
         Poll::Ready(())
     }
 
-    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it was
-    /// told last. What the client took of an answer before counts in its favour.
+    /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it
+    /// was last reported. What the client took of an answer before counts in its favour.
     fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
         let acknowledged = self.written.saturating_sub(unacknowledged as u64);
-        let taken = acknowledged.saturating_sub(self.told);
-        self.told = acknowledged;
+        let taken = acknowledged.saturating_sub(self.reported);
+        self.reported = acknowledged;
         self.watchdog.waited(waited, taken)
     }
 }

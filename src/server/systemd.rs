@@ -1,4 +1,4 @@
-//! What systemd is told (`Type=notify`), and the sockets that it listens on for us (socket
+//! What systemd is notified of (`Type=notify`), and the sockets that it listens on for us (socket
 //! activation). Without its variables in the environment, nothing of either happens.
 //!
 //! A socket of systemd's outlives the process: while it restarts, connections wait in the socket's
@@ -35,7 +35,7 @@ pub(super) fn stopping() {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        log::warning!("the service manager cannot be told: {error}");
+        log::warning!("the service manager cannot be notified: {error}");
     }
 }
 

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. no row is written before each statement has told its first row or that it has none: what
+//! 1. no row is written before each statement has reported its first row or that it has none: what
 //!    fails until then has a real status;
 //! 2. one chain of lists is open at a time: `list`, and those in whose rows it stands;
 //! 3. of each statement the merge holds one encoded row, and the key of the row that is open;
@@ -108,10 +108,10 @@ impl Nest {
         let mut columns = Vec::with_capacity(statements.len());
         for &statement in &statements {
             let statement = &endpoint.statements()[statement];
-            let told = session.prepare(&statement.query).await?;
+            let own = session.prepare(&statement.query).await?;
             statement.check_nestable(session.refcursors(prepared + columns.len()))?;
-            statement.check_columns(&told)?;
-            columns.push(told);
+            statement.check_columns(&own)?;
+            columns.push(own);
         }
         let shape = shape(format, endpoint.statements()[root].cardinality)
             .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
@@ -178,7 +178,7 @@ impl Nest {
         Poll::Ready(Ok(true))
     }
 
-    /// Waits until each statement has told its first row, or that it has none.
+    /// Waits until each statement has reported its first row, or that it has none.
     fn poll_begin(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.begun < self.levels.len() {
             ready!(self.poll_next(self.begun, session, cx))?;
@@ -301,7 +301,7 @@ impl Nest {
         root.list.finish(out);
     }
 
-    /// All rows are written: waits until each statement has told that it has no row left.
+    /// All rows are written: waits until each statement has reported that it has no row left.
     fn poll_over(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;

@@ -116,23 +116,23 @@ impl Rows {
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements()[index];
-        let told = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
-        let told = match endpoint.calls_for(index) {
+        let described = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let described = match endpoint.calls_for(index) {
             Some(_) => {
                 let keys = tail.map_or(0, |tail| tail.key.columns.len());
                 session.call_per_row(before, keys)?
             }
-            None => told,
+            None => described,
         };
         let refcursors = session.refcursors(before);
         let (cursors, columns) = match tail {
             Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
             Some(tail) => {
                 let ids = written.0 == Format::Sse;
-                let (cursors, columns) = Cursors::new(tail, &told, ids)?;
+                let (cursors, columns) = Cursors::new(tail, &described, ids)?;
                 (Some(Box::new(cursors)), columns)
             }
-            None => (None, &*told),
+            None => (None, &*described),
         };
         let refcursor = statement.refcursor(columns, refcursors)?;
         if refcursor.is_none() {

@@ -62,7 +62,7 @@ pub(crate) struct PageRows {
 }
 
 enum State {
-    /// Nothing can be asked for; told by the next poll.
+    /// Nothing can be asked for; reported by the next poll.
     Failed(Option<Error>),
     Asking(Answer),
     Reading(Box<Reply>),
@@ -176,8 +176,8 @@ impl PageRows {
         loop {
             match &mut self.state {
                 State::Failed(error) => {
-                    let told = || Error::endpoint("this list has failed before");
-                    return Poll::Ready(Err(error.take().unwrap_or_else(told)));
+                    let again = || Error::endpoint("this list has failed before");
+                    return Poll::Ready(Err(error.take().unwrap_or_else(again)));
                 }
                 State::Asking(answer) => {
                     let reply = ready!(answer.as_mut().poll(cx))?;
@@ -240,17 +240,17 @@ impl PageRows {
     fn check_page(&self) -> Result<(), Error> {
         if self.pages.error.is_some() {
             let which = usize::from(self.pages.next.as_ref().and_then(Next::pointer).is_some());
-            let told = match self.captured(which)? {
+            let said = match self.captured(which)? {
                 Captured::Missing | Captured::Scalar("null" | "false") => None,
                 Captured::Scalar(text) => Some(text),
                 Captured::Container => Some("an array or an object"),
             };
-            if let Some(told) = told {
+            if let Some(said) = said {
                 let message =
                     format!("page {} of source `{}` says that it failed", self.page, self.source.name());
                 // What it says may be for the log alone.
                 return Err(
-                    Error::new("upstream_failed", StatusCode::BAD_GATEWAY, message).cause(told.to_owned())
+                    Error::new("upstream_failed", StatusCode::BAD_GATEWAY, message).cause(said.to_owned())
                 );
             }
         }

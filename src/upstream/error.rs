@@ -1,4 +1,4 @@
-//! What goes wrong with an upstream, as users are told it. Addresses and causes go to the log.
+//! What goes wrong with an upstream, as users see it. Addresses and causes go to the log.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use http::StatusCode;
 use crate::Error;
 
 /// It has no address that is allowed.
-pub(super) fn refused(source: &str, told: &str) -> Error {
+pub(super) fn refused(source: &str, seen: &str) -> Error {
     let message = format!("the address of source `{source}` is not one that it may have");
     Error::new("upstream_refused", StatusCode::BAD_GATEWAY, message)
         .hint("`allow` of the source names the networks that its addresses may lie in")
-        .cause(told.to_owned())
+        .cause(seen.to_owned())
 }
 
 /// No connection could be opened.
@@ -48,7 +48,7 @@ pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + 
 /// The answer ends with its connection, as one does that was truncated.
 pub(super) fn endless(source: &str) -> Error {
     let message =
-        format!("the answer of source `{source}` has no length and no chunks: its end cannot be told");
+        format!("the answer of source `{source}` has no length and no chunks: its end cannot be seen");
     Error::new("upstream_without_end", StatusCode::BAD_GATEWAY, message)
 }
 

@@ -139,7 +139,7 @@ pub(super) enum Rest {
 /// What reads and writes the socket.
 enum Driver {
     Runs(Box<Connection<TokioIo<Box<dyn Io>>, String>>),
-    /// What it did not begin with is told so by its end.
+    /// What it did not begin with learns so by its end.
     Ended,
     /// The same, by bytes that nobody has asked for.
     Surplus,
@@ -171,7 +171,7 @@ mod tests {
 
     /// An upstream closed a connection that was idle, after that was found ready and before the
     /// request was written. hyper's driver ends then without having looked at the request, which
-    /// waited for its time-out.
+    /// waited for its timeout.
     #[tokio::test]
     async fn a_connection_that_ends_tells_the_request_that_it_did_not_begin_with() {
         let (near, mut far) = tokio::io::duplex(1024);
@@ -186,7 +186,7 @@ mod tests {
         drop(far);
         let sent =
             tokio::time::timeout(Duration::from_secs(20), connection.send(Request::new(String::new())));
-        let error = sent.await.expect("it is told").expect_err("there is no answer");
+        let error = sent.await.expect("it learns it").expect_err("there is no answer");
         assert!(error.is_canceled(), "{error}");
     }
 

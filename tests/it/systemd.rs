@@ -95,7 +95,7 @@ async fn the_manager_is_told_nothing_of_a_start_that_fails() {
 #[tokio::test]
 async fn a_manager_that_is_gone_stops_nothing() {
     let server = launch("").variable("NOTIFY_SOCKET", "/nowhere/notify").start().await;
-    server.wait_for_stderr("the service manager cannot be told", SOON).await;
+    server.wait_for_stderr("the service manager cannot be notified", SOON).await;
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
 }
 

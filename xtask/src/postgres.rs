@@ -202,7 +202,7 @@ impl Postgres {
         fs::read_to_string(self.folder.path.join("log")).unwrap_or_default()
     }
 
-    /// Whether the server has ended before the time-out.
+    /// Whether the server has ended before the timeout.
     fn ends_within(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         poll_until(deadline, || !matches!(self.server.try_wait(), Ok(None)))

@@ -13,12 +13,12 @@ use crate::{Result, book, deny, instructions, needs, newer, python, target_folde
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
-/// Tests mostly wait, for time-outs and for one another's processes, so there are more of them at
+/// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
 /// once than the two processors of a small machine.
 const AT_ONCE: &str = "--test-threads=4";
 
 /// What `--fast` leaves out: tests that hold the release build to its claims, and those that wait
-/// long, for time-outs or for many processes. A test's name contains the word.
+/// long, for timeouts or for many processes. A test's name contains the word.
 const NOT_FAST: &[&str] = &[
     ALONE,
     "arrow::a_million_rows_come_in_bounded_batches",

@@ -271,7 +271,7 @@ impl Window {
             Ok(made) => made,
             Err(error) => {
                 let error = of_column(&self.plan, call, error)?;
-                let outcome = Outcome::unmade(row, told(call, error)?);
+                let outcome = Outcome::unmade(row, in_row(call, error)?);
                 return Ok(Some(self.replies.add(slot(None, None, Some(outcome)))));
             }
         };
@@ -328,8 +328,8 @@ impl Window {
         if let Some(error) = outcome.error.take() {
             // Without a place in time, the response has not begun: that is none of its rows. One
             // that has waits on.
-            let told = if error.code() == POOL_TIMEOUT { Err(error) } else { told(call, error) };
-            outcome.error = Some(told?);
+            let kept = if error.code() == POOL_TIMEOUT { Err(error) } else { in_row(call, error) };
+            outcome.error = Some(kept?);
         }
         slot.outcome = Some(outcome);
         self.complete(row);
@@ -460,8 +460,8 @@ fn of_column(plan: &PerRow, call: &RowCall, error: Error) -> Result<Error, Error
     }
 }
 
-/// The error of a call, where it is told in its row; else it is that of the response.
-fn told(call: &RowCall, error: Error) -> Result<Error, Error> {
+/// The error of a call, where it is reported in its row; else it is that of the response.
+fn in_row(call: &RowCall, error: Error) -> Result<Error, Error> {
     match call.on_error {
         OnError::Fail => Err(error),
         OnError::Row => Ok(error),
