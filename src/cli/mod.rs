@@ -20,6 +20,7 @@ mod arguments;
 mod bench;
 mod check;
 mod demo;
+mod init;
 mod listen;
 mod listing;
 mod locate;
@@ -52,6 +53,7 @@ struct Cli {
 enum Command {
     Serve(serve::Args),
     Demo(demo::Args),
+    Init(init::Args),
     Query(query::Args),
     Check(check::Args),
     Ready(ready::Args),
@@ -68,7 +70,7 @@ impl Command {
             Self::Serve(args) => Some(args.folder()),
             Self::Check(args) => Some(args.folder()),
             Self::Demo(args) => Some(args.folder()),
-            Self::Query(_) => Some(PathBuf::new()),
+            Self::Query(_) | Self::Init(_) => Some(PathBuf::new()),
             Self::Bench(_) | Self::Ready(_) | Self::Token(_) => None,
         }
     }
@@ -146,6 +148,7 @@ pub fn run() -> ExitCode {
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ready(args) => ready::run(&args),

@@ -24,7 +24,7 @@ pub(super) fn configuration(url: &str) -> Result<Config, Failure> {
 }
 
 /// The tables and views of a database that can have a path; others are reported.
-fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
+pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
     refuse_missing(source)?;
     let mut tables = block_on(async { Ok(tables::read(source).await?) })?;
     tables.retain(|table| match tables::unserved(table) {

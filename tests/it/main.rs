@@ -35,6 +35,7 @@ mod follow;
 mod hosts;
 mod http;
 mod index;
+mod init;
 mod injection;
 mod metrics;
 mod monitoring;

@@ -1,0 +1,179 @@
+//! `rowstream init`: a configuration and endpoints that run, to be changed.
+//!
+//! Nothing is overwritten: where one of the files is there, none is written.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{Failure, tables};
+use crate::config::Config;
+use crate::source::{Kind, SourceConfig};
+use crate::sql::dialect::Location;
+use crate::tables::{self as catalog, EndpointFile, Table};
+
+/// Writes a configuration and an endpoint or two that run.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The URL of a database, or the path of a SQLite file; a small example unless given.
+    #[arg(value_name = "URL|FILE")]
+    given: Option<String>,
+    /// The folder to write to.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+/// The variable that has the URL where a file must not.
+const VARIABLE: &str = "DATABASE_URL";
+
+/// The data of the example.
+const DATA: &str = "\
+create table book (
+  id     integer primary key,
+  title  text not null,
+  author text not null
+);
+
+insert into book values
+  (1, 'Frankenstein', 'Mary Shelley'),
+  (2, 'Middlemarch', 'George Eliot'),
+  (3, 'The Awakening', 'Kate Chopin');
+";
+
+const LIST: &str = "\
+/*
+summary = \"All books, or those of an author\"
+key     = [\"id\"]
+[params]
+author = { type = \"text\", optional = true }
+limit  = { type = \"integer\", optional = true, min = 0, summary = \"how many rows at most\" }
+*/
+select id, title, author
+from book
+where :author is null or author = :author
+order by id
+limit :limit
+";
+
+const ONE: &str = "\
+/*
+summary = \"One book\"
+result  = \"one\"
+[params]
+id = \"integer\"
+*/
+select id, title, author
+from book
+where id = :id
+";
+
+/// What is written, and what to do before it is served.
+struct Plan {
+    /// Paths below the folder, and texts.
+    files: Vec<(PathBuf, String)>,
+    first: Option<String>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let plan = match &args.given {
+        None => example(),
+        Some(given) => of_database(given, &args.dir)?,
+    };
+    write(&args.dir, &plan.files)?;
+    for (path, _) in &plan.files {
+        println!("{}", args.dir.join(path).display());
+    }
+    let dir = args.dir.display();
+    let place = if args.dir == Path::new(".") { String::new() } else { format!(" {dir}") };
+    let first = plan.first.map(|first| format!("  {first}\n")).unwrap_or_default();
+    eprintln!(
+        "\nNext:\n{first}  rowstream check{place}                  reads the files, and asks the database\n  rowstream serve{place} --watch --open   serves them, and sees what you change"
+    );
+    Ok(())
+}
+
+fn example() -> Plan {
+    let source = "# The file is made by the script at the first start.\nurl    = \"sqlite:shop.db\"\ncreate = [\"data.sql\"]\n";
+    let files = [
+        ("rowstream.toml", configuration(source)),
+        ("data.sql", DATA.to_owned()),
+        ("endpoints/books.sql", LIST.to_owned()),
+        ("endpoints/books/{id}.sql", ONE.to_owned()),
+    ];
+    Plan { files: files.map(|(path, text)| (path.into(), text)).into(), first: None }
+}
+
+/// The list and the lookup of the first table that has a key, or else the list of the first one.
+fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
+    let source = Config::database(given)?;
+    let tables = tables::read(&source)?;
+    let table = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
+    let (url, first) = url(&source, dir)?;
+    let mut files = vec![(PathBuf::from("rowstream.toml"), configuration(&format!("url = {url}\n")))];
+    files.extend(endpoints(table));
+    Ok(Plan { files, first })
+}
+
+fn endpoints(table: Option<&Table>) -> Vec<(PathBuf, String)> {
+    let written = table.map(|table| catalog::endpoints(std::slice::from_ref(table))).unwrap_or_default();
+    let below = |EndpointFile { path, text }| (Path::new("endpoints").join(path), text);
+    written.into_iter().map(below).collect()
+}
+
+/// The URL as the configuration has it, and what to do before it is read. What may have a password
+/// in it, or would be read as a variable, is one.
+fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Failure> {
+    let location = match source.kind {
+        Kind::Sql(database) => database.dialect().urls.location,
+        Kind::Http(_) => Location::Server,
+    };
+    let (scheme, file) = source.url.split_once(':').unwrap_or_default();
+    let path = match location {
+        Location::File if dir == Path::new(".") => PathBuf::from(file),
+        Location::File => fs::canonicalize(file)?,
+        Location::Server => PathBuf::new(),
+    };
+    let url = format!("{scheme}:{}", path.display());
+    if location == Location::File && !url.contains("${") {
+        return Ok((serde_json::Value::from(url).to_string(), None));
+    }
+    let first = format!("export {VARIABLE}='…'          the URL that you gave, or a line of the file .env");
+    Ok((format!("\"${{{VARIABLE}}}\""), Some(first)))
+}
+
+fn configuration(source: &str) -> String {
+    format!(
+        "# Written by `rowstream init`, and yours to change. `rowstream check` says what is wrong with it.\n\
+         listen    = \"{}\"   # this machine alone; \":8080\" is all its addresses\n\
+         endpoints = \"endpoints\"        # endpoints/books/{{id}}.sql answers at /books/{{id}}\n\
+         # max_streams = 1024            # beyond: 503\n\
+         # memory = \"512MB\"              # what the server may take, all streams together\n\
+         # authorization = [\"reader\"]    # `rowstream token reader` makes a token and its hash\n\
+         \n[source.main]\n{source}\
+         # pool = {{ max = 20, waiting = 100, acquire_timeout = \"5s\" }}\n",
+        Config::LISTEN
+    )
+}
+
+/// Writes the files, unless one of them is there.
+fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &io::Error| {
+        Failure::Message(format!("{} cannot be written: {error}", path.display()))
+    };
+    if let Some((path, _)) = files.iter().find(|(path, _)| dir.join(path).exists()) {
+        let path = dir.join(path);
+        let hint = "choose another folder: `--dir DIR`";
+        return Err(Failure::Message(format!(
+            "{} is there already, and nothing was written\n    hint: {hint}",
+            path.display()
+        )));
+    }
+    for (path, text) in files {
+        let path = dir.join(path);
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        // Another file that has come meanwhile stays as it is.
+        let written = folder.and_then(|()| File::create_new(&path)?.write_all(text.as_bytes()));
+        written.map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}

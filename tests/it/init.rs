@@ -1,0 +1,76 @@
+//! `rowstream init` writes what runs at once, and overwrites nothing.
+
+use std::path::Path;
+
+use crate::support::{Launch, TestDb, get, rowstream};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn sqlite(path: &Path, sql: &str) -> String {
+    rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_example_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("new");
+    let ran = rowstream(&["init", "--dir", dir.to_str().unwrap()]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    assert_eq!(text(&ran.stdout).lines().count(), 4, "{}", text(&ran.stdout));
+    assert!(text(&ran.stderr).contains("rowstream serve"), "{}", text(&ran.stderr));
+    let server = Launch::folder(&dir).start().await;
+    assert_eq!(get(&server.url("/books?limit=1")).await.json()[0]["title"], "Frankenstein");
+    assert_eq!(get(&server.url("/books/2")).await.json()["author"], "George Eliot");
+    let found = get(&server.url("/books?author=Kate%20Chopin")).await.json();
+    assert_eq!(found.as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn what_is_there_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    std::fs::write(folder.path().join("data.sql"), "mine").unwrap();
+    let ran = rowstream(&["init", "--dir", dir]).await;
+    assert_eq!(ran.status.code(), Some(1));
+    let said = text(&ran.stderr);
+    assert!(said.contains("data.sql is there already, and nothing was written"), "{said}");
+    assert!(said.contains("--dir"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(folder.path().join("data.sql")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_sqlite_file_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table a (x text); create table \"odd: ${HOME}\" (id integer primary key, v text);
+        insert into \"odd: ${HOME}\" values (1, 'a')";
+    let file = sqlite(&folder.path().join("o $d '\"é.db"), sql);
+    let dir = folder.path().join("served");
+    let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    // A name with braces has no path; the first table is left.
+    let server = Launch::folder(&dir).start().await;
+    assert_eq!(get(&server.url("/a")).await.text(), "[]");
+}
+
+#[tokio::test]
+async fn a_password_is_not_written() {
+    let db = TestDb::new().await;
+    db.execute("create table plain (v text); create table item (id integer primary key, v text)").await;
+    db.execute("insert into item values (1, 'a')").await;
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("served");
+    let url = db.url().replace("postgres@", "postgres:hunter2@");
+    let ran = rowstream(&["init", &url, "--dir", dir.to_str().unwrap()]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let config = std::fs::read_to_string(dir.join("rowstream.toml")).unwrap();
+    assert!(config.contains("url = \"${DATABASE_URL}\""), "{config}");
+    let said = text(&ran.stderr) + &text(&ran.stdout);
+    assert!(said.contains("DATABASE_URL") && !(said + &config).contains("hunter2"), "{config}");
+    let server = Launch::folder(&dir).variable("DATABASE_URL", &url).start().await;
+    assert_eq!(get(&server.url("/item/1")).await.json()["v"], "a");
+    assert_eq!(get(&server.url("/item?limit=1")).await.json()[0]["id"], 1);
+}
