@@ -7,6 +7,7 @@
 //! - `<!-- from: PATH -->`: the block is a file of the page's example;
 //! - `<!-- on: sqlite -->`, `<!-- on: postgresql -->`: on this database alone;
 //! - `<!-- in the database -->`: the block is SQL that fills PostgreSQL's database;
+//! - `<!-- soon -->`: what is shown may take another try, because it is of a moment later;
 //! - `<!-- goes on -->`: the commands run until the end of the page;
 //! - `<!-- exits: 1 -->`: the last command ends with this status.
 //!
@@ -79,6 +80,8 @@ pub(super) struct Commands {
     /// What they print; `…` stands for anything.
     pub(super) answer: Option<String>,
     pub(super) goes_on: bool,
+    /// What is shown may take another try.
+    pub(super) soon: bool,
     pub(super) status: i32,
     /// Whether they need the libraries that tests have for Python.
     pub(super) libraries: bool,
@@ -86,7 +89,7 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), answer: None, goes_on: false, status: 0, libraries: false }
+        Self { text: text.to_owned(), answer: None, goes_on: false, soon: false, status: 0, libraries: false }
     }
 
     /// Whether they start a server, which then has to be the last of them.
@@ -151,7 +154,7 @@ impl Page {
             "with" => self.example = Some(value.to_owned()),
             "second server" => self.second = Some(value.to_owned()),
             "page on" => self.on = Some(Database::read(value)),
-            "not run" | "file" | "from" | "in the database" | "on" | "goes on" | "exits" => {
+            "not run" | "file" | "from" | "in the database" | "on" | "soon" | "goes on" | "exits" => {
                 marks.0.push((name.to_owned(), value.to_owned()));
             }
             _ => {}
@@ -170,9 +173,9 @@ impl Page {
         } else if let Some(why) = marks.take("not run") {
             Kind::NotRun(why)
         } else if fenced.language == SHELL {
-            let goes_on = marks.take("goes on").is_some();
+            let (soon, goes_on) = (marks.take("soon").is_some(), marks.take("goes on").is_some());
             let status = marks.take("exits").map_or(0, |status| status.parse().expect("a status"));
-            Kind::Commands(Commands { goes_on, status, ..Commands::new(&fenced.text) })
+            Kind::Commands(Commands { goes_on, soon, status, ..Commands::new(&fenced.text) })
         } else if fenced.language == PYTHON {
             let text = format!("\"$PYTHON\" - <<'END_OF_PYTHON'\n{}END_OF_PYTHON\n", fenced.text);
             Kind::Commands(Commands { libraries: true, ..Commands::new(&text) })

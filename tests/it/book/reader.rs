@@ -139,21 +139,30 @@ impl<'a> PageReader<'a> {
     /// Runs commands to their end.
     fn run(&mut self, line: usize, commands: &Commands) {
         let script = format!("{}\npwd > \"$FOLDER/.current\"\n", commands.text);
-        let place = self.place(line);
-        let ended = Running::start(self.shell(&script, &self.current)).end();
-        let (status, printed, said) = ended.unwrap_or_else(|| panic!("{place}: no end\n{}", commands.text));
-        let (printed, said) = (self.shown(&printed), self.shown(&said));
-        assert_eq!(status, Some(commands.status), "{place}\n{}\n{printed}{said}", commands.text);
-        if let Some(answer) = &commands.answer {
-            let all = format!("{printed}{said}");
-            let is_shown = [&printed, &said, &all].iter().any(|text| is_shown(answer, text));
-            assert!(is_shown, "{place}\n{}\nshows\n{answer}\nbut prints\n{printed}{said}", commands.text);
+        let deadline = Instant::now() + SOON;
+        while let Err(wrong) = self.enter(&script, commands) {
+            let may_try = commands.soon && Instant::now() < deadline;
+            assert!(may_try, "{}\n{}\n{wrong}", self.place(line), commands.text);
         }
         self.variables
             .extend(commands.text.lines().filter(|line| sets(line)).map(|line| format!("{line}\n")));
         if let Ok(current) = fs::read_to_string(self.folder.path().join(".current")) {
             self.current = current.trim().into();
         }
+    }
+
+    /// Runs a script; what is not as the page shows it.
+    fn enter(&self, script: &str, commands: &Commands) -> Result<(), String> {
+        let ended = Running::start(self.shell(script, &self.current)).end();
+        let (status, printed, said) = ended.ok_or("does not end")?;
+        let (printed, said) = (self.shown(&printed), self.shown(&said));
+        let all = format!("{printed}{said}");
+        if status != Some(commands.status) {
+            return Err(format!("ends with {status:?}\n{all}"));
+        }
+        let Some(answer) = &commands.answer else { return Ok(()) };
+        let is_shown = [&printed, &said, &all].iter().any(|text| is_shown(answer, text));
+        is_shown.then_some(()).ok_or_else(|| format!("shows\n{answer}\nbut prints\n{all}"))
     }
 
     /// Starts a server, in the place of one that the page started before at the same address.
