@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 fn address(url: &Uri) -> Result<String, Failure> {
     let (Some("http"), Some(host)) = (url.scheme_str(), url.host()) else {
         return Err(Failure::Message(format!(
-            "{url} is no URL of a server\n    hint: write http://HOST:PORT; the server has no TLS of its own"
+            "{url} is no URL of a server\n    hint: write http://HOST:PORT; a server of TLS answers at its `admin_listen`"
         )));
     };
     Ok(format!("{host}:{}", url.port_u16().unwrap_or(80)))

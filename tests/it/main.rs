@@ -40,6 +40,7 @@ mod injection;
 mod metrics;
 mod monitoring;
 mod nested;
+mod packaging;
 mod pages;
 mod parameters;
 mod postgres_connect;
