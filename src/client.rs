@@ -19,7 +19,7 @@ pub enum Client {
     Unknown,
     /// Whoever comes from this address.
     Address(IpAddr),
-    /// Whoever has the token with this hash, wherever it comes from.
+    /// Whoever has the token whose first hash is this, wherever it comes from.
     Token([u8; 32]),
 }
 

@@ -12,15 +12,18 @@ mod read;
 mod single;
 mod source;
 mod tls;
+mod tokens;
 mod unserved;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::files::Files;
 pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
+pub use self::tokens::Token;
 pub use self::unserved::{Reason, Unserved};
 use crate::client::Proxies;
 use crate::diagnostic::{Collector, Diagnostics};
@@ -48,8 +51,8 @@ pub struct Config {
     pub endpoints: Vec<Endpoint>,
     /// What looks like an endpoint file, and is none.
     pub unserved: Vec<Unserved>,
-    /// The bearer tokens: name to SHA-256.
-    pub tokens: BTreeMap<String, [u8; 32]>,
+    /// The tokens, by name.
+    pub tokens: BTreeMap<String, Arc<Token>>,
     /// Cross-origin rules; `None`: no CORS headers.
     pub cors: Option<Cors>,
     /// The bounds of the server.

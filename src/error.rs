@@ -7,6 +7,7 @@
 //! that a problem document has at most 4 KB.
 
 pub(crate) mod bounds;
+pub(crate) mod denial;
 pub(crate) mod detail;
 pub(crate) mod pages;
 
@@ -17,6 +18,8 @@ use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
+
+use self::denial::Denial;
 
 /// The code of a statement that would be given a composite.
 pub(crate) const COMPOSITE: &str = "statement_composite";
@@ -42,6 +45,7 @@ struct Inner {
     sqlstate: Option<String>,
     position: Option<usize>,
     retry_after: Option<Duration>,
+    denial: Option<Denial>,
     parameters: Vec<(String, String)>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -60,6 +64,7 @@ impl Error {
             sqlstate: None,
             position: None,
             retry_after: None,
+            denial: None,
             parameters: Vec::new(),
             cause: None,
         }))
@@ -247,6 +252,7 @@ impl Error {
             sqlstate,
             position,
             retry_after,
+            denial,
             parameters,
             cause,
         } = &*self.0;
@@ -260,6 +266,7 @@ impl Error {
             sqlstate: sqlstate.clone(),
             position: *position,
             retry_after: *retry_after,
+            denial: *denial,
             parameters: parameters.clone(),
             cause,
         }))

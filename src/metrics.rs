@@ -13,6 +13,7 @@
 //! 3. counts outlive a configuration: an endpoint that is gone keeps its series until the process
 //!    ends, and a pool whose settings stay the same goes on counting.
 
+mod denied;
 mod exposition;
 mod families;
 mod meter;
@@ -25,6 +26,7 @@ mod timing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use self::denied::Denied;
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
 pub(crate) use self::meter::{Meter, Subject};
@@ -62,6 +64,8 @@ pub(crate) struct Metrics {
     pub(crate) admin: Series,
     pub(crate) connections: Arc<Connections>,
     pub(crate) workers: Workers,
+    /// Requests that were denied.
+    pub(crate) denied: Denied,
     /// Held while it is reported: whoever asks again and again takes no more than one thread and
     /// its memory.
     telling: Arc<tokio::sync::Mutex<()>>,

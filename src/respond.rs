@@ -31,17 +31,18 @@ use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
 pub use self::body::{Aborted, ResponseBody};
-use self::head::{head, no_endpoint, no_host, problem, to_https};
+use self::head::{head, no_endpoint, no_host, to_https};
 pub use self::request::{NoHost, Peer, Remote, ToHttps};
 use self::request::{STREAMED, read_stream_request};
 use self::tracker::RequestTracker;
+use crate::Error;
 use crate::admission::{Claim, Permit};
+use crate::auth::Credentials;
 use crate::diagnostic::shown;
-use crate::endpoint::Handler;
+use crate::endpoint::{Authorization, Handler};
 use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::route::near::near;
-use crate::{Error, auth};
 
 impl App {
     /// Answers a request. Memory for it is held from now on, before the answer is polled: many may
@@ -78,7 +79,7 @@ impl App {
         let (held, has_room) = self.admission.hold_refused();
         let is_told = has_room || request.version() != Version::HTTP_2;
         let mut tracker = RequestTracker::new(Arc::clone(&self), request, held);
-        let mut response = problem(&error).map(|bytes| tracker.fail_before_head(error, bytes));
+        let mut response = self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes));
         tracker.entry.status = Some(response.status());
         self.complete_head(self.origin(request).as_ref(), response.headers_mut());
         if !is_told {
@@ -100,7 +101,7 @@ impl App {
             Ok(response) => response,
             Err(error) => {
                 let error = error.in_detail(self.detail);
-                problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
+                self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
             }
         };
         tracker.entry.status = Some(response.status());
@@ -145,10 +146,8 @@ impl App {
         if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
-        let token = auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers())
-            .inspect_err(|_| tracker.token = auth::shown(request.headers()))?;
-        tracker.token = token;
-        tracker.waiter = Waiter::new(self.who(token, &request));
+        self.authorize(&endpoint.authorization, &request, tracker)?;
+        tracker.waiter = Waiter::new(self.who(&tracker.credentials, &request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
             let asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
             // What is kept of a head keeps all of the buffer that it was read into. The body is not
@@ -190,15 +189,27 @@ impl App {
         }
     }
 
+    /// Checks that who asks may. What is open to everybody takes no look at who asks.
+    fn authorize<B>(
+        &self,
+        wanted: &Authorization,
+        request: &Request<B>,
+        tracker: &mut RequestTracker,
+    ) -> Result<(), Error> {
+        if *wanted == Authorization::Public {
+            return Ok(());
+        }
+        tracker.credentials = Credentials::read(request.headers(), &self.config.tokens);
+        tracker.credentials.authorize(wanted)
+    }
+
     /// There is no endpoint for a path. One that its client may use and that is nearly called so is
     /// suggested: who may not use it is not told of it.
     fn no_endpoint_near<B>(&self, request: &Request<B>) -> Error {
         let path = request.uri().path();
         let endpoints = &self.config.endpoints;
-        let may_tell = |index: usize| {
-            let authorization = &endpoints[index].authorization;
-            auth::authorize(authorization, &self.config.tokens, request.headers()).is_ok()
-        };
+        let credentials = Credentials::read(request.headers(), &self.config.tokens);
+        let may_tell = |index: usize| credentials.authorize(&endpoints[index].authorization).is_ok();
         let near = near(path, endpoints.iter().map(|endpoint| endpoint.path.as_str()), may_tell);
         let suggest = |error: Error, near: String| error.hint(format!("did you mean {}?", shown(&near)));
         near.into_iter().fold(no_endpoint(path), suggest)

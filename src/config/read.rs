@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
-use super::{Config, Cors, Limits, Unserved, dotenv, files, source, tls};
+use super::{Config, Cors, Limits, Unserved, dotenv, files, source, tls, tokens};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
@@ -53,12 +53,11 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let mut table = Table::parse(file, 0..text.len(), None)?;
 
     let sources = read_sources(file, table.take("source"), folder);
-    let tokens = read_tokens(table.take("token"));
-    let token_names: Vec<_> = tokens.iter().map(|(name, _)| name.clone()).collect();
+    let tokens = tokens::read(table.take("token"));
     let defaults = Defaults {
         sources: &sources,
-        tokens: &token_names,
-        authorization: read_authorization(table.take("authorization"), &token_names),
+        tokens: &tokens.scopes,
+        authorization: read_authorization(table.take("authorization"), &tokens.scopes),
         csv: table
             .take("csv")
             .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
@@ -92,7 +91,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
         error_detail: table.take("error_detail").and_then(|value| detail::read(&value)),
-        tokens: tokens.into_iter().filter_map(|(name, hash)| Some((name, hash?))).collect(),
+        tokens: tokens.read,
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
         folder: endpoint_folder,
         endpoints,
@@ -128,44 +127,6 @@ fn read_sources(
             (name, source)
         })
         .collect()
-}
-
-/// The tokens by name; without a hash where there is an error in it, because the name counts all
-/// the same.
-fn read_tokens(value: Option<Value<'_>>) -> Vec<(String, Option<[u8; 32]>)> {
-    let entries = value.and_then(|value| value.table("[token]")).map(Table::entries).unwrap_or_default();
-    entries
-        .into_iter()
-        .map(|(_, name, value)| {
-            let hash = read_token(&name, &value);
-            (name, hash)
-        })
-        .collect()
-}
-
-fn read_token(name: &str, value: &Value<'_>) -> Option<[u8; 32]> {
-    const HINT: &str = "`rowstream token` makes a token and prints the hash to put here";
-    let mut table = value.table(format!("[token.{name}]"))?;
-    let value = table.require("sha256", HINT);
-    table.finish();
-    let value = value?;
-    let hash = read_hash(&value.string()?);
-    if hash.is_none() {
-        // What stands here by mistake may be the token itself, and is not shown.
-        value.error_with("`sha256` must be 64 hexadecimal digits", HINT);
-    }
-    hash
-}
-
-fn read_hash(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (i, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-    }
-    Some(hash)
 }
 
 /// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is

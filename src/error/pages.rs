@@ -50,6 +50,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "statement_composite"
     "statement_failed"
     "statement_timeout"
+    "token_expired"
     "too_many_connections"
     "too_many_parameters"
     "too_many_streams"

@@ -14,6 +14,7 @@ use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
 use crate::database::SharedLookups;
+use crate::error::denial::Denial;
 use crate::histogram::{Histogram, Measure};
 use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
@@ -29,6 +30,7 @@ pub(super) struct Snapshot {
     /// Of requests that ask for none of them.
     others: [(&'static str, Counts); 2],
     admission: admission::Usage,
+    denied: [(Denial, u64); Denial::ALL.len()],
     pools: Vec<PoolSeen>,
     connections: Vec<(Option<Protocol>, usize)>,
     connections_max: usize,
@@ -80,6 +82,7 @@ impl Snapshot {
             endpoints: metrics.totals(),
             others: [(NONE, metrics.none.total()), (ADMIN, metrics.admin.total())],
             admission: server.usage(),
+            denied: metrics.denied.counts(),
             pools: server
                 .sources()
                 .map(|(name, source)| PoolSeen {
@@ -134,6 +137,8 @@ impl Snapshot {
         out.gauges(&family::PERMITS_MAX, [([], seen.permits_max)])?;
         let refused = Refusal::ALL.iter().zip(seen.refused);
         out.counters(&family::REFUSED, refused.map(|(refusal, count)| ([refusal.code()], count)))?;
+        let denied = self.denied.iter().map(|(denial, count)| ([denial.reason()], *count));
+        out.counters(&family::DENIED, denied)?;
         out.gauges(&family::STREAM_MEMORY, seen.memory_max.map(|_| ([], seen.memory)))?;
         out.gauges(&family::STREAM_MEMORY_MAX, seen.memory_max.map(|most| ([], most)))
     }

@@ -19,6 +19,7 @@ use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
 use crate::diagnostic::shown;
+use crate::error::denial::Denial;
 use crate::params;
 use crate::stream::RowStream;
 
@@ -32,6 +33,8 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const HEADERS: usize = 12;
 /// The port of HTTPS where a URL names none.
 const HTTPS: u16 = 443;
+/// For tools that know nothing of bearer tokens: the token is the password (RFC 7617).
+const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"rowstream\", charset=\"UTF-8\"");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What every path can be asked with.
@@ -157,32 +160,40 @@ impl App {
             cors_headers(cors, origin, headers);
         }
     }
-}
 
-/// A problem document (RFC 9457).
-pub(super) fn problem(error: &Error) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(error.problem()));
-    *response.status_mut() = error.status();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(delay) = error.retry_delay() {
-        headers.insert(header::RETRY_AFTER, delay.as_secs().max(1).into());
+    /// A problem document (RFC 9457).
+    pub(super) fn problem(&self, error: &Error) -> Response<Bytes> {
+        let mut response = Response::new(Bytes::from(error.problem()));
+        *response.status_mut() = error.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(delay) = error.retry_delay() {
+            headers.insert(header::RETRY_AFTER, delay.as_secs().max(1).into());
+        }
+        if let Some(denial) = error.denial() {
+            self.challenge(denial, headers);
+        }
+        match error.status() {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+            }
+            StatusCode::NOT_ACCEPTABLE => {
+                headers.insert(header::VARY, HeaderValue::from_static("accept"));
+                headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+            }
+            _ => {}
+        }
+        response
     }
-    match error.status() {
-        StatusCode::UNAUTHORIZED => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowstream\""));
+
+    /// Says by what a client may show who it is (RFC 9110, section 11.6.1).
+    fn challenge(&self, denial: Denial, headers: &mut HeaderMap) {
+        headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(denial.challenge()));
+        if denial.status() == StatusCode::UNAUTHORIZED && !self.config.tokens.is_empty() {
+            headers.append(header::WWW_AUTHENTICATE, BASIC);
         }
-        StatusCode::METHOD_NOT_ALLOWED => {
-            headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
-        }
-        StatusCode::NOT_ACCEPTABLE => {
-            headers.insert(header::VARY, HeaderValue::from_static("accept"));
-            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
-        }
-        _ => {}
     }
-    response
 }
 
 /// RFC 9112, section 3.2: who is asked may otherwise differ from hop to hop.

@@ -18,9 +18,10 @@ use super::app::App;
 use super::body::Answer;
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
+use crate::auth::Credentials;
 use crate::endpoint::Endpoint;
 use crate::params::{Param, ParamPlace};
-use crate::{Error, auth, negotiate, route};
+use crate::{Error, negotiate, route};
 
 /// Where it is.
 pub(super) const PATH: &str = "/";
@@ -48,8 +49,9 @@ impl App {
         request: &Request<B>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let endpoints: Vec<_> =
-            self.config.endpoints.iter().filter(|one| self.may_call(one, request)).collect();
+        let credentials = Credentials::read(request.headers(), &self.config.tokens);
+        let may_call = |one: &&Endpoint| credentials.authorize(&one.authorization).is_ok();
+        let endpoints: Vec<_> = self.config.endpoints.iter().filter(may_call).collect();
         let is_page = negotiate::prefers_page(request.headers().get_all(header::ACCEPT));
         let body = match is_page {
             true => page(&endpoints, !self.config.tokens.is_empty()),
@@ -61,10 +63,6 @@ impl App {
         let mut response = Response::new(Answer::Whole(Bytes::from(body)));
         complete_head(is_page, response.headers_mut());
         Ok(response)
-    }
-
-    fn may_call<B>(&self, endpoint: &Endpoint, request: &Request<B>) -> bool {
-        auth::authorize(&endpoint.authorization, &self.config.tokens, request.headers()).is_ok()
     }
 }
 

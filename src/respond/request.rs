@@ -9,6 +9,7 @@ use rowstream_encode::Format;
 use super::app::App;
 use super::follow;
 use crate::Error;
+use crate::auth::Credentials;
 use crate::client::{Client, network_of};
 use crate::completeness::Asked;
 use crate::compress::Coding;
@@ -190,9 +191,9 @@ impl App {
     }
 
     /// Who asks, where clients take turns.
-    pub(super) fn who<B>(&self, token: Option<[u8; 32]>, request: &Request<B>) -> Client {
+    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<B>) -> Client {
         let address = || self.network(request).map(Client::Address);
-        token.map(Client::Token).or_else(address).unwrap_or_default()
+        credentials.client().or_else(address).unwrap_or_default()
     }
 
     /// The headers that an upstream gets of a request.

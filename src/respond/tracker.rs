@@ -9,23 +9,24 @@ use http::{HeaderMap, Request};
 use super::app::App;
 use super::body::Answer;
 use super::streaming::Streaming;
+use crate::Error;
 use crate::access_log::{Entry, Names};
 use crate::admission::Permit;
+use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
 use crate::metrics::{self, Meter, SERVER_TIMING, Subject};
 use crate::outcome::Outcome;
 use crate::pool::Waiter;
 use crate::stream::RowStream;
 use crate::watchdog::Watchdog;
-use crate::{Error, auth};
 
 /// What the log will say of a request; says it when dropped, however the request ends.
 pub(super) struct RequestTracker {
     pub(super) entry: Entry,
     pub(super) meter: Meter,
     pub(super) outcome: Option<Outcome>,
-    /// The hash of the token that it showed, whether that is known or not.
-    pub(super) token: Option<[u8; 32]>,
+    /// What it showed of who it is from.
+    pub(super) credentials: Credentials,
     /// What is reported of it, where it is streamed, until it has ended.
     pub(super) stream: Option<Arc<Stream>>,
     /// What it holds, to the last byte.
@@ -46,7 +47,7 @@ impl RequestTracker {
             entry,
             meter: Meter::new(request.version()),
             outcome: None,
-            token: None,
+            credentials: Credentials::None,
             stream: None,
             permit: held,
             waiter: Waiter::default(),
@@ -101,8 +102,7 @@ impl RequestTracker {
             Subject::Endpoint(index) => Some(config.endpoints[index].path.as_str()),
             Subject::None | Subject::Admin => None,
         };
-        let token = self.token.as_ref().and_then(|hash| auth::name_of(hash, &config.tokens));
-        Names { endpoint, token }
+        Names { endpoint, token: self.credentials.name() }
     }
 
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {
@@ -126,6 +126,7 @@ impl Drop for RequestTracker {
         self.entry.times.pool = self.entry.times.pool.max(self.waiter.waited());
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
+            self.app.state.metrics.denied.count(outcome);
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
             self.entry.end(&self.app.config.log, outcome, || self.names());
         }

@@ -102,7 +102,9 @@ fn everything_that_can_be_said() {
             mmap   = "256MB"
             create = ["schema.sql"]
             [token.reader]
-            sha256 = "00ffABcd00000000000000000000000000000000000000000000000000000001"
+            sha256 = ["00ffABcd00000000000000000000000000000000000000000000000000000001", "0000000000000000000000000000000000000000000000000000000000000002"]
+            expires = "2027-01-01"
+            scopes = ["orders"]
             [cors]
             origins = ["https://example.org", "http://localhost:3000"]
             max_age = "1h"
@@ -137,7 +139,11 @@ fn everything_that_can_be_said() {
         (&networks[..], config.limits.proxies.header),
         (&["10.0.0.0/8".into(), "::1/128".into()][..], ClientHeader::Forwarded)
     );
-    assert_eq!(config.tokens["reader"][..4], [0x00, 0xff, 0xab, 0xcd]);
+    let reader = &config.tokens["reader"];
+    let hashes: Vec<_> = reader.hashes.iter().map(|hash| hash[..4].to_vec()).collect();
+    assert_eq!(hashes, [[0x00, 0xff, 0xab, 0xcd], [0; 4]]);
+    assert_eq!(reader.expires, "2027-01-01T00:00:00Z".parse().ok());
+    assert_eq!(reader.scopes, ["orders"]);
     assert_eq!(
         config.cors,
         Some(Cors {
@@ -818,6 +824,29 @@ fn faults_of_the_configuration() {
     ] {
         let report = Folder::new(text, files).report().replace("rowstream.toml:", "");
         assert_eq!(report, expected, "{text}");
+    }
+}
+
+#[test]
+fn faults_of_tokens() {
+    for (token, expected) in [
+        ("sha256 = []", "2:10: `sha256` has no hash\n    hint: `rowstream token` makes"),
+        ("sha256 = [\"hunter2\"]", "2:11: `sha256` must be 64 hexadecimal digits\n"),
+        (
+            "expires = \"2027-13-01\"",
+            "2:11: `expires` cannot be `2027-13-01`\n    hint: write a day or an instant",
+        ),
+        ("expires = \"2027-01-01T00:00\"", "2:11: `expires` cannot be `2027-01-01T00:00`\n"),
+        (
+            "expire = \"2027-01-01\"",
+            "2:1: unknown key `expire` in [token.a]\n    hint: did you mean `expires`?",
+        ),
+        ("scopes = \"orders\"", "2:10: `scopes` must be a list"),
+    ] {
+        let report = Folder::new(&format!("[token.a]\n{token}\n{SQLITE}"), &[]).report();
+        let found =
+            report.lines().collect::<Vec<_>>().join("\n").contains(&format!("rowstream.toml:{expected}"));
+        assert!(found, "{token}: {report}");
     }
 }
 

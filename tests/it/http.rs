@@ -694,18 +694,31 @@ async fn cross_origin_rules() {
 
 #[tokio::test]
 async fn tokens() {
-    // SHA-256 of `reader` and of `other`.
+    const BASIC: &str = r#"Basic realm="rowstream", charset="UTF-8""#;
+    const INVALID: &str = r#"Bearer realm="rowstream", error="invalid_token""#;
+    const EXPIRED: &str =
+        r#"Bearer realm="rowstream", error="invalid_token", error_description="the token has expired""#;
+    // SHA-256 of `reader`, `other` and `old`.
     let settings = "authorization = [\"reader\"]
 [token.reader]
 sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"
 [token.other]
-sha256 = \"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa\"";
+sha256 = \"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa\"
+[token.old]
+sha256 = \"cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4\"
+expires = \"2020-01-01\"";
     let public = format!("/*\nauthorization = \"public\"\n*/\n{AUTHORS}");
     let fixture = Fixture::start(settings, &[("authors", AUTHORS), ("public", &public)]).await;
     for (path, token, status, code) in [
         ("/authors", None, 401, "unauthorized"),
         ("/authors", Some("Bearer wrong"), 401, "unauthorized"),
+        ("/authors", Some("Bearer old"), 401, "token_expired"),
         ("/authors", Some("Basic reader"), 401, "unauthorized"),
+        // `other:reader`, `reader:old`, `reader:reader`, `other:other`.
+        ("/authors", Some("Basic b3RoZXI6cmVhZGVy"), 401, "unauthorized"),
+        ("/authors", Some("Basic cmVhZGVyOm9sZA=="), 401, "unauthorized"),
+        ("/authors", Some("Basic cmVhZGVyOnJlYWRlcg=="), 200, ""),
+        ("/authors", Some("Basic b3RoZXI6b3RoZXI="), 403, "forbidden"),
         ("/authors?x=1", None, 401, "unauthorized"),
         ("/authors", Some("Bearer other"), 403, "forbidden"),
         ("/authors", Some("Bearer reader"), 200, ""),
@@ -719,9 +732,22 @@ sha256 = \"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa\"";
                 200 => assert_eq!((reply.status.as_u16(), reply.text()), (200, AUTHORS_JSON), "{path}"),
                 _ => drop(problem(&reply, status, code)),
             }
-            let challenge = reply.header("www-authenticate");
-            assert_eq!(challenge.is_some_and(|challenge| challenge.starts_with("Bearer")), status == 401);
+            let challenges = reply.headers.get_all("www-authenticate").iter();
+            let challenges: Vec<_> = challenges.map(|challenge| challenge.to_str().unwrap()).collect();
+            let expected = match (code, token) {
+                ("unauthorized", None) => vec![r#"Bearer realm="rowstream""#, BASIC],
+                ("unauthorized", _) => vec![INVALID, BASIC],
+                ("token_expired", _) => vec![EXPIRED, BASIC],
+                ("forbidden", _) => vec![r#"Bearer realm="rowstream", error="insufficient_scope""#],
+                _ => Vec::new(),
+            };
+            assert_eq!(challenges, expected, "{path} {token:?}");
         }
+    }
+    let metrics = fixture.get("/_rowstream/metrics").await;
+    for (reason, count) in [("missing", 4), ("invalid", 8), ("expired", 2), ("forbidden", 4)] {
+        let sample = format!("rowstream_denied_total{{reason=\"{reason}\"}} {count}");
+        assert!(metrics.text().lines().any(|line| line == sample), "{sample}: {}", metrics.text());
     }
 }
 
