@@ -89,6 +89,11 @@ impl Credentials {
             Self::Expired(_) => Err(Error::denied(Denial::Expired, "the bearer token has expired")
                 .hint("ask who gave it to you for a new one")),
             Self::Token(token) if scopes.iter().any(|scope| token.has(scope)) => Ok(()),
+            Self::Token(_) if scopes.is_empty() => {
+                let message = "the configuration says of no token that it is for this admin endpoint";
+                Err(Error::denied(Denial::Forbidden, message)
+                    .hint("name it in `authorization` of `[admin]`, or open the endpoint by `public`"))
+            }
             Self::Token(_) => Err(Error::denied(Denial::Forbidden, "this token is not for this endpoint")),
         }
     }

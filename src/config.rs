@@ -4,6 +4,7 @@
 //! database would have to be asked for (whether a statement can be prepared, what its columns are)
 //! is not checked here.
 
+mod admin;
 mod dotenv;
 mod files;
 mod generated;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::admin::AdminAccess;
 pub(crate) use self::files::Files;
 pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
@@ -41,6 +43,8 @@ pub struct Config {
     pub listen: String,
     /// Where to listen for the admin endpoints, if not there.
     pub admin_listen: Option<String>,
+    /// Who may ask the admin endpoints.
+    pub admin: AdminAccess,
     /// TLS for clients; `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// The sources, in the order of the file.

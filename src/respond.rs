@@ -132,7 +132,10 @@ impl App {
             let endpoint = self.find_admin(name, &request)?;
             return match self.without_query(&request)? {
                 Some(answer) => Ok(answer),
-                None => self.answer_admin(endpoint, tracker).await,
+                None => {
+                    self.authorize_admin(&endpoint, &request, tracker)?;
+                    self.answer_admin(endpoint, tracker).await
+                }
             };
         }
         if is_admin(&request) {

@@ -101,14 +101,12 @@ impl Streams {
         }
     }
 
-    /// How a stream goes, as JSON; `None` if it is not known.
-    pub(crate) fn report(&self, id: &str) -> Option<String> {
+    /// The stream with this id; `None` if it is not known.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Stream>> {
         let id = Id::from_text(id)?;
         let mut known = self.known.lock();
         known.forget(Instant::now());
-        let stream = known.streams.get(&id).map(Arc::clone)?;
-        drop(known);
-        Some(stream.report())
+        known.streams.get(&id).map(Arc::clone)
     }
 }
 
@@ -141,7 +139,13 @@ impl Stream {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    fn report(&self) -> String {
+    /// The template of its endpoint's path.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// How it goes, as JSON.
+    pub(crate) fn report(&self) -> String {
         let mut report = json!({
             "id": self.id.to_string(),
             "state": self.end.get().map_or("running", |end| end.state),
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     fn state(streams: &Streams, id: Id) -> Option<String> {
-        let report: Json = serde_json::from_str(&streams.report(&id.to_string())?).unwrap();
+        let report: Json = serde_json::from_str(&streams.find(&id.to_string())?.report()).unwrap();
         Some(report["state"].as_str().unwrap().to_owned())
     }
 
@@ -231,7 +235,7 @@ mod tests {
         let error = Error::endpoint("ä".repeat(5000)).sqlstate("22012");
         streams.end(&stream, &Outcome::Failed(error), Times::default(), Some("d".to_owned()));
         streams.end(&stream, &Outcome::Complete, Times::default(), None);
-        let report: Json = serde_json::from_str(&streams.report(&stream.id().to_string()).unwrap()).unwrap();
+        let report: Json = serde_json::from_str(&stream.report()).unwrap();
         assert_eq!(
             (&report["state"], &report["rows"], &report["bytes"]),
             (&json!("failed"), &json!(3), &json!(40))

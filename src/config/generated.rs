@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rowstream_encode::{CsvDialect, ValueOptions};
 
-use super::{Config, Limits, read};
+use super::{AdminAccess, Config, Limits, read};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables};
 use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
 use crate::endpoint::{Authorization, Compression, SlowClients, Timeout};
@@ -48,6 +48,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         endpoints: Vec::new(),
         unserved: Vec::new(),
         tokens: std::collections::BTreeMap::new(),
+        admin: AdminAccess::PUBLIC,
         cors: None,
         limits: Limits::default(),
         log: LogSettings::default(),

@@ -12,6 +12,7 @@ use super::head::no_endpoint;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
+use crate::completeness::streams::Stream;
 use crate::error::pages;
 use crate::metrics::{Exposition, Metrics};
 
@@ -56,7 +57,7 @@ pub(super) enum AdminEndpoint {
     Ready,
     Metrics(Exposition),
     /// How a stream went.
-    Stream(String),
+    Stream(Arc<Stream>),
     /// What an error's code means.
     Page(&'static str),
 }
@@ -82,8 +83,34 @@ impl App {
         if let Some(code) = name.strip_prefix(ERRORS) {
             return pages::of(code).map(AdminEndpoint::Page);
         }
-        let report = self.state.streams.report(name.strip_prefix(STREAMS)?)?;
-        Some(AdminEndpoint::Stream(report))
+        let stream = self.state.streams.find(name.strip_prefix(STREAMS)?)?;
+        Some(AdminEndpoint::Stream(stream))
+    }
+
+    /// Checks that who asks may. How a stream went is also for whoever may call its endpoint, as
+    /// long as that is there.
+    pub(super) fn authorize_admin<B>(
+        &self,
+        endpoint: &AdminEndpoint,
+        request: &Request<B>,
+        tracker: &mut RequestTracker,
+    ) -> Result<(), Error> {
+        let access = &self.config.admin;
+        let wanted = match endpoint {
+            AdminEndpoint::Live => &access.live,
+            AdminEndpoint::Ready => &access.ready,
+            AdminEndpoint::Metrics(_) => &access.metrics,
+            AdminEndpoint::Stream(stream) => {
+                let mut endpoints = self.config.endpoints.iter();
+                let own = endpoints.find(|endpoint| endpoint.path == stream.endpoint());
+                if own.is_some_and(|own| self.authorize(&own.authorization, request, tracker).is_ok()) {
+                    return Ok(());
+                }
+                &access.streams
+            }
+            AdminEndpoint::Page(_) => return Ok(()),
+        };
+        self.authorize(wanted, request, tracker)
     }
 
     /// What an admin endpoint answers. Boxed where something is waited for: every request would
@@ -100,7 +127,7 @@ impl App {
                 Ok(ok())
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
-            AdminEndpoint::Stream(text) => Ok(report(Bytes::from(text), "application/json")),
+            AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
             // Browsers show plain text, and save Markdown.
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))

@@ -24,7 +24,9 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 /// A configuration of one SQLite source and two tokens, with what else it says.
 fn config(more: &str) -> String {
     let source = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]";
-    format!("authorization = \"public\"\n{more}\n{source}\n{TOKENS}")
+    format!(
+        "authorization = \"public\"\n{more}\n{source}\n{TOKENS}\n[admin]\npublic = [\"live\", \"metrics\"]\n"
+    )
 }
 
 fn launch(config: &str) -> Launch {

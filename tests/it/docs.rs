@@ -152,6 +152,8 @@ fn first_cells(page: &str) -> BTreeSet<String> {
 fn the_keys_of_the_configuration_are_those_that_are_read() {
     let files = [
         "config/read.rs",
+        "config/admin.rs",
+        "config/tokens.rs",
         "config/source.rs",
         "config/source/http.rs",
         "config/tls.rs",
@@ -160,9 +162,10 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "endpoint/timeout.rs",
     ];
     let mut known = literals(&files, &["take(\"", "require(\""]);
-    for table in
-        ["source", "token", "cors", "tls", "log", "csv", "values", "timeout", "pool", "retries", "health"]
-    {
+    for table in [
+        "source", "token", "admin", "cors", "tls", "log", "csv", "values", "timeout", "pool", "retries",
+        "health",
+    ] {
         assert!(known.remove(table), "nothing reads {table}");
     }
     // Of a database a text, of an HTTP service a table.

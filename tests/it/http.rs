@@ -706,7 +706,9 @@ sha256 = \"3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\"
 sha256 = \"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa\"
 [token.old]
 sha256 = \"cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4\"
-expires = \"2020-01-01\"";
+expires = \"2020-01-01\"
+[admin]
+authorization = [\"other\"]";
     let public = format!("/*\nauthorization = \"public\"\n*/\n{AUTHORS}");
     let fixture = Fixture::start(settings, &[("authors", AUTHORS), ("public", &public)]).await;
     for (path, token, status, code) in [
@@ -744,7 +746,8 @@ expires = \"2020-01-01\"";
             assert_eq!(challenges, expected, "{path} {token:?}");
         }
     }
-    let metrics = fixture.get("/_rowstream/metrics").await;
+    let by_other = [("authorization", "Bearer other")];
+    let metrics = fixture.send(Client::HTTP1, "GET", "/_rowstream/metrics", &by_other).await;
     for (reason, count) in [("missing", 4), ("invalid", 8), ("expired", 2), ("forbidden", 4)] {
         let sample = format!("rowstream_denied_total{{reason=\"{reason}\"}} {count}");
         assert!(metrics.text().lines().any(|line| line == sample), "{sample}: {}", metrics.text());

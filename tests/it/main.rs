@@ -13,6 +13,7 @@ mod worked;
 mod access_log;
 mod answers;
 mod arrow;
+mod authorization;
 mod bench;
 mod book;
 mod bounds;

@@ -200,8 +200,9 @@ async fn a_token_is_one_client() {
         sha2::Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
     let tokens = ["a", "b"].map(|token| format!("\n[token.{token}]\nsha256 = \"{}\"", hash(token)));
+    let tokens = tokens.concat() + "\n[admin]\npublic = [\"metrics\"]";
     let pool = "max = 1, acquire_timeout = \"60s\"";
-    let server = server_with(&tokens.concat(), &postgres(&db), pool, &[("list", list)]).await;
+    let server = server_with(&tokens, &postgres(&db), pool, &[("list", list)]).await;
     let ask = |token: &str, number: u8| {
         let request = Request::get(server.url("/list"))
             .header("x-forwarded-for", format!("192.0.2.{number}"))

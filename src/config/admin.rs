@@ -1,0 +1,76 @@
+//! `[admin]`: who may ask the server about itself.
+
+use crate::diagnostic::reader::Value;
+use crate::diagnostic::suggest;
+use crate::endpoint::Authorization;
+use crate::endpoint::read as endpoint;
+
+/// Who may ask each of the admin endpoints. What an error means, everybody may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminAccess {
+    /// `live`.
+    pub live: Authorization,
+    /// `ready`.
+    pub ready: Authorization,
+    /// `metrics`.
+    pub metrics: Authorization,
+    /// `streams`; who may call an endpoint may also ask how its streams went.
+    pub streams: Authorization,
+}
+
+impl AdminAccess {
+    /// Everybody may ask everything.
+    pub(super) const PUBLIC: Self = Self {
+        live: Authorization::Public,
+        ready: Authorization::Public,
+        metrics: Authorization::Public,
+        streams: Authorization::Public,
+    };
+    /// What probes ask, which rarely have a token.
+    const OPEN: [&str; 2] = ["live", "ready"];
+
+    fn each(&mut self) -> [(&'static str, &mut Authorization); 4] {
+        [
+            ("live", &mut self.live),
+            ("ready", &mut self.ready),
+            ("metrics", &mut self.metrics),
+            ("streams", &mut self.streams),
+        ]
+    }
+}
+
+/// Reads `[admin]`. Without anything by which clients are told apart all is open; with it, what is
+/// not opened by its name is for `authorization` alone, which is nobody where it is not given.
+pub(super) fn read(value: Option<Value<'_>>, scopes: &[String]) -> AdminAccess {
+    let mut access = AdminAccess::PUBLIC;
+    let (mut authorization, mut public) = (None, None);
+    if let Some(mut table) = value.and_then(|value| value.table("[admin]")) {
+        authorization = table.take("authorization").and_then(|value| endpoint::authorization(&value, scopes));
+        public = table.take("public").map(|value| read_public(&value, &mut access));
+        table.finish();
+    }
+    if scopes.is_empty() {
+        return access;
+    }
+    let public = public.unwrap_or_else(|| AdminAccess::OPEN.map(str::to_owned).to_vec());
+    let authorization = authorization.unwrap_or(Authorization::Tokens(Vec::new()));
+    for (name, wanted) in access.each() {
+        if !public.iter().any(|open| open == name) {
+            *wanted = authorization.clone();
+        }
+    }
+    access
+}
+
+/// The names of admin endpoints that are open to everybody.
+fn read_public(value: &Value<'_>, access: &mut AdminAccess) -> Vec<String> {
+    let names = access.each().map(|(name, _)| name);
+    let open = value.strings().unwrap_or_default();
+    for (name, item) in &open {
+        if !names.contains(&name.as_str()) {
+            let hint = suggest("they are", name, names);
+            item.error_with(format!("there is no admin endpoint {}", item.shown(name)), hint);
+        }
+    }
+    open.into_iter().map(|(name, _)| name).collect()
+}
