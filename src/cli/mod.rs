@@ -24,6 +24,7 @@ mod init;
 mod listen;
 mod listing;
 mod locate;
+mod manual;
 mod output;
 mod param;
 mod query;
@@ -43,7 +44,7 @@ use crate::{Error, log};
 
 /// Turns SQL into streaming HTTP endpoints.
 #[derive(Debug, Parser)]
-#[command(name = "rowstream", version, max_term_width = 100)]
+#[command(name = "rowstream", version = env!("ROWSTREAM_VERSION"), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -60,6 +61,8 @@ enum Command {
     // Boxed, as it has three times the options of any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 impl Command {
@@ -71,7 +74,7 @@ impl Command {
             Self::Check(args) => Some(args.folder()),
             Self::Demo(args) => Some(args.folder()),
             Self::Query(_) | Self::Init(_) => Some(PathBuf::new()),
-            Self::Bench(_) | Self::Ready(_) | Self::Token(_) => None,
+            Self::Bench(_) | Self::Ready(_) | Self::Token(_) | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }
@@ -154,6 +157,8 @@ pub fn run() -> ExitCode {
         Command::Ready(args) => ready::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
+        Command::Completions(args) => manual::complete(&args),
+        Command::Man(args) => manual::man(&args),
     };
     let status = match result {
         // Whoever stops reading has what they wanted: `| head` is no failure.

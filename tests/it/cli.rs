@@ -728,3 +728,39 @@ async fn a_target_cannot_forge_log_lines() {
         assert!(server.stdout().contains(words), "{words}\n{}", server.stdout());
     }
 }
+
+#[tokio::test]
+async fn shells_complete_each_command_and_man_has_a_page_of_it() {
+    let help = rowstream(&["--help"]).await;
+    let help = String::from_utf8_lossy(&help.stdout);
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let entries = commands.lines().take_while(|line| !line.is_empty());
+    // What a command does may take several lines.
+    let entries = entries.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
+    let names = entries.filter_map(|entry| entry.split(' ').next()).filter(|name| *name != "help");
+    let names: Vec<_> = names.collect();
+    assert!(names.contains(&"serve") && names.contains(&"man"), "{names:?}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = rowstream(&["completions", shell]).await;
+        let text = String::from_utf8_lossy(&script.stdout);
+        assert!(script.status.success() && text.contains("listen"), "{shell}");
+        assert!(names.iter().all(|name| text.contains(name)), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    assert!(rowstream(&["man", "--dir", dir]).await.status.success());
+    for name in names.iter().map(|name| format!("rowstream-{name}.1")).chain(["rowstream.1".to_owned()]) {
+        let page = std::fs::read_to_string(folder.path().join(&name)).unwrap_or_else(|_| panic!("no {name}"));
+        assert!(page.contains(".SH NAME"), "{name}");
+    }
+    let missing = rowstream(&["man", "--dir", "/there/is/none"]).await;
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot write to /there/is/none"));
+}
+
+#[tokio::test]
+async fn the_version_is_told() {
+    let version = rowstream(&["-V"]).await;
+    let text = String::from_utf8_lossy(&version.stdout);
+    assert!(text.starts_with(concat!("rowstream ", env!("CARGO_PKG_VERSION"))), "{text}");
+}

@@ -1,0 +1,46 @@
+//! `rowstream completions` and `rowstream man`: what shells and `man` know of the command line, made
+//! of the command line itself.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::{Failure, arguments};
+
+/// Writes what a shell completes commands and flags by.
+///
+/// `rowstream completions bash > ~/.local/share/bash-completion/completions/rowstream`
+#[derive(Debug, clap::Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Writes the manual page, or with --dir one of each command.
+///
+/// `rowstream man | man -l -` shows it; `rowstream man --dir ~/.local/share/man/man1` installs all.
+#[derive(Debug, clap::Args)]
+pub(super) struct ManArgs {
+    /// A folder that exists, for a page of each command: `rowstream.1`, `rowstream-serve.1`, …
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(super) fn complete(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut arguments::command(), "rowstream", &mut script);
+    Ok(io::stdout().write_all(&script)?)
+}
+
+pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
+    let command = arguments::command().disable_help_subcommand(true);
+    let Some(folder) = &args.dir else {
+        let mut page = Vec::new();
+        Man::new(command).render(&mut page)?;
+        return Ok(io::stdout().write_all(&page)?);
+    };
+    clap_mangen::generate_to(command, folder)
+        .map_err(|error| Failure::Message(format!("cannot write to {}: {error}", folder.display())))
+}
