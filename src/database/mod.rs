@@ -25,8 +25,14 @@
 //! All statements of a session that was acquired with a snapshot read the same state of the data.
 
 pub mod blocking;
+mod buffers;
+mod login;
+mod portions;
 pub mod postgres;
+mod refused;
+mod socket;
 pub mod sqlite;
+mod tls;
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

@@ -1,7 +1,6 @@
 //! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
 
 use std::io;
-use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -10,23 +9,20 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
+use super::super::login::{self, ConnectError};
+use super::super::socket::Socket;
+use super::super::tls::{self, SslMode};
 use super::error::DatabaseError;
-use super::socket::Socket;
 use super::statement::StatementCache;
-use super::url::{Host, SslMode, Target};
+use super::url::{Host, Target};
 use super::wire::Wire;
 use crate::Error;
 use crate::settings::SourceSettings;
-use crate::tcp::{self, Refused};
-use crate::tls::{roots_of, system_roots};
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
 /// is an attack on our CPU.
@@ -54,42 +50,13 @@ pub struct Connection {
     home: ThreadId,
 }
 
-/// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
-/// log and the commands say why, in the database's own words, and to whom which user came.
-pub(super) struct ConnectError {
-    /// Host, database and user; no password.
-    login: String,
-    cause: Error,
-}
-
-impl ConnectError {
-    /// The error of a request that needed the source called `name`.
-    pub(super) fn of_source(self, name: &str) -> Error {
-        let error = Error::source_unavailable(format!("source `{name}` cannot be reached"));
-        let error = match self.cause.sqlstate_text() {
-            Some(sqlstate) => error.sqlstate(sqlstate),
-            None => error,
-        };
-        let words = match std::error::Error::source(&self.cause) {
-            Some(deeper) => format!("{}: {deeper}", self.cause),
-            None => self.cause.to_string(),
-        };
-        error.cause(format!("{words}, {}", self.login))
-    }
-}
-
 impl Connector {
     pub(super) fn new(config: &SourceSettings) -> Result<Self, Error> {
         let target = Target::parse(&config.url)
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
-            _ => Some(tls_connector(&target).map_err(|cause| {
-                Error::endpoint(format!(
-                    "source `{}`: the root certificates cannot be read: {cause}",
-                    config.name
-                ))
-            })?),
+            (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref())?),
         };
         let statement_cache = config.statement_cache;
         let session_settings = session_settings(config.statement_timeout, target.options.as_deref());
@@ -98,12 +65,7 @@ impl Connector {
 
     /// Opens a connection, within the URL's `connect_timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
-        let opened = tokio::time::timeout(self.target.connect_timeout, self.open()).await;
-        opened
-            .unwrap_or_else(|_| {
-                Err(Error::source_unavailable(format!("no answer within {:?}", self.target.connect_timeout)))
-            })
-            .map_err(|cause| ConnectError { login: self.target.login(), cause })
+        login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
     }
 
     async fn open(&self) -> Result<Connection, Error> {
@@ -128,7 +90,7 @@ impl Connector {
     async fn open_socket(&self) -> io::Result<Socket> {
         let mut stream = match &self.target.host {
             Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
-            Host::Tcp(host) => connect_tcp(host, self.target.port).await?,
+            Host::Tcp(host) => login::connect_tcp(host, self.target.port).await?,
         };
         match &self.tls {
             Some(tls) if server_has_tls(&mut stream).await? => {
@@ -285,13 +247,6 @@ impl Connection {
     }
 }
 
-/// Opens a TCP connection to the first address of `host` that takes one.
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = tokio::net::lookup_host((host, port)).await?;
-    // The start-up as a whole is bounded, and not the time of each address.
-    tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
-}
-
 /// The next message of the start-up; an error of the server ends it.
 async fn next(wire: &mut Wire) -> Result<Message, Error> {
     let frame = wire.frame().await?;
@@ -353,60 +308,6 @@ fn unreadable(cause: io::Error) -> Error {
 
 fn out_of_order() -> Error {
     Error::protocol("the database sent a message out of order")
-}
-
-fn tls_connector(target: &Target) -> Result<TlsConnector, Box<dyn std::error::Error>> {
-    let provider = Arc::new(ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let config = match (target.ssl_mode, &target.ssl_root_cert) {
-        (SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
-        (_, Some(path)) if target.ssl_mode != SslMode::Prefer => {
-            builder.with_root_certificates(roots_of(path)?)
-        }
-        _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
-    };
-    Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
-}
-
-/// `sslmode=prefer` and `require`: encryption against listeners, whoever the server is, as libpq
-/// has it. The handshake's signatures are still checked.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use http::StatusCode;
 use postgres_protocol::message::backend::ErrorResponseBody;
 use std::time::Duration;
 
+use super::super::refused::general;
 use crate::Error;
 
 /// The fields of an `ErrorResponse` that are used (PostgreSQL manual, "Error and Notice Message
@@ -97,18 +98,6 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
         ("22", _) | (_, "P0001") => ("invalid_data", StatusCode::BAD_REQUEST),
         ("23", _) => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
-    }
-}
-
-/// What clients are told in the place of the database's own text, by the code of the error.
-fn general(code: &str) -> &'static str {
-    match code {
-        "statement_changed" => "the statement is no longer what the database has prepared",
-        "statement_timeout" => "the database ended the statement before it was complete",
-        "source_unavailable" => "the database cannot answer now",
-        "invalid_data" => "the database cannot use a value as the statement has it",
-        "conflict" => "the database refused the statement, because a constraint does not hold",
-        _ => "the database refused the statement",
     }
 }
 

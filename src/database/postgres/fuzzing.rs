@@ -5,8 +5,8 @@ use postgres_protocol::message::backend::Message as Parsed;
 use rowstream_encode::{Column, RowWriter};
 use tokio::net::UnixStream;
 
+use super::super::socket::Socket;
 use super::error::DatabaseError;
-use super::socket::Socket;
 use super::statement::Field;
 use super::types::Types;
 use super::value::{Decoder, Row};

@@ -9,8 +9,7 @@
 //! |---|---|
 //! | [`dialect`] | what is PostgreSQL's own in SQL, as data |
 //! | [`url`] | `postgres://…` to connection settings |
-//! | [`socket`] | TCP, Unix socket or TLS as one stream |
-//! | [`wire`] | the read buffer and the framing of messages |
+//! | [`wire`] | the framing of messages |
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
@@ -36,7 +35,6 @@ mod nested;
 mod pipeline;
 mod probe;
 mod session;
-mod socket;
 mod statement;
 mod text;
 mod types;
@@ -49,7 +47,7 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement};
+use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, portions};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
@@ -123,7 +121,7 @@ impl Database for Source {
         idle: 2 * wire::BUFFER,
         // What it sends, and the read buffer, which grows by copying itself.
         session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
-        portion: |row| session::interleaved::HELD_AT_MOST.max(row),
+        portion: |row| portions::HELD_AT_MOST.max(row),
     };
 
     const LOOKUP_PATIENCE: Option<Duration> = Some(pipeline::PATIENCE);

@@ -48,7 +48,7 @@
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an
 //!    error of the rows.
 
-pub(super) mod interleaved;
+mod interleaved;
 mod parameters;
 mod refcursor;
 

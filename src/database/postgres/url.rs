@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
+use super::super::tls::SslMode;
 use crate::diagnostic::shown;
 
 /// Where and how to connect.
@@ -30,20 +31,6 @@ pub(super) struct Target {
 pub(super) enum Host {
     Tcp(String),
     Unix(PathBuf),
-}
-
-/// libpq's `sslmode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SslMode {
-    /// Never TLS.
-    Disable,
-    /// TLS if the server has it, whoever it is.
-    Prefer,
-    /// TLS, whoever the server is; with `sslrootcert`, its certificate must be signed by one of
-    /// these.
-    Require,
-    /// TLS, and the certificate must be valid for the host.
-    VerifyFull,
 }
 
 /// Why a URL was refused; never holds the password.

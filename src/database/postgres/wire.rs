@@ -1,53 +1,22 @@
-//! The framing of messages: one read buffer, reused, and one write buffer.
+//! The framing of messages in the connection's buffers.
 //!
-//! The read buffer holds `[start, end)`: bytes that came and are not consumed. Invariants:
-//!
-//! 1. a [`Frame`] stays readable by [`Wire::body`] until the next poll;
-//! 2. the buffer grows only as bytes really arrive, never on the word of a length, and never beyond
-//!    the limit;
-//! 3. whoever waits for messages also sends what is to be sent, and neither waits for the other:
-//!    the server may have to be read before it reads on;
-//! 4. what has come is read at the latest [`PATIENCE`] later, also while the receive mark is up;
-//! 5. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other
+//! 1. A [`Frame`] stays readable by [`Wire::body`] until the next poll;
+//! 2. after [`UNASKED`] messages in a row that answer nothing, whoever waits for one lets other
 //!    tasks run first.
-//!
-//! PostgreSQL sends 8 KiB at a time, and each piece wakes the reader. While a result flows, the
-//! receive mark lets several pieces come together, which halves the CPU time of a stream:
-//!
-//! ```text
-//!  mark down ──── RAISE_AFTER bytes have come ────► mark up
-//!      ▲                                               │
-//!      └── nothing for PATIENCE, or something is sent ─┘
-//! ```
 
 use std::future::poll_fn;
 use std::io;
-use std::ops::Range;
-use std::pin::Pin;
+use std::ops::{Deref, DerefMut, Range};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use postgres_protocol::message::backend::Message;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::socket::Socket;
+use super::super::buffers::Buffers;
+use super::super::socket::Socket;
 use crate::Error;
-use crate::timer::Timer;
 
-/// Enough for several of the 8 KiB pieces in which PostgreSQL sends; larger ones do not change the
-/// wall time.
-pub(super) const BUFFER: usize = 32 * 1024;
-
-/// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
-const RAISE_AFTER: usize = 128 * 1024;
-
-/// The mark of a flowing result. Measured: 64 KiB take a third less CPU time than 8 KiB, more take
-/// no less.
-const MARK: usize = 64 * 1024;
-
-/// How long the rest of a result, which may be shorter than the mark, waits for it.
-const PATIENCE: Duration = Duration::from_millis(1);
+pub(super) use super::super::buffers::BUFFER;
 
 /// How many messages are taken at once that answer nothing: a statement can raise millions of
 /// notices, for as long as it runs.
@@ -56,28 +25,29 @@ const UNASKED: u32 = 256;
 /// Tag and length: what stands before each message's body.
 const HEADER: usize = 5;
 
-/// Buffers and socket of one connection.
+/// The connection's bytes, as messages. What is to be sent is appended to the buffer `write` by
+/// `postgres_protocol::message::frontend`.
 pub(super) struct Wire {
-    socket: Socket,
-    read: Box<[u8]>,
-    start: usize,
-    end: usize,
-    /// What is to be sent; messages are appended by `postgres_protocol::message::frontend`.
-    pub(super) write: BytesMut,
-    /// The longest message taken, in bytes.
-    limit: usize,
-    mark: Mark,
+    buffers: Buffers,
     /// Notices and their like since the last message that answers something, or since others could
     /// run.
     unasked: u32,
 }
 
-/// Where the socket's receive mark stands.
-enum Mark {
-    /// Every byte wakes us; this many have come since it was lowered.
-    Down(usize),
-    /// `MARK` bytes wake us, or the timer, which runs while nothing is there to be read.
-    Up(Timer),
+impl Deref for Wire {
+    type Target = Buffers;
+
+    #[inline]
+    fn deref(&self) -> &Buffers {
+        &self.buffers
+    }
+}
+
+impl DerefMut for Wire {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
 }
 
 /// A whole message in the read buffer.
@@ -89,22 +59,14 @@ pub(super) struct Frame {
 }
 
 impl Wire {
+    /// Over `socket`, whose longest message has `limit` bytes.
     pub(super) fn new(socket: Socket, limit: usize) -> Self {
-        Self {
-            socket,
-            read: vec![0; BUFFER].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            write: BytesMut::new(),
-            limit,
-            mark: Mark::Down(0),
-            unasked: 0,
-        }
+        Self { buffers: Buffers::new(socket, limit), unasked: 0 }
     }
 
     /// Makes the connection the current runtime's own.
     pub(super) fn move_here(self) -> io::Result<Self> {
-        Ok(Self { socket: self.socket.move_here()?, ..self })
+        Ok(Self { buffers: self.buffers.move_here()?, ..self })
     }
 
     /// The longest message taken, in bytes.
@@ -191,108 +153,6 @@ impl Wire {
         }
     }
 
-    /// Sends what is to be sent, then reads at least one byte.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if let Poll::Ready(flushed) = self.poll_flush(cx) {
-            flushed?;
-        }
-        self.make_room();
-        loop {
-            let mut space = ReadBuf::new(&mut self.read[self.end..]);
-            match Pin::new(&mut self.socket).poll_read(cx, &mut space).map_err(lost)? {
-                Poll::Ready(()) => {
-                    let count = space.filled().len();
-                    if count == 0 {
-                        return Poll::Ready(Err(lost(io::ErrorKind::UnexpectedEof.into())));
-                    }
-                    self.end += count;
-                    self.note_read(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Pending => ready!(self.poll_patience(cx)),
-            }
-        }
-    }
-
-    /// Raises the mark once a result flows.
-    fn note_read(&mut self, count: usize) {
-        match &mut self.mark {
-            Mark::Down(read) if *read + count < RAISE_AFTER => *read += count,
-            Mark::Down(read) => {
-                *read = 0;
-                if self.socket.set_receive_mark(MARK) {
-                    self.mark = Mark::Up(Timer::default());
-                }
-            }
-            Mark::Up(timer) => timer.stop(),
-        }
-    }
-
-    /// Nothing is there to be read: ready once the mark was up for too long, and is down.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Mark::Up(timer) = &mut self.mark else { return Poll::Pending };
-        timer.start(PATIENCE);
-        ready!(timer.poll(cx));
-        self.lower_mark();
-        Poll::Ready(())
-    }
-
-    /// From now on every byte wakes us, and what has come does so at once.
-    fn lower_mark(&mut self) {
-        if matches!(self.mark, Mark::Up(_)) {
-            self.socket.set_receive_mark(1);
-            self.mark = Mark::Down(0);
-        }
-    }
-
-    /// Moves what is left to the front, and grows the buffer when one message fills it, or shrinks
-    /// it again.
-    fn make_room(&mut self) {
-        let held = self.end - self.start;
-        if held == self.read.len() {
-            self.resize((held * 2).min(self.limit.max(BUFFER)));
-        } else if self.read.len() > BUFFER && held < BUFFER / 2 {
-            self.resize(BUFFER);
-        } else if self.start > 0 {
-            self.read.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, held);
-        }
-    }
-
-    /// Gives back what a large result took, before the connection is idle. What came and is not
-    /// consumed stays.
-    pub(super) fn rest(&mut self) {
-        self.lower_mark();
-        if self.read.len() > BUFFER && self.end - self.start <= BUFFER {
-            self.resize(BUFFER);
-        }
-    }
-
-    fn resize(&mut self, size: usize) {
-        let mut larger = vec![0; size].into_boxed_slice();
-        let held = &self.read[self.start..self.end];
-        larger[..held.len()].copy_from_slice(held);
-        (self.start, self.end) = (0, held.len());
-        self.read = larger;
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.write.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        self.lower_mark();
-        while !self.write.is_empty() {
-            let sent = ready!(Pin::new(&mut self.socket).poll_write(cx, &self.write)).map_err(lost)?;
-            self.write.advance(sent);
-        }
-        Pin::new(&mut self.socket).poll_flush(cx).map_err(lost)
-    }
-
-    /// Sends what is to be sent, and waits for nothing.
-    pub(super) async fn flush(&mut self) -> Result<(), Error> {
-        poll_fn(|cx| self.poll_flush(cx)).await
-    }
-
     /// Whether an idle connection is still open: nothing but notices may have come meanwhile.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
@@ -304,22 +164,12 @@ impl Wire {
             }
         }
     }
-
-    /// Waits until the server has closed its side, reading nothing of worth.
-    pub(super) async fn until_closed(&mut self) {
-        while poll_fn(|cx| self.poll_fill(cx)).await.is_ok() {
-            (self.start, self.end) = (0, 0);
-        }
-    }
-}
-
-/// The connection failed or ended where more was to come.
-fn lost(cause: io::Error) -> Error {
-    Error::source_unavailable("the connection to the database was lost").cause(cause)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::AsyncWriteExt;
     use tokio::net::UnixStream;
 

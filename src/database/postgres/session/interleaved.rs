@@ -16,8 +16,8 @@
 //! 1. the rows of the portion that comes are lent in place while they are those that are wanted,
 //!    else copied and held;
 //! 2. a portal whose rows are held is not asked for more, so what it holds is one portion at most:
-//!    about [`HELD`] bytes, as its rows were so far, and never more than the longest row may have,
-//!    or [`HELD_AT_MOST`];
+//!    some 64 KiB, as its rows were so far, and never more than the longest row may have, or 1 MiB
+//!    ([`portions`]);
 //! 3. a statement ends with `None` only after CommandComplete and ReadyForQuery.
 
 use std::collections::VecDeque;
@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use http::StatusCode;
 use postgres_protocol::message::frontend;
 
+use super::super::super::portions::{self, Held, Portion};
 use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
@@ -35,17 +35,6 @@ use super::{BEGIN, Session, State, bind, out_of_order, unsendable};
 use crate::Error;
 use crate::database::Snapshot;
 use crate::params::ParamValue;
-
-/// Rows of a statement's first portion: short answers come whole in one round trip.
-const FIRST_PORTION: i32 = 32;
-/// Rows of a portion at most: a round trip is then a small part of its time.
-const LONGEST_PORTION: i32 = 512;
-/// What the rows of a portion should take, in bytes.
-const HELD: usize = 64 * 1024;
-/// What rows that are held may take even where no single row may, in bytes.
-pub(in super::super) const HELD_AT_MOST: usize = 1024 * 1024;
-/// The bytes of a held row's length.
-const HEAD: usize = 4;
 
 /// The portals of one session.
 #[derive(Default)]
@@ -104,11 +93,7 @@ struct Portal {
     /// Its name on the server.
     name: String,
     state: PortalState,
-    /// Rows to be asked for.
-    portion: i32,
-    /// Rows of the portion that came, and their bytes.
-    came: usize,
-    bytes: usize,
+    portion: Portion,
     held: Held,
 }
 
@@ -135,71 +120,21 @@ impl Portal {
         let name = format!("p{index}");
         bind(&name, &prepared.name, &prepared.decoders, args, write)?;
         let state = PortalState::Suspended;
-        Ok(Self { prepared, name, state, portion: FIRST_PORTION, came: 0, bytes: 0, held: Held::default() })
+        Ok(Self { prepared, name, state, portion: Portion::default(), held: Held::default() })
     }
 
     /// Asks for the next portion, of at most `limit` rows.
     fn ask(&mut self, limit: i32, write: &mut BytesMut) -> Result<(), Error> {
-        frontend::execute(&self.name, self.portion.min(limit), write).map_err(unsendable)?;
+        frontend::execute(&self.name, self.portion.begin(limit), write).map_err(unsendable)?;
         frontend::sync(write);
         self.state = PortalState::Asked;
-        (self.came, self.bytes) = (0, 0);
         Ok(())
     }
 
-    /// Notes a row that came.
-    #[inline]
-    fn note(&mut self, bytes: usize) {
-        self.came += 1;
-        self.bytes += bytes;
-    }
-
-    /// The portion has come: the next one is as long as its rows were short.
+    /// The portion has come.
     fn end(&mut self, state: PortalState) {
         self.state = state;
-        let fitting = HELD / (self.bytes / self.came.max(1)).max(1);
-        let fitting = i32::try_from(fitting).unwrap_or(LONGEST_PORTION);
-        self.portion = (2 * self.portion).min(fitting).clamp(1, LONGEST_PORTION);
-    }
-}
-
-/// Rows that came while another portal's were wanted, each behind its length.
-#[derive(Default)]
-struct Held {
-    rows: Vec<u8>,
-    /// Where the next one begins.
-    at: usize,
-}
-
-impl Held {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.at == self.rows.len()
-    }
-
-    /// What is yet to be taken, in bytes.
-    fn bytes(&self) -> usize {
-        self.rows.len() - self.at
-    }
-
-    fn push(&mut self, row: &[u8]) {
-        if self.is_empty() {
-            self.rows.clear();
-            self.rows.shrink_to(2 * HELD);
-            self.at = 0;
-        }
-        let length = u32::try_from(row.len()).expect("a message's length has 32 bits");
-        self.rows.extend_from_slice(&length.to_ne_bytes());
-        self.rows.extend_from_slice(row);
-    }
-
-    /// Takes the next row, lent.
-    #[inline]
-    fn next(&mut self) -> Option<&[u8]> {
-        let (length, rest) = self.rows[self.at..].split_first_chunk::<HEAD>()?;
-        let length = u32::from_ne_bytes(*length) as usize;
-        self.at += HEAD + length;
-        rest.get(..length)
+        self.portion.end();
     }
 }
 
@@ -214,7 +149,7 @@ impl Session {
 
     /// Binds all statements and asks for a portion of each, in one sending.
     fn open_portals(&mut self, runs: &[(usize, Vec<&ParamValue>)]) -> Result<Portals, Error> {
-        let limit = self.longest_portion();
+        let limit = portions::longest(self.shared.fetch_rows);
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         let mut portals = Portals::default();
@@ -233,14 +168,6 @@ impl Session {
         Ok(portals)
     }
 
-    /// Rows of a portion at most: the source's own `fetch_rows` where that is less.
-    fn longest_portion(&self) -> i32 {
-        match self.shared.fetch_rows {
-            0 => LONGEST_PORTION,
-            rows => rows.min(LONGEST_PORTION),
-        }
-    }
-
     /// See [`crate::database::Session::poll_row_of`].
     #[inline]
     pub(super) fn poll_interleaved(
@@ -249,7 +176,7 @@ impl Session {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Row<'_>>, Error>> {
         loop {
-            let limit = self.longest_portion();
+            let limit = portions::longest(self.shared.fetch_rows);
             let (State::Interleaved(portals), Some((_, connection))) = (&mut self.state, &mut self.held)
             else {
                 return Poll::Ready(Err(self.fail_unsent()));
@@ -292,7 +219,7 @@ impl Session {
         };
         let portal = &mut portals.open[which];
         let data = connection.wire.body(frame);
-        portal.note(data.len());
+        portal.portion.note(data.len());
         let Prepared { decoders, columns, .. } = &*portal.prepared;
         Ok(Row { data, decoders, columns, scratch: &mut self.scratch })
     }
@@ -339,46 +266,7 @@ impl Session {
         };
         let Some(portal) = portals.asked_portal() else { return Err(out_of_order()) };
         let row = connection.wire.body(frame);
-        let limit = connection.wire.limit().max(HELD_AT_MOST);
-        if portal.held.bytes() + row.len() > limit {
-            return Err(too_much_held(limit));
-        }
-        portal.note(row.len());
-        portal.held.push(row);
-        Ok(())
-    }
-}
-
-#[cold]
-fn too_much_held(limit: usize) -> Error {
-    let message = format!("rows that wait for those of another statement take more than {limit} bytes");
-    Error::new("row_too_large", StatusCode::INTERNAL_SERVER_ERROR, message)
-        .hint("set `fetch_rows` of the source to fewer rows, or raise `max_row_bytes`")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_held_in_their_order() {
-        let mut held = Held::default();
-        for round in 0..3 {
-            for row in [&b"abc"[..], b"", b"defgh"] {
-                held.push(row);
-            }
-            assert_eq!(held.next(), Some(&b"abc"[..]), "{round}");
-            held.push(b"late");
-            for row in [&b""[..], b"defgh", b"late"] {
-                assert!(!held.is_empty());
-                assert_eq!(held.next(), Some(row), "{round}");
-            }
-            assert!(held.is_empty());
-            assert_eq!(held.next(), None);
-        }
-        held.push(&[0; 10 * HELD]);
-        held.next();
-        held.push(b"x");
-        assert!(held.rows.capacity() <= 2 * HELD, "what a large row took is given back");
+        portal.portion.note(row.len());
+        portal.held.push(row, connection.wire.limit())
     }
 }

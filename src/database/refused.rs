@@ -1,0 +1,13 @@
+//! What clients are told of a statement that a database has refused.
+
+/// What clients are told in the place of the database's own text, by the code of the error.
+pub(super) fn general(code: &str) -> &'static str {
+    match code {
+        "statement_changed" => "the statement is no longer what the database has prepared",
+        "statement_timeout" => "the database ended the statement before it was complete",
+        "source_unavailable" => "the database cannot answer now",
+        "invalid_data" => "the database cannot use a value as the statement has it",
+        "conflict" => "the database refused the statement, because a constraint does not hold",
+        _ => "the database refused the statement",
+    }
+}
