@@ -87,7 +87,7 @@ fn two_digits(tens: u8, ones: u8, max: i64) -> Option<i64> {
 /// Days since 1970-01-01; `None` for a day that its month does not have, and for the year 0, which
 /// no calendar has. The arithmetic is Howard Hinnant's `days_from_civil`, for years that are not
 /// negative.
-fn days(year: i64, month: i64, day: i64) -> Option<i32> {
+pub(crate) fn days(year: i64, month: i64, day: i64) -> Option<i32> {
     if year == 0 || month == 0 || day == 0 || day > days_in(year, month) {
         return None;
     }

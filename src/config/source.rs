@@ -29,7 +29,7 @@ pub(super) enum Scheme {
 pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<SourceConfig> {
     let mut table = value.table(format!("[source.{name}]"))?;
     let given =
-        table.require("url", "write `url = \"postgres://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
+        table.require("url", "write `url = \"postgres://…\"`, `url = \"mysql://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
     if let Some(list) = given.as_ref().filter(|value| value.is_list()) {
         return http::read(name, list, table, folder);
     }
@@ -139,7 +139,7 @@ fn no_scheme() -> UrlError {
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
-    let known = ["mysql", "mariadb", "odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
+    let known = ["odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
         true => format!("the scheme {} is not known", shown(scheme)),
@@ -219,7 +219,7 @@ mod tests {
             ("postgres:h", Err("`postgres:` is not followed by `//`")),
             ("HTTPS://h/a", Ok("https://h/a")),
             ("http:h", Err("`http:` is not followed by `//`")),
-            ("mysql://h", Err("the scheme `mysql` is not known")),
+            ("oracle://h", Err("the scheme `oracle` is not known")),
             ("postgre://h", Err("the scheme `postgre` is not known")),
             ("hunter2:x", Err("the scheme of this URL is not known")),
             ("shop.db", Err("this URL has no scheme")),

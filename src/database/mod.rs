@@ -27,12 +27,14 @@
 pub mod blocking;
 mod buffers;
 mod login;
+pub mod mysql;
 mod portions;
 pub mod postgres;
 mod refused;
 mod socket;
 pub mod sqlite;
 mod tls;
+mod url;
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -779,6 +781,8 @@ databases! {
     Postgres => postgres,
     /// A SQLite file.
     Sqlite => sqlite,
+    /// MySQL and MariaDB.
+    Mysql => mysql,
 }
 
 impl DatabaseKind {

@@ -1,4 +1,4 @@
-//! Portions of the rows of statements that are read by turns, and the rows of a portion that wait.
+//! Portions of the rows of interleaved statements, and the rows of a portion that wait.
 
 use http::StatusCode;
 
@@ -138,7 +138,7 @@ mod tests {
         }
         held.push(&[0; 10 * HELD], 0).unwrap();
         held.next();
-        held.push(b"x");
+        held.push(b"x", 0).unwrap();
         assert!(held.rows.capacity() <= 2 * HELD, "what a large row took is given back");
     }
 }

@@ -22,7 +22,7 @@ pub struct Dialect {
     /// What becomes of a decimal that is bound.
     pub decimals: Decimals,
     /// What stands around a parameter that is all of a limit or of an offset, so that NULL is none;
-    /// `None` where NULL is none by itself.
+    /// `None` where NULL is none by itself, or what is bound in its place is.
     pub null_limit: Option<Around>,
     /// How a statement is read in the order of a key, and from behind a row.
     pub keys: Keys,
@@ -65,8 +65,8 @@ pub enum Location {
     File,
 }
 
-/// What is a string, a comment or a name. Everywhere, `'…'` is a string and `"…"` a name, in both
-/// of which the quote is doubled; `--` begins a comment that ends with its line.
+/// What is a string, a comment or a name. Everywhere, `'…'` is a string and `"…"` a name, unless
+/// [`Strings`] say otherwise, in both of which the quote is doubled.
 #[derive(Debug)]
 pub struct Syntax {
     /// The quotes of names that the server writes.
@@ -75,6 +75,8 @@ pub struct Syntax {
     pub identifiers: &'static [Quotes],
     /// Strings beside `'…'`.
     pub strings: &'static [Strings],
+    /// What begins a comment that ends with its line.
+    pub line_comments: &'static [LineComment],
     /// Whether comments `/* … */` stand in one another.
     pub block_comments: BlockComments,
     /// What ends a line and its comment.
@@ -111,6 +113,19 @@ pub enum Strings {
     Escape,
     /// `$tag$…$tag$`.
     Dollar,
+    /// `'…'` and `"…"`, which is a string too, in both of which a backslash escapes the quote.
+    Backslash,
+}
+
+/// What begins a comment that ends with its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineComment {
+    /// `--`.
+    Dashes,
+    /// `--` before a blank or a line end; otherwise it is two signs.
+    DashesAndBlank,
+    /// `#`.
+    Hash,
 }
 
 /// Comments between `/*` and `*/`.
@@ -315,6 +330,7 @@ pub(crate) mod samples {
             quote: '"',
             identifiers: &[],
             strings: &[Strings::Escape, Strings::Dollar],
+            line_comments: &[LineComment::Dashes],
             block_comments: BlockComments::Nested,
             line_ends: b"\n\r",
             variables: b"$",
@@ -367,6 +383,7 @@ pub(crate) mod samples {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],
         strings: &[],
+        line_comments: &[LineComment::Dashes],
         block_comments: BlockComments::Flat,
         line_ends: b"\n",
         variables: b"?@$:",

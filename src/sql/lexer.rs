@@ -1,7 +1,7 @@
 //! The tokens of SQL, as far as they decide whether a character is SQL or text.
 
 use super::SqlError;
-use super::dialect::{BlockComments, Dialect, Quotes, Strings, Syntax};
+use super::dialect::{BlockComments, Dialect, LineComment, Quotes, Strings, Syntax};
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,10 @@ impl<'a> Lexer<'a> {
         let second = self.peek(1);
         match first {
             _ if is_blank(first) => Ok(self.blanks()),
-            b'-' if second == Some(b'-') => Ok(self.line_comment()),
+            b'-' if second == Some(b'-') && self.dashes_begin_comment() => Ok(self.line_comment()),
+            b'#' if self.syntax.line_comments.contains(&LineComment::Hash) => Ok(self.line_comment()),
             b'/' if second == Some(b'*') => self.block_comment(),
+            b'\'' | b'"' if self.syntax.strings.contains(&Strings::Backslash) => self.backslashed(first),
             b'\'' => self.quoted(b'\'', "string"),
             b'"' => self.quoted(b'"', "identifier"),
             b':' => self.colon(),
@@ -109,6 +111,12 @@ impl<'a> Lexer<'a> {
     fn blanks(&mut self) -> Kind {
         self.skip_while(is_blank);
         Kind::Blank
+    }
+
+    fn dashes_begin_comment(&self) -> bool {
+        let comments = self.syntax.line_comments;
+        let blank = self.peek(2).is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
+        comments.contains(&LineComment::Dashes) || blank && comments.contains(&LineComment::DashesAndBlank)
     }
 
     fn line_comment(&mut self) -> Kind {
@@ -173,24 +181,26 @@ impl<'a> Lexer<'a> {
     /// continuation has backslashes, too.
     fn escaped(&mut self) -> Result<Kind, SqlError> {
         loop {
-            self.escaped_part()?;
+            self.backslashed(b'\'')?;
             let Some(next) = continuation(self.rest()) else { return Ok(Kind::Quoted) };
             self.at += next;
         }
     }
 
-    fn escaped_part(&mut self) -> Result<(), SqlError> {
+    /// A string in which a backslash escapes the quote, which can also be doubled.
+    fn backslashed(&mut self, quote: u8) -> Result<Kind, SqlError> {
         let start = self.at;
         self.at += 1;
         loop {
             match (self.peek(0), self.peek(1)) {
-                (Some(b'\\'), Some(_)) | (Some(b'\''), Some(b'\'')) => self.at += 2,
-                (Some(b'\''), _) => {
+                (Some(b'\\'), Some(_)) => self.at += 2,
+                (Some(byte), Some(next)) if byte == quote && next == quote => self.at += 2,
+                (Some(byte), _) if byte == quote => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(Kind::Quoted);
                 }
                 (Some(_), _) => self.at += 1,
-                (None, _) => return Err(unterminated(start, "string", b'\'')),
+                (None, _) => return Err(unterminated(start, "string", quote)),
             }
         }
     }

@@ -89,6 +89,32 @@ fn is_name(text: &str, before: &[Token]) -> bool {
     last.is_some_and(|last| last == "." || last.eq_ignore_ascii_case("as"))
 }
 
+/// What a parameter of a limit says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitPart {
+    /// How many rows there are at most.
+    Rows,
+    /// How many rows are left out before the first.
+    Offset,
+}
+
+/// The placeholders that are all of a limit or of an offset, counted from 0, of a statement whose
+/// placeholders have no numbers.
+pub fn limit_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(usize, LimitPart)> {
+    let tokens = significant(text, dialect).unwrap_or_default();
+    let is = |token: Option<&Token>, wanted: &str| {
+        token.is_some_and(|token| text[token.start..token.end].eq_ignore_ascii_case(wanted))
+    };
+    let placeholders = tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Placeholder);
+    let whole = placeholders.enumerate().filter(|(_, (index, _))| is_whole(text, &tokens, *index));
+    let part = |(number, (index, _)): (usize, (usize, &Token))| {
+        let before = index.checked_sub(1).and_then(|before| tokens.get(before));
+        let is_offset = is(before, "offset") || is(tokens.get(index + 1), ",");
+        (number, if is_offset { LimitPart::Offset } else { LimitPart::Rows })
+    };
+    whole.map(part).collect()
+}
+
 /// The tokens that are more than blanks and comments.
 fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(text, dialect);
@@ -171,6 +197,20 @@ mod tests {
         ] {
             let found = Limit::find(text, &ANONYMOUS).unwrap();
             assert_eq!((&found.only[..], found.placeholder), (only, placeholder), "{text}");
+        }
+    }
+
+    #[test]
+    fn placeholders_that_are_all_of_a_limit() {
+        use LimitPart::{Offset, Rows};
+        for (text, expected) in [
+            ("select ? limit ?", &[(1, Rows)][..]),
+            ("select 1 limit ? offset ?", &[(0, Rows), (1, Offset)]),
+            ("select 1 limit ?, ?", &[(0, Offset), (1, Rows)]),
+            ("select (select 1 limit ?), ?", &[(0, Rows)]),
+            ("select ?, f(1, ?) from t where a in (?, ?)", &[]),
+        ] {
+            assert_eq!(limit_placeholders(text, &ANONYMOUS), expected, "{text}");
         }
     }
 

@@ -154,8 +154,13 @@ impl Gathering<'_> {
             Value::Text(_) | Value::Int(_) | Value::Int4(_) | Value::Number(_) => {
                 write_value(value, self.key);
             }
+            Value::Date(_) | Value::Time(_) | Value::Timestamp(_) => write_value(value, self.key),
+            // Sessions are in UTC, so a zone says nothing; and not every database reads one.
+            Value::TimestampTz(micros) => write_value(Value::Timestamp(micros), self.key),
+            // All digits: compared with the shortest ones, the column itself could be greater.
+            Value::Float4(float) if float.is_finite() => write_value(Value::Float(float.into()), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
-            Value::Float(_) => self.misfit = Some((index, Misfit::Infinite)),
+            Value::Float(_) | Value::Float4(_) => self.misfit = Some((index, Misfit::Infinite)),
             Value::Null => self.misfit = Some((index, Misfit::Null)),
             _ => self.misfit = Some((index, Misfit::Kind)),
         }

@@ -99,7 +99,7 @@ async fn query_says_what_fails() {
         (&[&url, "select 1", "-p", "b=1"], "`b`"),
         (&["sqlite:/nowhere/a.db", "select 1"], "main"),
         (&["postgres://u@127.0.0.1:1/d", "select 1"], "main"),
-        (&["mysql://h/d", "select 1"], "mysql"),
+        (&["oracle://h/d", "select 1"], "oracle"),
     ] {
         let ran = rowstream(&[&["query"], arguments].concat()).await;
         assert_eq!((code(&ran), stdout(&ran)), (Some(1), String::new()), "{arguments:?}");
@@ -336,7 +336,7 @@ async fn what_was_meant_is_found_or_said() {
         (&["query", &empty, "select 1"], "empty` is a folder, and no database"),
         (&["serve", postgres], "at `127.0.0.1:1` as user `me`, database `d`"),
         (
-            &["serve", "mysql://me:secret@h/d"],
+            &["serve", "oracle://me:secret@h/d"],
             "this URL is no configuration\n    hint: name it in a rowstream.toml",
         ),
         (&["check", &file], &format!("`rowstream query {sqlite_url} 'select …'`")),

@@ -40,6 +40,7 @@ mod init;
 mod injection;
 mod metrics;
 mod monitoring;
+mod mysql;
 mod nested;
 mod packaging;
 mod pages;

@@ -1,8 +1,8 @@
 //! What the integration tests share: databases, a running server, HTTP clients, and faults between
 //! them.
 //!
-//! `cargo xtask test` starts a private PostgreSQL and tells of it, and of the release binary, in
-//! the environment:
+//! `cargo xtask test` starts a private PostgreSQL and a private MariaDB, and tells of them, and of
+//! the release binary, in the environment:
 //!
 //! | variable | what it is |
 //! |---|---|
@@ -10,6 +10,9 @@
 //! | `ROWSTREAM_TEST_PG_SOCKET` | the folder of its Unix socket; the port is that of the URL |
 //! | `ROWSTREAM_TEST_PG_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
 //! | `ROWSTREAM_TEST_PG_BIN` | the folder of PostgreSQL's programs, for `psql` and `pgbench` |
+//! | `ROWSTREAM_TEST_MARIADB` | a URL of the private MariaDB's root over TCP without TLS: `mysql://root@127.0.0.1:PORT/mysql?ssl-mode=disabled` |
+//! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
+//! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb; not set where they cannot be had |
 //!
@@ -26,6 +29,7 @@ pub mod corpus;
 mod db;
 mod decode;
 mod hops;
+mod mariadb;
 mod prometheus;
 mod proxy;
 mod server;
@@ -36,6 +40,7 @@ pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};
 pub use hops::Hop;
+pub use mariadb::{MariaDb, mariadb_ca, mariadb_port, mariadb_socket};
 pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};

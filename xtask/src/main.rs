@@ -1,7 +1,7 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
-//! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`newer`] (the programs of a newer
+//! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB), [`newer`] (the programs of a newer
 //! one), [`deny`] (what may become a part of it), [`book`] (the documentation), [`installed`] (what
 //! those four get from package indexes), [`instructions`] (what the hot paths take), [`compare`]
 //! (the comparisons, which are a program of their own), [`fuzz`] (inputs for which a property does
@@ -14,6 +14,7 @@ mod deny;
 mod fuzz;
 mod installed;
 mod instructions;
+mod mariadb;
 mod needs;
 mod newer;
 mod postgres;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use instructions::Mode;
+use mariadb::MariaDb;
 use postgres::Postgres;
 
 const USAGE: &str = "\
@@ -41,7 +43,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
        cargo xtask soak [MINUTES] [--seed N]
                                            all that can go right and wrong at once, at random, for 20 minutes
-       cargo xtask pg [--newer]            a private PostgreSQL with the users of the tests, until Ctrl-C: the system's, or a newer one";
+       cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
 type Result<T> = std::result::Result<T, String>;
@@ -78,12 +80,13 @@ fn exit(passed: Result<bool>) -> ExitCode {
     }
 }
 
-/// Runs the PostgreSQL of the tests for a developer's own `cargo test`.
+/// Runs the PostgreSQL and the MariaDB of the tests for a developer's own `cargo test`.
 fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     needs::require()?;
     let target = target_folder()?;
     let mut postgres = start(&target)?;
-    for (name, value) in postgres.environment() {
+    let mariadb = MariaDb::start(&target)?;
+    for (name, value) in postgres.environment().into_iter().chain(mariadb.environment()) {
         println!("export {name}='{value}'");
     }
     match python::prepare(&target) {
@@ -92,7 +95,7 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
             eprintln!("{message}\nWithout it the tests of Python's libraries fail; all others need none.");
         }
     }
-    eprintln!("PostgreSQL runs until Ctrl-C");
+    eprintln!("PostgreSQL and MariaDB run until Ctrl-C");
     postgres.wait()
 }
 

@@ -19,11 +19,12 @@ struct Tool {
 /// A new need of the tests is a line here.
 const TOOLS: &[Tool] = &[
     Tool { program: "postgres", package: "postgresql", why: "the tests run against a real PostgreSQL" },
-    Tool { program: "openssl", package: "openssl", why: "certificates for it, so that TLS is tested" },
+    Tool { program: "mariadbd", package: "mariadb-server", why: "and against a real MariaDB" },
+    Tool { program: "openssl", package: "openssl", why: "certificates for them, so that TLS is tested" },
     Tool {
         program: "setpriv",
         package: "util-linux",
-        why: "runs it unprivileged, and ends it when the tests end",
+        why: "runs the first unprivileged, and ends both when the tests end",
     },
     Tool { program: "nginx", package: "nginx-light", why: "what a proxy makes of a cut response" },
     Tool { program: "haproxy", package: "haproxy", why: "what another proxy makes of it" },

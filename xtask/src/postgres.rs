@@ -34,8 +34,8 @@ const SOCKET_PATH_MAX: usize = 107;
 const SOCKET_NAME: &str = "s/.s.PGSQL.65535";
 
 /// Enough for a machine that compiles on all its cores at the same time.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Nothing here has to survive a crash. Fixed time zone and messages, so that tests do not depend
 /// on the machine.
@@ -133,7 +133,7 @@ impl Postgres {
     pub(crate) fn start_from(bin: &Path, target: &Path) -> Result<Self> {
         let clients = needs::postgres_bin()?;
         let owner = Owner::current()?;
-        let folder = Folder::new(target, &owner)?;
+        let folder = Folder::new(target, "pg", &owner)?;
         let bin = reachable(&owner, bin, &folder.path)?;
         make_certificates(&owner, &folder.path.join("tls"))?;
         make_cluster(&owner, &bin, &folder.path)?;
@@ -201,12 +201,6 @@ impl Postgres {
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path.join("log")).unwrap_or_default()
     }
-
-    /// Whether the server has ended before the timeout.
-    fn ends_within(&mut self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
-        poll_until(deadline, || !matches!(self.server.try_wait(), Ok(None)))
-    }
 }
 
 impl Drop for Postgres {
@@ -214,10 +208,10 @@ impl Drop for Postgres {
     /// one is killed.
     fn drop(&mut self) {
         signal(self.server.id(), "INT");
-        if !self.ends_within(STOP_TIMEOUT) {
+        if !ends_within(&mut self.server, STOP_TIMEOUT) {
             eprintln!("PostgreSQL does not stop, so it is killed");
             signal(self.server.id(), "QUIT");
-            if !self.ends_within(STOP_TIMEOUT) {
+            if !ends_within(&mut self.server, STOP_TIMEOUT) {
                 let _ = self.server.kill();
                 let _ = self.server.wait();
             }
@@ -225,10 +219,21 @@ impl Drop for Postgres {
     }
 }
 
+/// Whether a server has ended before the timeout.
+pub(crate) fn ends_within(server: &mut Child, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    poll_until(deadline, || !matches!(server.try_wait(), Ok(None)))
+}
+
 /// Who the server runs as. PostgreSQL refuses root, so root's servers are the package's user's.
-struct Owner(Option<&'static str>);
+pub(crate) struct Owner(Option<&'static str>);
 
 impl Owner {
+    /// Whoever runs the tests.
+    pub(crate) fn ourselves() -> Self {
+        Self(None)
+    }
+
     fn current() -> Result<Self> {
         if !needs::is_root() {
             return Ok(Self(None));
@@ -243,7 +248,7 @@ impl Owner {
     }
 
     /// A command that runs as the owner, in `folder`, and is interrupted when we die.
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
         let mut command = Command::new("setpriv");
         if let Some(user) = self.0 {
             command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--init-groups"]);
@@ -268,21 +273,22 @@ impl Owner {
 }
 
 /// The folder of one run, removed at its end.
-struct Folder {
-    path: PathBuf,
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
     _lock: File,
 }
 
 impl Folder {
-    fn new(target: &Path, owner: &Owner) -> Result<Self> {
+    /// Below `target`, or elsewhere, for the database of that short name.
+    pub(crate) fn new(target: &Path, name: &str, owner: &Owner) -> Result<Self> {
         let mut errors = String::new();
-        for base in bases(target) {
+        for base in bases(target, name) {
             match Self::below(&base, owner) {
                 Ok(folder) => return Ok(folder),
                 Err(error) => errors += &format!("\n  {}: {error}", base.display()),
             }
         }
-        Err(format!("there is no folder for PostgreSQL:{errors}"))
+        Err(format!("there is no folder for the database `{name}`:{errors}"))
     }
 
     fn below(base: &Path, owner: &Owner) -> Result<Self> {
@@ -297,7 +303,7 @@ impl Folder {
         let folder = Self { _lock: lock(&path.join("lock"))?, path };
         owner.own(&folder.path)?;
         if !owner.can("-w", &folder.path) {
-            return Err("the user of PostgreSQL cannot write there".into());
+            return Err("the user of the database cannot write there".into());
         }
         for name in ["s", "tls"] {
             let inner = folder.path.join(name);
@@ -318,11 +324,15 @@ impl Drop for Folder {
 
 /// Where a folder may be, best first. Home folders, and so `target`, are often closed to other
 /// users.
-fn bases(target: &Path) -> [PathBuf; 3] {
+fn bases(target: &Path, name: &str) -> [PathBuf; 3] {
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
-    let name = format!("rowstream-test-pg-{:016x}", hasher.finish());
-    [target.join("test-pg"), Path::new("/var/tmp").join(&name), Path::new("/tmp").join(&name)]
+    let elsewhere = format!("rowstream-test-{name}-{:016x}", hasher.finish());
+    [
+        target.join(format!("test-{name}")),
+        Path::new("/var/tmp").join(&elsewhere),
+        Path::new("/tmp").join(&elsewhere),
+    ]
 }
 
 /// Removes the folders of runs that were killed, and ends their servers if the kernel has not yet.
@@ -375,7 +385,7 @@ fn poll_until(deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
 }
 
 /// The standard library has no signals but SIGKILL; every shell has.
-fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", r#"kill -s "$0" "$1" 2> /dev/null"#, name, &pid.to_string()]);
     let _ = command.status();
@@ -393,7 +403,7 @@ fn reachable(owner: &Owner, bin: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(copy.join("bin"))
 }
 
-fn make_certificates(owner: &Owner, folder: &Path) -> Result<()> {
+pub(crate) fn make_certificates(owner: &Owner, folder: &Path) -> Result<()> {
     write(&folder.join("openssl.cnf"), OPENSSL_CONFIG)?;
     quietly(owner.command("sh", folder).args(["-c", MAKE_CERTIFICATES]))
 }
@@ -408,7 +418,7 @@ fn make_cluster(owner: &Owner, bin: &Path, folder: &Path) -> Result<()> {
 
 /// Asks the kernel for a port that nobody uses; somebody could take it before the server does, but
 /// the kernel hands them out in turn.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     Ok(address.map_err(|error| format!("there is no free port: {error}"))?.port())
@@ -429,7 +439,7 @@ fn spawn(owner: &Owner, bin: &Path, folder: &Path, port: u16) -> Result<Child> {
 }
 
 /// Runs a command whose output is of interest only if it fails.
-fn quietly(command: &mut Command) -> Result<()> {
+pub(crate) fn quietly(command: &mut Command) -> Result<()> {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
         return Ok(());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::instructions::Mode;
+use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{Result, book, deny, instructions, needs, newer, python, target_folder};
@@ -78,7 +79,12 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
     }
-    let tests = Tests { scope, filters: &filters, target: &target, python: python.as_deref() };
+    let mut mariadb = None;
+    steps.run("MariaDB", || {
+        Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
+    });
+    let (python, mariadb) = (python.as_deref(), mariadb.as_ref());
+    let tests = Tests { scope, filters: &filters, target: &target, python, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -201,6 +207,8 @@ struct Tests<'a> {
     filters: &'a [&'a str],
     target: &'a Path,
     python: Option<&'a Path>,
+    /// Without it, tests that ask for it fail.
+    mariadb: Option<&'a MariaDb>,
 }
 
 impl Tests<'_> {
@@ -266,6 +274,7 @@ impl Tests<'_> {
 
     fn give(&self, command: &mut Command, postgres: &Postgres) {
         give(command, postgres);
+        command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
         if let Some(python) = self.python {
             command.env("ROWSTREAM_TEST_PYTHON", python);
         }

@@ -1,8 +1,9 @@
 //! What is PostgreSQL's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
-    ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions, UniqueKeys, Urls,
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
+    Location, Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
+    UniqueKeys, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -18,6 +19,7 @@ pub static DIALECT: Dialect = Dialect {
         quote: '"',
         identifiers: &[],
         strings: &[Strings::Escape, Strings::Dollar],
+        line_comments: &[LineComment::Dashes],
         block_comments: BlockComments::Nested,
         line_ends: b"\n\r",
         variables: b"$",

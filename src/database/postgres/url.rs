@@ -1,14 +1,15 @@
 //! `postgres://user:password@host:port/database?parameters`, as libpq reads it (PostgreSQL manual,
 //! "Connection URIs").
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
-
 use super::super::tls::SslMode;
+use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
 use crate::diagnostic::shown;
+
+/// The port of servers that nobody gave another.
+const PORT: u16 = 5432;
 
 /// Where and how to connect.
 #[derive(Clone)]
@@ -26,60 +27,23 @@ pub(super) struct Target {
     pub(super) options: Option<String>,
 }
 
-/// A host name or address, or the folder of a Unix socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
-    Tcp(String),
-    Unix(PathBuf),
-}
-
-/// Why a URL was refused; never holds the password.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct UrlError(String);
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UrlError {}
-
-fn refuse<T>(message: impl Into<String>) -> Result<T, UrlError> {
-    Err(UrlError(message.into()))
-}
-
 impl Target {
     /// Reads a URL.
     pub(super) fn parse(url: &str) -> Result<Self, UrlError> {
-        let rest = ["postgres://", "postgresql://"]
-            .iter()
-            .find_map(|scheme| url.strip_prefix(scheme))
-            .ok_or_else(|| UrlError("the URL must begin with postgres://".into()))?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (user, password) = match login.split_once(':') {
-            Some((user, password)) => (user, Some(decode(password)?)),
-            None => (login, None),
-        };
-        let (host, port) = split_port(address)?;
+        let parts = Parts::parse(url, &["postgres://", "postgresql://"])?;
         let mut target = Self {
-            host: to_host(&decode(host)?),
-            port: parse_port(port)?,
-            user: decode(user)?,
-            password,
-            database: decode(database)?,
+            host: to_host(&parts.host),
+            port: parse_port(parts.port, PORT)?,
+            user: parts.user,
+            password: parts.password,
+            database: parts.database,
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
             connect_timeout: Duration::from_secs(10),
             application_name: "rowstream".into(),
             options: None,
         };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            target.set(&decode(name)?, decode(value)?).map_err(|error| quote_no_password(error, query))?;
-        }
+        parts.query.each(|name, value| target.set(name, value))?;
         target.fill_defaults();
         Ok(target)
     }
@@ -87,7 +51,7 @@ impl Target {
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name {
             "host" => self.host = to_host(&value),
-            "port" => self.port = parse_port(&value)?,
+            "port" => self.port = parse_port(&value, PORT)?,
             "user" => self.user = value,
             "password" => self.password = Some(value),
             "dbname" => self.database = value,
@@ -133,57 +97,6 @@ impl Target {
     }
 }
 
-fn decode(text: &str) -> Result<String, UrlError> {
-    match percent_decode_str(text).decode_utf8() {
-        Ok(text) => Ok(text.into_owned()),
-        Err(_) => refuse("the URL holds an escape that is not UTF-8"),
-    }
-}
-
-fn to_host(host: &str) -> Host {
-    match host {
-        "" => Host::Tcp("localhost".into()),
-        path if path.starts_with('/') => Host::Unix(path.into()),
-        name => Host::Tcp(name.into()),
-    }
-}
-
-/// Cuts the port off `host:port`, where the host may be an IPv6 address in brackets.
-fn split_port(address: &str) -> Result<(&str, &str), UrlError> {
-    if let Some(rest) = address.strip_prefix('[') {
-        return match rest.split_once(']') {
-            Some((host, port)) => Ok((host, port.strip_prefix(':').unwrap_or(port))),
-            None => refuse("the URL's IPv6 address has no closing bracket"),
-        };
-    }
-    if address.contains(',') {
-        return refuse("several hosts in one URL are not supported");
-    }
-    Ok(address.split_once(':').unwrap_or((address, "")))
-}
-
-fn parse_port(port: &str) -> Result<u16, UrlError> {
-    match port {
-        "" => Ok(5432),
-        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands
-        // in the place of the port.
-        port => {
-            port.parse().or_else(|_| refuse(format!("the URL's port is not a number up to 65535; {ESCAPES}")))
-        }
-    }
-}
-
-const ESCAPES: &str = "in a password, `/` is written as %2F, `?` as %3F and `@` as %40";
-
-/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters:
-/// these are not quoted.
-fn quote_no_password(error: UrlError, query: &str) -> UrlError {
-    match query.contains('@') {
-        true => UrlError(format!("the URL's parameters are not supported; {ESCAPES}")),
-        false => error,
-    }
-}
-
 fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
     match mode {
         "disable" => Ok(SslMode::Disable),
@@ -191,13 +104,6 @@ fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
         "require" => Ok(SslMode::Require),
         "verify-full" => Ok(SslMode::VerifyFull),
         _ => refuse(format!("sslmode `{mode}` is not one of disable, prefer, require, verify-full")),
-    }
-}
-
-fn parse_seconds(seconds: &str) -> Result<Duration, UrlError> {
-    match seconds.parse() {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => refuse(format!("connect_timeout `{seconds}` is not a number of seconds")),
     }
 }
 

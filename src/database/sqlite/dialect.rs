@@ -1,8 +1,8 @@
 //! What is SQLite's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, Location, Names,
-    ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls,
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
+    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls,
 };
 
 /// SQLite's SQL.
@@ -13,6 +13,7 @@ pub static DIALECT: Dialect = Dialect {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],
         strings: &[],
+        line_comments: &[LineComment::Dashes],
         block_comments: BlockComments::Flat,
         line_ends: b"\n",
         variables: b"?@$:",

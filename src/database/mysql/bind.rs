@@ -1,0 +1,197 @@
+//! Parameter values as COM_STMT_EXECUTE takes them: a bit for each NULL, the types, and the values.
+//!
+//! MySQL and MariaDB have no types for lists, durations and UUIDs: a list is bound as a JSON array,
+//! which `json_table` and `json_contains` read, and the others as texts.
+
+use rowstream_encode::is_json_number;
+
+use super::packet::push_text;
+use crate::params::ParamValue;
+use crate::sql::LimitPart;
+
+/// Types by the protocol's numbers (`enum_field_types`), the flag for unsigned ones behind it.
+const TINY: [u8; 2] = [1, 0];
+const DOUBLE: [u8; 2] = [5, 0];
+const NULL: [u8; 2] = [6, 0];
+const BIGINT: [u8; 2] = [8, 0];
+const UNSIGNED_BIGINT: [u8; 2] = [8, 0x80];
+const DATE: [u8; 2] = [10, 0];
+const DATETIME: [u8; 2] = [12, 0];
+const DECIMAL: [u8; 2] = [246, 0];
+const TEXT: [u8; 2] = [253, 0];
+
+/// A decimal has 65 digits, of which 30 may stand behind the point; exponents beyond are a float's.
+const DECIMAL_EXPONENT: i32 = 30;
+
+/// Appends the arguments of a statement; `limits` are those that are all of a limit, for which NULL
+/// is none.
+pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &mut Vec<u8>) {
+    if args.is_empty() {
+        return;
+    }
+    let mut nulls = vec![0_u8; args.len().div_ceil(8)];
+    let mut types = Vec::with_capacity(2 * args.len());
+    let mut values = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        let limit = limits.iter().find(|(place, _)| *place == index).map(|(_, part)| *part);
+        let kind = match (arg, limit) {
+            (ParamValue::Null, Some(part)) => no_limit(part, &mut values),
+            (ParamValue::Null, None) => {
+                nulls[index / 8] |= 1 << (index % 8);
+                NULL
+            }
+            (arg, _) => value(arg, &mut values),
+        };
+        types.extend_from_slice(&kind);
+    }
+    out.extend_from_slice(&nulls);
+    // The types stand here, and not those of the time before.
+    out.push(1);
+    out.extend_from_slice(&types);
+    out.extend_from_slice(&values);
+}
+
+/// What is all rows, or from the first one on.
+fn no_limit(part: LimitPart, out: &mut Vec<u8>) -> [u8; 2] {
+    let number = match part {
+        LimitPart::Rows => u64::MAX,
+        LimitPart::Offset => 0,
+    };
+    out.extend_from_slice(&number.to_le_bytes());
+    UNSIGNED_BIGINT
+}
+
+/// Appends a value that is not NULL; its type.
+fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
+    match arg {
+        ParamValue::Null => NULL,
+        ParamValue::Integer(integer) => {
+            out.extend_from_slice(&integer.to_le_bytes());
+            BIGINT
+        }
+        ParamValue::Boolean(boolean) => {
+            out.push((*boolean).into());
+            TINY
+        }
+        ParamValue::Number(text) => number(text, out),
+        ParamValue::Date(date) => {
+            out.push(4);
+            push_date(*date, out);
+            DATE
+        }
+        ParamValue::Timestamp(timestamp) => {
+            push_timestamp(*timestamp, out);
+            DATETIME
+        }
+        ParamValue::Text(text)
+        | ParamValue::Duration(text)
+        | ParamValue::Uuid(text)
+        | ParamValue::Json(text) => {
+            push_text(text.as_bytes(), out);
+            TEXT
+        }
+        ParamValue::List(items) => {
+            push_text(json_list(items).as_bytes(), out);
+            TEXT
+        }
+    }
+}
+
+/// An integer where it is one, for indexes are searched by these alone.
+fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
+    if let Ok(integer) = text.parse::<i64>() {
+        out.extend_from_slice(&integer.to_le_bytes());
+        return BIGINT;
+    }
+    if let Ok(integer) = text.parse::<u64>() {
+        out.extend_from_slice(&integer.to_le_bytes());
+        return UNSIGNED_BIGINT;
+    }
+    let exponent = text.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    match (exponent, text.parse::<f64>()) {
+        (Some(exponent), Ok(float)) if exponent.abs() > DECIMAL_EXPONENT => {
+            out.extend_from_slice(&float.to_le_bytes());
+            DOUBLE
+        }
+        _ => {
+            push_text(text.as_bytes(), out);
+            DECIMAL
+        }
+    }
+}
+
+fn push_date(date: jiff::civil::Date, out: &mut Vec<u8>) {
+    out.extend_from_slice(&date.year().to_le_bytes());
+    out.extend_from_slice(&[date.month().unsigned_abs(), date.day().unsigned_abs()]);
+}
+
+/// In UTC, which is the time zone of our sessions.
+fn push_timestamp(timestamp: jiff::Timestamp, out: &mut Vec<u8>) {
+    let civil = timestamp.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+    out.push(11);
+    push_date(civil.date(), out);
+    out.extend_from_slice(&[civil.hour(), civil.minute(), civil.second()].map(i8::unsigned_abs));
+    let micros = civil.subsec_nanosecond().unsigned_abs() / 1000;
+    out.extend_from_slice(&micros.to_le_bytes());
+}
+
+/// A JSON array, for `json_table(:ids, '$[*]' columns (id bigint path '$'))`.
+fn json_list(items: &[ParamValue]) -> String {
+    let items: Vec<_> = items.iter().map(json).collect();
+    format!("[{}]", items.join(","))
+}
+
+fn json(item: &ParamValue) -> String {
+    match item {
+        ParamValue::Null => "null".to_owned(),
+        ParamValue::Integer(integer) => integer.to_string(),
+        ParamValue::Boolean(boolean) => boolean.to_string(),
+        ParamValue::Number(text) if is_json_number(text.as_bytes()) => text.clone(),
+        ParamValue::Json(document) => document.clone(),
+        ParamValue::List(items) => json_list(items),
+        // As the database writes one: without a zone.
+        ParamValue::Timestamp(timestamp) => {
+            serde_json::Value::from(timestamp.strftime("%Y-%m-%d %H:%M:%S%.f").to_string()).to_string()
+        }
+        other => serde_json::Value::from(other.postgres_text().unwrap_or_default()).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nulls_are_bits_and_no_values() {
+        let args = [&ParamValue::Null, &ParamValue::Integer(1), &ParamValue::Null];
+        let mut out = Vec::new();
+        write(&args, &[(2, LimitPart::Rows)], &mut out);
+        let mut expected = vec![0b001, 1, 6, 0, 8, 0, 8, 0x80, 1, 0, 0, 0, 0, 0, 0, 0];
+        expected.extend_from_slice(&[0xff; 8]);
+        assert_eq!(out, expected);
+        out.clear();
+        write(&[], &[], &mut out);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn numbers_have_the_type_that_holds_them() {
+        for (text, kind) in [
+            ("-1", BIGINT),
+            ("18446744073709551615", UNSIGNED_BIGINT),
+            ("18446744073709551616", DECIMAL),
+            ("1.50", DECIMAL),
+            ("1e3", DECIMAL),
+            ("1e300", DOUBLE),
+        ] {
+            assert_eq!(number(text, &mut Vec::new()), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_are_json() {
+        let text = |text: &str| ParamValue::Text(text.to_owned());
+        let items = [ParamValue::Integer(1), text("a\"b"), ParamValue::Null, ParamValue::Boolean(true)];
+        assert_eq!(json_list(&items), r#"[1,"a\"b",null,true]"#);
+    }
+}

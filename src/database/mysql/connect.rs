@@ -1,0 +1,398 @@
+//! Opening a connection: TLS, authentication, session settings; and what ends a statement.
+
+use std::io;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::super::login::{self, ConnectError};
+use super::super::socket::Socket;
+use super::super::tls::{self, SslMode};
+use super::super::url::Host;
+use super::packet::{EOF, ERR, Greeting, OK, Reader, capability, error, push_text};
+use super::statement::StatementCache;
+use super::url::Target;
+use super::value::ZeroDates;
+use super::wire::{Frame, Wire, out_of_order};
+use crate::Error;
+use crate::settings::SourceSettings;
+
+const COM_QUERY: u8 = 3;
+const COM_PING: u8 = 14;
+
+/// `utf8mb4_general_ci`, which all servers have that have the charset; what is compared is compared
+/// by the collations of columns.
+const UTF8MB4: u8 = 45;
+
+/// The longest greeting that is read: they have a hundred bytes.
+const GREETING_AT_MOST: usize = 4096;
+
+/// What the client can do, of what the server may offer.
+const CAPABILITIES: u64 = capability::LONG_FLAG
+    | capability::PROTOCOL_41
+    | capability::TRANSACTIONS
+    | capability::SECURE_CONNECTION
+    | capability::PLUGIN_AUTH
+    | capability::PLUGIN_AUTH_LENENC
+    | capability::EXTENDED_METADATA;
+
+/// Opens the connections of a source.
+pub(super) struct Connector {
+    target: Target,
+    tls: Option<TlsConnector>,
+    statement_timeout: Option<Duration>,
+    statement_cache: usize,
+    max_payload: usize,
+}
+
+/// One open connection, authenticated and set up.
+pub struct Connection {
+    pub(super) wire: Wire,
+    pub(super) statements: StatementCache,
+    /// Whether the server tells MariaDB's own metadata of columns.
+    pub(super) has_extended_metadata: bool,
+    /// Whether a transaction is open.
+    pub(super) in_transaction: bool,
+    id: u32,
+    /// The thread whose runtime waits for the socket.
+    home: ThreadId,
+}
+
+/// Whether others can listen to what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    /// Nobody: TLS, or a Unix socket.
+    Private,
+    Open,
+}
+
+impl Connector {
+    pub(super) fn new(config: &SourceSettings) -> Result<Self, Error> {
+        let target = Target::parse(&config.url)
+            .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
+        let tls = match (&target.host, target.ssl_mode) {
+            (Host::Unix(_), _) | (_, SslMode::Disable) => None,
+            (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_ca.as_deref())?),
+        };
+        Ok(Self {
+            target,
+            tls,
+            statement_timeout: config.statement_timeout,
+            statement_cache: config.statement_cache,
+            max_payload: config.max_row_bytes,
+        })
+    }
+
+    /// What becomes of dates that no calendar has.
+    pub(super) fn zero_dates(&self) -> ZeroDates {
+        self.target.zero_dates
+    }
+
+    /// Opens a connection, within the URL's `connect-timeout`.
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+        login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
+    }
+
+    async fn open(&self) -> Result<Connection, Error> {
+        let (mut wire, greeting) = self.log_in().await?;
+        for setting in session_settings(self.statement_timeout, greeting.is_mariadb()) {
+            query(&mut wire, &setting).await?;
+        }
+        Ok(Connection {
+            wire,
+            statements: StatementCache::new(self.statement_cache),
+            has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
+            in_transaction: false,
+            id: greeting.connection_id,
+            home: thread::current().id(),
+        })
+    }
+
+    async fn log_in(&self) -> Result<(Wire, Greeting), Error> {
+        let (socket, greeting, sequence) = match &self.target.host {
+            Host::Unix(path) => {
+                let mut stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                let greeting = greeting(&mut stream).await?;
+                (Socket::Unix(stream), greeting, 1)
+            }
+            Host::Tcp(host) => {
+                let connected = login::connect_tcp(host, self.target.port).await;
+                let mut stream = connected.map_err(unreachable)?;
+                let greeting = greeting(&mut stream).await?;
+                self.secure(stream, greeting).await?
+            }
+        };
+        let secrecy = match &socket {
+            Socket::Tcp(_) => Secrecy::Open,
+            Socket::Unix(_) | Socket::Tls(_) => Secrecy::Private,
+        };
+        let mut wire = Wire::new(socket, self.max_payload, sequence);
+        self.authenticate(&mut wire, &greeting, secrecy).await?;
+        Ok((wire, greeting))
+    }
+
+    /// Goes over to TLS, where the server has it and the URL wants it. The greeting was read to its
+    /// last byte and no further, so nothing that an attacker sends behind it is taken for the
+    /// server's.
+    async fn secure(
+        &self,
+        mut stream: TcpStream,
+        greeting: Greeting,
+    ) -> Result<(Socket, Greeting, u8), Error> {
+        match &self.tls {
+            Some(tls) if greeting.capabilities & capability::SSL != 0 => {
+                let mut request = vec![32, 0, 0, 1];
+                self.push_head(self.capabilities(&greeting) | capability::SSL, &mut request);
+                stream.write_all(&request).await.map_err(unreachable)?;
+                let stream = tls.connect(self.server_name()?, stream).await.map_err(unreachable)?;
+                Ok((Socket::Tls(Box::new(stream)), greeting, 2))
+            }
+            Some(_) if self.target.ssl_mode != SslMode::Prefer => {
+                Err(Error::source_unavailable("the server has no TLS, and ssl-mode wants it"))
+            }
+            _ => Ok((Socket::Tcp(stream), greeting, 1)),
+        }
+    }
+
+    fn server_name(&self) -> Result<ServerName<'static>, Error> {
+        match &self.target.host {
+            Host::Tcp(host) => {
+                ServerName::try_from(host.clone()).map_err(|cause| unreachable(io::Error::other(cause)))
+            }
+            Host::Unix(_) => Err(out_of_order()),
+        }
+    }
+
+    /// What both sides can do.
+    fn capabilities(&self, greeting: &Greeting) -> u64 {
+        let database = if self.target.database.is_empty() { 0 } else { capability::CONNECT_WITH_DB };
+        (CAPABILITIES | database) & greeting.capabilities
+    }
+
+    /// What a request for TLS and the login have in common.
+    fn push_head(&self, capabilities: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(capabilities as u32).to_le_bytes());
+        // The longest packet.
+        out.extend_from_slice(&u32::MAX.to_le_bytes());
+        out.push(UTF8MB4);
+        out.extend_from_slice(&[0; 19]);
+        out.extend_from_slice(&((capabilities >> 32) as u32).to_le_bytes());
+    }
+
+    async fn authenticate(
+        &self,
+        wire: &mut Wire,
+        greeting: &Greeting,
+        secrecy: Secrecy,
+    ) -> Result<(), Error> {
+        let capabilities = self.capabilities(greeting);
+        if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
+            return Err(Error::protocol("the server is too old: its protocol has no authentication plugins"));
+        }
+        let tls = if secrecy == Secrecy::Private && self.tls.is_some() { capability::SSL } else { 0 };
+        let mut plugin = greeting.plugin.clone();
+        let mut nonce = greeting.nonce.clone();
+        let mut login = Vec::new();
+        self.push_head(capabilities | tls, &mut login);
+        login.extend_from_slice(self.target.user.as_bytes());
+        login.push(0);
+        // A plugin that is not known here may not be this user's, which the server then says.
+        let first = self.scramble(&plugin, &nonce, secrecy).unwrap_or_default();
+        push_text(&first, &mut login);
+        if capabilities & capability::CONNECT_WITH_DB != 0 {
+            login.extend_from_slice(self.target.database.as_bytes());
+            login.push(0);
+        }
+        login.extend_from_slice(plugin.as_bytes());
+        login.push(0);
+        wire.reply(&login);
+        loop {
+            let frame = wire.answer().await?;
+            let body = wire.body(&frame);
+            match frame.tag {
+                OK => return Ok(()),
+                EOF => {
+                    let mut reader = Reader(&body[1..]);
+                    plugin = String::from_utf8_lossy(reader.until_nul()).into_owned();
+                    nonce = reader.0.strip_suffix(&[0]).unwrap_or(reader.0).to_vec();
+                    let proof = self.scramble(&plugin, &nonce, secrecy)?;
+                    wire.reply(&proof);
+                }
+                // caching_sha2_password: the server knows the password, or wants it itself.
+                1 if body.get(1) == Some(&3) => {}
+                1 if body.get(1) == Some(&4) => match secrecy {
+                    Secrecy::Private => wire.reply(&self.clear_password()),
+                    Secrecy::Open => return Err(not_in_the_open()),
+                },
+                _ => return Err(out_of_order()),
+            }
+        }
+    }
+
+    /// What proves by the rules of `plugin` that we know the password.
+    fn scramble(&self, plugin: &str, nonce: &[u8], secrecy: Secrecy) -> Result<Vec<u8>, Error> {
+        let password = self.target.password.as_bytes();
+        match plugin {
+            "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
+            "mysql_native_password" => {
+                let once = Sha1::digest(password);
+                let twice = Sha1::digest(once);
+                Ok(xor(&once, &Sha1::new().chain_update(nonce).chain_update(twice).finalize()))
+            }
+            "caching_sha2_password" => {
+                let once = Sha256::digest(password);
+                let twice = Sha256::digest(once);
+                Ok(xor(&once, &Sha256::new().chain_update(twice).chain_update(nonce).finalize()))
+            }
+            "mysql_clear_password" | "sha256_password" => match secrecy {
+                Secrecy::Private => Ok(self.clear_password()),
+                Secrecy::Open => Err(not_in_the_open()),
+            },
+            _ => Err(Error::source_unavailable(format!(
+                "the server asks for the authentication plugin `{plugin}`: those known here are mysql_native_password, \
+                 caching_sha2_password, sha256_password and mysql_clear_password"
+            ))),
+        }
+    }
+
+    fn clear_password(&self) -> Vec<u8> {
+        [self.target.password.as_bytes(), &[0]].concat()
+    }
+
+    /// Ends the statement that `connection` runs; once this returns, the server has noted it.
+    pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
+        let (mut wire, _) = self.log_in().await?;
+        query(&mut wire, &format!("kill query {}", connection.id)).await
+    }
+}
+
+impl Connection {
+    /// Runs a statement without rows.
+    pub(super) async fn query(&mut self, sql: &str) -> Result<(), Error> {
+        query(&mut self.wire, sql).await
+    }
+
+    /// A round trip that does nothing else.
+    pub(super) async fn ping(&mut self) -> Result<(), Error> {
+        self.wire.command(&[COM_PING]);
+        expect_ok(&mut self.wire).await
+    }
+
+    /// Whether this thread's runtime waits for the socket.
+    pub(super) fn is_here(&self) -> bool {
+        self.home == thread::current().id()
+    }
+
+    /// Makes the connection this thread's own; without that, every wake-up would go through another
+    /// core.
+    ///
+    /// # Errors
+    /// The system refuses the registration; the connection is then closed.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        match self.is_here() {
+            true => Ok(self),
+            false => Ok(Self { wire: self.wire.move_here()?, home: thread::current().id(), ..self }),
+        }
+    }
+
+    /// Whether an idle connection is still open.
+    pub(super) fn is_alive(&mut self) -> bool {
+        self.wire.is_quiet()
+    }
+}
+
+/// The payload of a COM_QUERY.
+pub(super) fn query_command(sql: &str) -> Vec<u8> {
+    [&[COM_QUERY], sql.as_bytes()].concat()
+}
+
+async fn query(wire: &mut Wire, sql: &str) -> Result<(), Error> {
+    wire.command(&query_command(sql));
+    expect_ok(wire).await
+}
+
+async fn expect_ok(wire: &mut Wire) -> Result<(), Error> {
+    match wire.answer().await? {
+        Frame { tag: OK, .. } => Ok(()),
+        _ => Err(out_of_order()),
+    }
+}
+
+/// What the server says first, read to its end and no further.
+async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, Error> {
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).await.map_err(unreachable)?;
+    let [a, b, c, sequence] = header;
+    let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+    if sequence != 0 || length > GREETING_AT_MOST {
+        return Err(Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"));
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.map_err(unreachable)?;
+    if body.first() == Some(&ERR) {
+        return Err(error(&body).ok_or_else(out_of_order)?.into_error(None));
+    }
+    Greeting::parse(&body)
+        .ok_or_else(|| Error::protocol("this is no MySQL or MariaDB: its greeting cannot be read"))
+}
+
+/// What each session is set to. Statements only read, and a string is a string whatever the
+/// server's default: where its `sql_mode` has quotes that are read in another way, another one takes
+/// its place. How slowly clients take their rows is not the database's to judge, so it waits for
+/// them as long as it can. Nothing more is here that a user needs privileges for.
+fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [String; 2] {
+    let timeout = match (statement_timeout, is_mariadb) {
+        (None, _) => String::new(),
+        (Some(timeout), true) => format!(", max_statement_time = {:.3}", timeout.as_secs_f64().max(0.001)),
+        (Some(timeout), false) => format!(", max_execution_time = {}", timeout.as_millis().max(1)),
+    };
+    [
+        format!(
+            "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, sql_mode = \
+             if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
+             'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', @@sql_mode){timeout}"
+        ),
+        "set session transaction isolation level repeatable read, read only".to_owned(),
+    ]
+}
+
+fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
+    a.iter().zip(b).map(|(a, b)| a ^ b).collect()
+}
+
+fn not_in_the_open() -> Error {
+    Error::source_unavailable(
+        "the server wants the password itself, which is not sent in the open: the URL needs `ssl-mode=required`, and the server TLS",
+    )
+}
+
+fn unreachable(cause: io::Error) -> Error {
+    Error::source_unavailable("the connection to the database failed").cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connector(url: &str) -> Connector {
+        Connector::new(&SourceSettings::new("db", url)).unwrap()
+    }
+
+    /// The values are those that MySQL's own client library sends.
+    #[test]
+    fn passwords_are_proven_and_not_told() {
+        let connector = connector("mysql://u:secret@h/d?ssl-mode=disabled");
+        let proof = |plugin: &str| connector.scramble(plugin, b"abcdefghijklmnopqrst", Secrecy::Open);
+        assert_eq!(proof("mysql_native_password").unwrap().len(), 20);
+        assert_eq!(proof("caching_sha2_password").unwrap().len(), 32);
+        for plugin in ["mysql_clear_password", "sha256_password", "client_ed25519"] {
+            assert!(proof(plugin).is_err(), "{plugin}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! ERR packets to [`Error`]: which number and SQLSTATE is whose fault.
+
+use http::StatusCode;
+use std::time::Duration;
+
+use super::super::refused::general;
+use crate::Error;
+
+/// What an ERR packet says.
+#[derive(Debug, Clone)]
+pub(super) struct DatabaseError {
+    /// The server's own number, which tells more than the SQLSTATE.
+    pub(super) number: u16,
+    pub(super) sqlstate: String,
+    pub(super) message: String,
+}
+
+/// `SIGNAL` without an SQLSTATE that means something else: its text was written for whoever asks.
+const SIGNALLED: &str = "45000";
+
+impl DatabaseError {
+    /// Whether a prepared statement no longer holds: `ER_UNKNOWN_STMT_HANDLER`,
+    /// `ER_NEED_REPREPARE`.
+    pub(super) fn is_stale_statement(&self) -> bool {
+        matches!(self.number, 1243 | 1615)
+    }
+
+    /// The error as a user is told it; `sql` is the statement's text, where it is known.
+    pub(super) fn into_error(self, sql: Option<&str>) -> Error {
+        let (code, status) = classify(self.number, &self.sqlstate);
+        let offset = sql.and_then(|sql| self.offset(sql));
+        let mut error = match self.sqlstate == SIGNALLED {
+            true => Error::new(code, status, self.message),
+            false => Error::new(code, status, general(code)).database(self.message),
+        };
+        if !self.sqlstate.is_empty() {
+            error = error.sqlstate(self.sqlstate);
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            error = error.retry_after(Duration::from_secs(1));
+        }
+        match offset {
+            Some(offset) => error.position(offset),
+            None => error,
+        }
+    }
+
+    /// Where in the statement a syntax error stands: `… near 'TEXT' at line N`, the text being what
+    /// is left of the statement, up to 80 characters of it.
+    fn offset(&self, sql: &str) -> Option<usize> {
+        let (_, near) = self.message.rsplit_once(" near '")?;
+        let (near, line) = near.rsplit_once("' at line ")?;
+        let line: usize = line.parse().ok()?;
+        let begins = |line: usize| sql.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
+        let start = begins(line.checked_sub(1)?);
+        let found = if near.is_empty() { None } else { sql.get(start..)?.find(near) };
+        found.map(|found| start + found)
+    }
+}
+
+/// Code and status of an error: the client's fault is a 4xx, a passing state of the database a 503,
+/// and what the endpoint's author must mend a 500.
+fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
+    const UNAVAILABLE: (&str, StatusCode) = ("source_unavailable", StatusCode::SERVICE_UNAVAILABLE);
+    match (number, sqlstate.get(..2).unwrap_or_default()) {
+        (1243 | 1615, _) => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+        // ER_QUERY_INTERRUPTED, and the timeouts of MariaDB and MySQL.
+        (1317 | 1969 | 3024, _) => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+        // Too many connections, of all or of a user; out of memory; shutting down; lock wait
+        // timeouts; killed connections.
+        (1037 | 1038 | 1040 | 1041 | 1053 | 1203 | 1205 | 1226 | 1927, _) | (_, "08" | "40") => UNAVAILABLE,
+        (_, "22") => ("invalid_data", StatusCode::BAD_REQUEST),
+        // Wrong values in functions and casts, which have no SQLSTATE of their own.
+        (1292 | 1411, _) => ("invalid_data", StatusCode::BAD_REQUEST),
+        _ if sqlstate == SIGNALLED => ("invalid_data", StatusCode::BAD_REQUEST),
+        (_, "23") => ("conflict", StatusCode::CONFLICT),
+        _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_status_of_whose_fault_it_is() {
+        for (number, sqlstate, status) in [
+            (1365, "22012", 400),
+            (1644, "45000", 400),
+            (1062, "23000", 409),
+            (1146, "42S02", 500),
+            (1064, "42000", 500),
+            (1792, "25006", 500),
+            (1969, "70100", 504),
+            (3024, "HY000", 504),
+            (1317, "70100", 504),
+            (1053, "08S01", 503),
+            (1040, "08004", 503),
+            (1213, "40001", 503),
+            (1205, "HY000", 503),
+            (1615, "HY000", 503),
+            (0, "", 500),
+            (0, "é", 500),
+        ] {
+            assert_eq!(classify(number, sqlstate).1, status, "{number} {sqlstate}");
+        }
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_place() {
+        let place = |message: &str, sql: &str| {
+            let error = DatabaseError { number: 1064, sqlstate: String::new(), message: message.to_owned() };
+            error.offset(sql)
+        };
+        let syntax =
+            "You have an error in your SQL syntax; check the manual for the right syntax to use near";
+        assert_eq!(place(&format!("{syntax} 'form t' at line 1"), "select 1 form t"), Some(9));
+        assert_eq!(place(&format!("{syntax} 'x' at line 2"), "select x\nfrom x"), Some(14));
+        assert_eq!(place(&format!("{syntax} '' at line 1"), "select"), None);
+        assert_eq!(place(&format!("{syntax} 'y' at line 9"), "select"), None);
+        assert_eq!(place("Unknown column", "select x"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! MySQL and MariaDB, by their own protocol (version 10 of the greeting, 4.1 of the packets).
+//!
+//! The row path is our own: packets are framed in one reused read buffer ([`wire`]), a row of the
+//! binary protocol is decoded in place ([`value`]), and nothing is allocated per row. Everything
+//! that comes from the server is checked: a length or a count that cannot be ends the stream with an
+//! error, and the connection with it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`dialect`] | what is their own in SQL, as data |
+//! | [`url`] | `mysql://…` to connection settings |
+//! | [`wire`] | the framing of packets, and long ones joined |
+//! | [`packet`] | what packets hold: greetings, errors, columns |
+//! | [`connect`] | TLS, authentication, session settings, KILL QUERY |
+//! | [`statement`], [`bind`] | prepared statements and their cache; arguments |
+//! | [`answer`] | the answer to a command, packet by packet |
+//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements |
+//! | [`value`] | rows to [`Value`](rowstream_encode::Value)s |
+//! | [`changes`], [`probe`] | that time has gone by; whether the database can be reached |
+//! | [`error`] | ERR packets to [`Error`] |
+
+mod answer;
+mod bind;
+mod changes;
+mod connect;
+mod dialect;
+mod error;
+mod packet;
+mod probe;
+mod session;
+mod statement;
+mod url;
+mod value;
+mod wire;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rowstream_encode::Column;
+
+use super::{Database, DatabaseSession, NoAnswer, Sizes, Snapshot, Statement, portions};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pool::{Lease, Patience, Pool, Priority};
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+use connect::Connection;
+
+pub use changes::Changes;
+pub use dialect::DIALECT;
+pub use probe::Probe;
+pub use session::Session;
+pub(crate) use value::Layout;
+pub use value::Row;
+
+/// A MySQL or MariaDB database with its pool.
+#[derive(Clone)]
+pub struct Source(Arc<Shared>);
+
+/// What all connections of a source share.
+struct Shared {
+    name: String,
+    connector: connect::Connector,
+    pool: Pool<Connection>,
+    /// Rows per fetch of interleaved statements; 0: as their sizes say.
+    fetch_rows: i32,
+}
+
+impl Shared {
+    /// An idle connection of the pool, or a new one.
+    async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
+        while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
+            if connection.is_alive()
+                && let Ok(connection) = connection.move_here()
+            {
+                return Ok(connection);
+            }
+        }
+        let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
+        place.opened();
+        Ok(connection)
+    }
+}
+
+impl Database for Source {
+    type Connection = Connection;
+    type Session = Session;
+    type Answer = NoAnswer<Session>;
+    type Changes = Changes;
+    type Probe = Probe;
+
+    const DIALECT: &'static Dialect = &DIALECT;
+    const SIZES: Sizes = Sizes {
+        // Its buffers, and what is known of its prepared statements.
+        idle: 2 * wire::BUFFER,
+        // What it sends, and the read buffer, which grows by copying itself.
+        session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
+        portion: |row| portions::HELD_AT_MOST.max(row),
+    };
+
+    fn open(settings: &SourceSettings) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Shared {
+            name: settings.name.clone(),
+            connector: connect::Connector::new(settings)?,
+            pool: Pool::new(&settings.name, settings.pool.clone()),
+            fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
+        })))
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn pool(&self) -> &Pool<Connection> {
+        &self.0.pool
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::new(Arc::clone(&self.0))
+    }
+
+    async fn acquire(
+        &self,
+        snapshot: Snapshot,
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Session, Error> {
+        let place = self.0.pool.acquire(priority, patience).await?;
+        let connection = self.0.connect(&place).await?;
+        Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
+    }
+
+    async fn changes(&self, _channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
+        Ok(Changes::new(every))
+    }
+}
+
+// The inherent methods of a session stand by subject in several files.
+impl DatabaseSession for Session {
+    type Row<'a> = Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        self.prepare(statement).await
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.execute(index, args);
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row(cx)
+    }
+
+    fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
+        self.execute_interleaved(runs);
+    }
+
+    #[inline]
+    fn poll_row_of(&mut self, which: usize, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row_of(which, cx)
+    }
+}

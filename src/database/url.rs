@@ -1,0 +1,144 @@
+//! URLs of servers, `scheme://user:password@host:port/database?parameters`, cut into their parts.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+
+/// A host name or address, or the path of a Unix socket or of its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Host {
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+/// The parts of a URL.
+pub(super) struct Parts<'a> {
+    pub(super) user: String,
+    pub(super) password: Option<String>,
+    pub(super) host: String,
+    pub(super) port: &'a str,
+    pub(super) database: String,
+    pub(super) query: Query<'a>,
+}
+
+impl<'a> Parts<'a> {
+    /// Cuts a URL, which begins with one of `schemes`; messages name the first of them.
+    pub(super) fn parse(url: &'a str, schemes: &[&str]) -> Result<Self, UrlError> {
+        let rest = schemes
+            .iter()
+            .find_map(|scheme| url.strip_prefix(scheme))
+            .ok_or_else(|| UrlError(format!("the URL must begin with {}", schemes[0])))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = match login.split_once(':') {
+            Some((user, password)) => (user, Some(decode(password)?)),
+            None => (login, None),
+        };
+        let (host, port) = split_port(address)?;
+        Ok(Self {
+            user: decode(user)?,
+            password,
+            host: decode(host)?,
+            port,
+            database: decode(database)?,
+            query: Query(query),
+        })
+    }
+}
+
+/// What stands behind the `?`.
+pub(super) struct Query<'a>(&'a str);
+
+impl Query<'_> {
+    /// Calls `set` for each parameter.
+    pub(super) fn each(
+        &self,
+        mut set: impl FnMut(&str, String) -> Result<(), UrlError>,
+    ) -> Result<(), UrlError> {
+        for pair in self.0.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            set(&decode(name)?, decode(value)?).map_err(|error| quote_no_password(error, self.0))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a URL was refused; never holds the password.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UrlError(String);
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+pub(super) fn refuse<T>(message: impl Into<String>) -> Result<T, UrlError> {
+    Err(UrlError(message.into()))
+}
+
+fn decode(text: &str) -> Result<String, UrlError> {
+    match percent_decode_str(text).decode_utf8() {
+        Ok(text) => Ok(text.into_owned()),
+        Err(_) => refuse("the URL holds an escape that is not UTF-8"),
+    }
+}
+
+/// A host, which is a path where it begins with a slash.
+pub(super) fn to_host(host: &str) -> Host {
+    match host {
+        "" => Host::Tcp("localhost".into()),
+        path if path.starts_with('/') => Host::Unix(path.into()),
+        name => Host::Tcp(name.into()),
+    }
+}
+
+/// Cuts the port off `host:port`, where the host may be an IPv6 address in brackets.
+fn split_port(address: &str) -> Result<(&str, &str), UrlError> {
+    if let Some(rest) = address.strip_prefix('[') {
+        return match rest.split_once(']') {
+            Some((host, port)) => Ok((host, port.strip_prefix(':').unwrap_or(port))),
+            None => refuse("the URL's IPv6 address has no closing bracket"),
+        };
+    }
+    if address.contains(',') {
+        return refuse("several hosts in one URL are not supported");
+    }
+    Ok(address.split_once(':').unwrap_or((address, "")))
+}
+
+/// A port; `default` where there is none.
+pub(super) fn parse_port(port: &str, default: u16) -> Result<u16, UrlError> {
+    match port {
+        "" => Ok(default),
+        // Not quoted: where a password has a `/` or a `?` that is not escaped, its beginning stands
+        // in the place of the port.
+        port => {
+            port.parse().or_else(|_| refuse(format!("the URL's port is not a number up to 65535; {ESCAPES}")))
+        }
+    }
+}
+
+const ESCAPES: &str = "in a password, `/` is written as %2F, `?` as %3F and `@` as %40";
+
+/// An `@` behind the `?` tells of a password with a `?`, whose end has been taken for parameters:
+/// these are not quoted.
+fn quote_no_password(error: UrlError, query: &str) -> UrlError {
+    match query.contains('@') {
+        true => UrlError(format!("the URL's parameters are not supported; {ESCAPES}")),
+        false => error,
+    }
+}
+
+/// A number of seconds, for `connect_timeout`.
+pub(super) fn parse_seconds(seconds: &str) -> Result<Duration, UrlError> {
+    match seconds.parse() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => refuse(format!("connect_timeout `{seconds}` is not a number of seconds")),
+    }
+}

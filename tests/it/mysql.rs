@@ -1,0 +1,863 @@
+//! MySQL's and MariaDB's source against a real MariaDB: values, parameters, errors, statements that
+//! are ended, connections that are cut, and sessions dropped at bad moments.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Cut, Ended, Faults, Launch, MariaDb, Pieces, Server, TcpProxy, get, mariadb_ca, mariadb_port,
+    mariadb_socket, peak_memory_bytes,
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rowstream::Error;
+use rowstream::config::Config;
+use rowstream::database::{Session, Snapshot, Statement};
+use rowstream::endpoint::Endpoint;
+use rowstream::params::{BindType, ParamType, ParamValue};
+use rowstream::pool::Priority;
+use rowstream::source::{Source, SourceConfig};
+use rowstream::stream::RowStream;
+use rowstream_encode::{Column, Format, RowEncoder, Shape};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Longer than a pool takes to bring a connection back (2 s), shorter than a test that hangs.
+const SOON: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
+
+/// Rows for a long time.
+const ENDLESS: &str = "select seq as n, repeat('x', 100) as x from seq_1_to_100000000";
+
+/// A source with one connection at most, unless `change` says otherwise.
+fn source_with(url: &str, change: impl FnOnce(&mut SourceConfig)) -> Source {
+    let mut config = Config::single(url, "select 1").unwrap().sources.remove(0);
+    config.pool.max = 1;
+    change(&mut config);
+    Source::open(&config).unwrap()
+}
+
+fn source(url: &str) -> Source {
+    source_with(url, |_| {})
+}
+
+/// The endpoint of a file.
+fn endpoint(sql: &str) -> Endpoint {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = folder.path().join("rowstream.toml");
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(&toml, "[source.main]\nurl = \"mysql://unused\"\n").unwrap();
+    std::fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
+    let mut config = Config::load(&toml).unwrap_or_else(|errors| panic!("{sql}: {errors:?}"));
+    config.endpoints.remove(0)
+}
+
+async fn next(stream: &mut RowStream) -> Result<Option<bytes::Bytes>, Error> {
+    poll_fn(|cx| stream.poll_chunk(cx)).await.transpose()
+}
+
+async fn body(source: &Source, sql: &str, format: Format) -> Result<String, Error> {
+    let mut stream = RowStream::open(&endpoint(sql), source, format, Vec::new()).await?;
+    let mut out = Vec::new();
+    while let Some(chunk) = next(&mut stream).await? {
+        out.extend_from_slice(&chunk);
+    }
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// Runs a statement through a source, as NDJSON.
+async fn run(source: &Source, sql: &str) -> Result<String, Error> {
+    body(source, sql, Format::Ndjson).await
+}
+
+/// Opens a stream and reads its first chunk.
+async fn started(source: &Source, sql: &str) -> RowStream {
+    let mut stream = RowStream::open(&endpoint(sql), source, Format::Ndjson, Vec::new()).await.unwrap();
+    next(&mut stream).await.unwrap().unwrap();
+    stream
+}
+
+async fn connection_id(source: &Source) -> String {
+    timeout(SOON, run(source, "select connection_id() as id")).await.expect("soon").unwrap()
+}
+
+/// The rows of the statement that runs in a session, as NDJSON.
+async fn rows(session: &mut Session, columns: &[Column]) -> Result<String, Error> {
+    let mut encoder = RowEncoder::new(Shape::Lines, columns);
+    let mut out = Vec::new();
+    while poll_fn(|cx| {
+        session.poll_row(cx).map(|row| match row? {
+            Some(row) => row.encode(&mut encoder, &mut out).map(|()| true),
+            None => Ok(false),
+        })
+    })
+    .await?
+    {}
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// Prepares and runs one statement with arguments.
+async fn ask(source: &Source, sql: &str, args: &[(BindType, ParamValue)]) -> Result<String, Error> {
+    let mut session = source.acquire(Snapshot::Statement, Priority::Stream).await?;
+    let types = args.iter().map(|(kind, _)| *kind).collect();
+    let columns = session.prepare(&Statement { sql: Arc::from(sql), types }).await?;
+    session.execute(0, &args.iter().map(|(_, value)| value).collect::<Vec<_>>());
+    rows(&mut session, &columns).await
+}
+
+/// Waits until a statement says what is wanted.
+async fn until(db: &MariaDb, sql: &str, wanted: &str) {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let got = db.ask(sql);
+        if got.trim() == wanted {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{got} and not {wanted}: {sql}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many statements of ours run in the test's database.
+fn active(db: &MariaDb) -> String {
+    format!(
+        "select count(*) from information_schema.processlist where db = '{}' and command in ('Execute', 'Query', 'Fetch') \
+         and id <> connection_id()",
+        db.name()
+    )
+}
+
+async fn proxied(db: &MariaDb, faults: Faults) -> (TcpProxy, String) {
+    let target = SocketAddr::from(([127, 0, 0, 1], mariadb_port()));
+    let proxy = TcpProxy::to_client(target, faults).await;
+    let url = db.url_at(proxy.port());
+    (proxy, url)
+}
+
+// --- Values --------------------------------------------------------------------------------------
+
+/// A type, a value in SQL, and the JSON of it.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("tinyint", "-128", "-128"),
+    ("tinyint unsigned", "255", "255"),
+    ("boolean", "true", "1"),
+    ("smallint", "-32768", "-32768"),
+    ("smallint unsigned", "65535", "65535"),
+    ("mediumint", "-8388608", "-8388608"),
+    ("mediumint unsigned", "16777215", "16777215"),
+    ("int", "-2147483648", "-2147483648"),
+    ("int unsigned", "4294967295", "4294967295"),
+    ("int zerofill", "42", "42"),
+    ("bigint", "-9223372036854775808", "-9223372036854775808"),
+    ("bigint unsigned", "18446744073709551615", "18446744073709551615"),
+    ("bigint unsigned", "7", "7"),
+    ("float", "0.1", "0.1"),
+    ("float", "-3.4028e38", "-3.4028e+38"),
+    ("double", "0.1", "0.1"),
+    ("double", "1e300", "1e+300"),
+    ("decimal(10,2)", "-12.5", "-12.50"),
+    ("decimal(10,2)", "0.05", "0.05"),
+    ("decimal(10,2) zerofill", "1.5", "1.50"),
+    (
+        "decimal(65,30)",
+        "-12345678901234567890123456789012345.123456789012345678901234567890",
+        "-12345678901234567890123456789012345.123456789012345678901234567890",
+    ),
+    (
+        "decimal(65,0)",
+        "99999999999999999999999999999999999999999999999999999999999999999",
+        "99999999999999999999999999999999999999999999999999999999999999999",
+    ),
+    ("bit(1)", "b'1'", "1"),
+    ("bit(10)", "b'1000000001'", "513"),
+    ("bit(64)", "0xffffffffffffffff", "18446744073709551615"),
+    ("year", "2024", "2024"),
+    ("date", "'2024-02-29'", "\"2024-02-29\""),
+    ("date", "'9999-12-31'", "\"9999-12-31\""),
+    ("date", "'1000-01-01'", "\"1000-01-01\""),
+    ("datetime", "'2024-01-01 00:00:00'", "\"2024-01-01T00:00:00\""),
+    ("datetime(6)", "'2024-01-01 12:34:56.000001'", "\"2024-01-01T12:34:56.000001\""),
+    ("datetime(3)", "'1969-12-31 23:59:59.5'", "\"1969-12-31T23:59:59.5\""),
+    ("timestamp(6) null", "'2024-01-01 12:34:56.25'", "\"2024-01-01T12:34:56.25Z\""),
+    ("time", "'00:00:00'", "\"00:00:00\""),
+    ("time(6)", "'-838:59:59.000001'", "\"-838:59:59.000001\""),
+    ("time", "'838:59:59'", "\"838:59:59\""),
+    ("time(2)", "'12:34:56.78'", "\"12:34:56.78\""),
+    ("char(5)", "'ab'", "\"ab\""),
+    ("varchar(20)", "'größe 🦀'", "\"größe 🦀\""),
+    ("varchar(20) character set latin1", "'größe'", "\"größe\""),
+    ("text", "'a\\\"b\\nc'", "\"a\\\"b\\nc\""),
+    ("longtext", "''", "\"\""),
+    ("binary(3)", "'ab'", "\"\\\\x616200\""),
+    ("varbinary(9)", "x'00ff'", "\"\\\\x00ff\""),
+    ("blob", "x'00ff'", "\"\\\\x00ff\""),
+    ("enum('a','b')", "'b'", "\"b\""),
+    ("set('a','b','c')", "'a,c'", "\"a,c\""),
+    ("json", "'{\"a\": [1, 2.50]}'", "{\"a\": [1, 2.50]}"),
+    ("uuid", "'123e4567-e89b-12d3-a456-426614174000'", "\"123e4567-e89b-12d3-a456-426614174000\""),
+    ("inet6", "'::1'", "\"::1\""),
+    ("point", "point(1, 2)", "\"\\\\x000000000101000000000000000000f03f0000000000000040\""),
+    ("int", "null", "null"),
+    ("text", "null", "null"),
+];
+
+#[tokio::test]
+async fn values_of_all_types() {
+    let columns: Vec<_> = VALUES.iter().enumerate().map(|(n, (kind, ..))| format!("c{n} {kind}")).collect();
+    let values: Vec<_> = VALUES.iter().map(|(_, value, _)| *value).collect();
+    let db = MariaDb::new(&format!(
+        "set time_zone = '+00:00'; create table t ({}); insert into t values ({})",
+        columns.join(", "),
+        values.join(", ")
+    ));
+    let source = source(&db.url());
+    let all = run(&source, "select * from t").await.unwrap();
+    for (n, (kind, value, expected)) in VALUES.iter().enumerate() {
+        let one = run(&source, &format!("select c{n} as v from t")).await.unwrap();
+        assert_eq!(one, format!("{{\"v\":{expected}}}\n"), "{kind}: {value}");
+        assert!(all.contains(&format!("\"c{n}\":{expected}")), "{kind}: {value} in {all}");
+    }
+    let arrow = body(&source, "select 1", Format::Csv).await.unwrap();
+    assert_eq!(arrow, "1\r\n1\r\n");
+}
+
+/// What each row holds is compared with what the database itself writes of it.
+#[tokio::test]
+async fn many_rows_are_what_the_database_says() {
+    let sql = "select seq as i, cast(seq * 1.5 as decimal(12,3)) as d, if(seq % 3, concat('ä', seq), null) as t from seq_1_to_5000";
+    let db = MariaDb::new("select 1");
+    let ours = run(&source(&db.url()), sql).await.unwrap();
+    let theirs = db.ask(&format!("select json_compact(json_object('i', i, 'd', d, 't', t)) from ({sql}) x"));
+    assert_eq!(ours.lines().count(), 5000);
+    for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+        assert_eq!(ours, theirs);
+    }
+}
+
+#[tokio::test]
+async fn zero_dates_are_an_error_or_null() {
+    let db = MariaDb::new(
+        "set sql_mode = ''; create table t (id int, d date, at datetime, ts timestamp null); \
+         insert into t values (1, '0000-00-00', '2024-01-01', null), (2, '2024-02-00', '0000-00-00', '0000-00-00')",
+    );
+    for sql in ["select d from t", "select at from t where id = 2", "select ts from t where id = 2"] {
+        let error = run(&source(&db.url()), sql).await.unwrap_err();
+        assert_eq!(error.code(), "bad_value", "{error:?}");
+        assert!(error.hint_text().unwrap().contains("zero-dates=null"), "{error:?}");
+    }
+    let source = source(&format!("{}&zero-dates=null", db.url()));
+    assert_eq!(
+        run(&source, "select d, at, ts from t where id = 2").await.unwrap(),
+        "{\"d\":null,\"at\":null,\"ts\":null}\n"
+    );
+}
+
+/// A row of more than 16 MB comes in several packets.
+#[tokio::test]
+async fn long_rows_are_joined_and_too_long_ones_refused() {
+    let db = MariaDb::new("create table t (v longtext); insert into t values (repeat('x', 12000000))");
+    let source = source_with(&db.url(), |source| source.max_row_bytes = 40 << 20);
+    let sql = "select concat(a.v) as a, b.v as b, c.v as c from t a, t b, t c";
+    let row = run(&source, sql).await.unwrap();
+    assert_eq!(row.len(), 3 * 12_000_000 + r#"{"a":"","b":"","c":""}"#.len() + 1);
+    let source = source_with(&db.url(), |source| source.max_row_bytes = 1 << 20);
+    assert_eq!(run(&source, "select v from t").await.unwrap_err().code(), "row_too_large");
+    assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
+}
+
+// --- Parameters ----------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn parameters_of_all_types() {
+    let db = MariaDb::new(
+        "create table t (at timestamp(6) null, d date); \
+        insert into t values ('2024-01-02 03:04:05.000007', '2024-02-29')",
+    );
+    let source = source(&db.url());
+    let one = |kind: ParamType, value| (BindType::One(kind), value);
+    let text = |text: &str| text.to_owned();
+    for (sql, arg, expected) in [
+        ("select ? + 0 as v", one(ParamType::Integer, ParamValue::Integer(i64::MIN)), "-9223372036854775808"),
+        ("select ? as v", one(ParamType::Text, ParamValue::Text(text("it's \\ ä"))), r#""it's \\ ä""#),
+        ("select ? + 0 as v", one(ParamType::Number, ParamValue::Number(text("1.50"))), "1.50"),
+        ("select ? + 0 as v", one(ParamType::Number, ParamValue::Number(text("1e3"))), "1000"),
+        (
+            "select ? + 0 as v",
+            one(ParamType::Number, ParamValue::Number(text("18446744073709551615"))),
+            "18446744073709551615",
+        ),
+        ("select ? as v", one(ParamType::Boolean, ParamValue::Boolean(true)), "1"),
+        (
+            "select d as v from t where d = ?",
+            one(ParamType::Date, ParamValue::Date(jiff::civil::date(2024, 2, 29))),
+            "\"2024-02-29\"",
+        ),
+        (
+            "select 1 as v from t where at = ?",
+            one(ParamType::Timestamp, ParamValue::Timestamp("2024-01-02T03:04:05.000007Z".parse().unwrap())),
+            "1",
+        ),
+        ("select ? as v", one(ParamType::Duration, ParamValue::Duration(text("PT1S"))), "\"PT1S\""),
+        ("select ? is null as v", one(ParamType::Text, ParamValue::Null), "1"),
+        (
+            "select sum(i) as v from json_table(?, '$[*]' columns (i bigint path '$')) j",
+            (
+                BindType::List(ParamType::Integer),
+                ParamValue::List(vec![ParamValue::Integer(2), ParamValue::Integer(3)]),
+            ),
+            "5",
+        ),
+    ] {
+        // Twice, because the second is of a statement that is known.
+        for _ in 0..2 {
+            let got = ask(&source, sql, std::slice::from_ref(&arg)).await;
+            assert_eq!(got.unwrap(), format!("{{\"v\":{expected}}}\n"), "{sql} {arg:?}");
+        }
+    }
+    let long = "x".repeat(3_000_000);
+    let arg = one(ParamType::Text, ParamValue::Text(long));
+    assert_eq!(ask(&source, "select length(?) as v", &[arg]).await.unwrap(), "{\"v\":3000000}\n");
+}
+
+#[tokio::test]
+async fn a_limit_that_is_not_given_is_none() {
+    let db = MariaDb::new("create table t (n int); insert into t values (1), (2), (3)");
+    let source = source(&db.url());
+    let sql = "select n from t order by n limit ? offset ?";
+    let number = |value| (BindType::One(ParamType::Integer), value);
+    for (limit, offset, expected) in [
+        (ParamValue::Null, ParamValue::Null, 3),
+        (ParamValue::Integer(2), ParamValue::Null, 2),
+        (ParamValue::Null, ParamValue::Integer(1), 2),
+        (ParamValue::Integer(0), ParamValue::Null, 0),
+    ] {
+        let rows = ask(&source, sql, &[number(limit.clone()), number(offset.clone())]).await.unwrap();
+        assert_eq!(rows.lines().count(), expected, "{limit:?} {offset:?}");
+    }
+}
+
+/// A text that is compared with a number is one to MySQL; what is bound is bound as it is declared,
+/// and never a part of the statement.
+#[tokio::test]
+async fn what_is_bound_is_never_sql() {
+    let db = MariaDb::new("create table t (v text); insert into t values ('a'), ('b')");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "/* [params]\nv = \"text\"\nmaxRows = { type = \"integer\", optional = true } */\n\
+        select v from t where v = :v or v = concat(:v, '') limit :maxRows";
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", sql)]).await;
+    for (query, rows) in [
+        ("v=a", json!([{"v": "a"}])),
+        ("v=a&maxRows=0", json!([])),
+        ("v=%27%20or%201%3D1%20--%20", json!([])),
+        ("v=%5C%27%20or%201%3D1%20%23", json!([])),
+    ] {
+        let reply = get(&server.url(&format!("/t?{query}"))).await;
+        assert_eq!(reply.ended, Ended::Complete, "{query}");
+        assert_eq!(reply.json(), rows, "{query}");
+    }
+}
+
+// --- Statements ----------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn statements_of_one_body_read_one_snapshot() {
+    let db = MariaDb::new("create table t (n int); insert into t values (1)");
+    let source = source(&db.url());
+    let sql = "/* body = { a = \"$a\", b = \"$b\" } */\n-- name: a :many\nselect n from t, seq_1_to_100000;\n\
+        -- name: b :value\nselect count(*) from t";
+    let mut stream = RowStream::open(&endpoint(sql), &source, Format::Json, Vec::new()).await.unwrap();
+    let mut out = next(&mut stream).await.unwrap().unwrap().to_vec();
+    db.execute("insert into t values (2)");
+    while let Some(chunk) = next(&mut stream).await.unwrap() {
+        out.extend_from_slice(&chunk);
+    }
+    drop(stream);
+    assert!(out.ends_with(br#"{"n":1}],"b":1}"#), "{}", String::from_utf8_lossy(&out[out.len() - 50..]));
+    // The transaction has ended with its response.
+    assert_eq!(run(&source, "select count(*) as n from t").await.unwrap(), "{\"n\":2}\n");
+}
+
+const NESTED: &str = "
+-- name: authors :many
+select id, name from author order by id;
+-- name: books :many nested in authors on author_id = id
+select author_id, title from book order by author_id, title;
+-- name: prizes :many nested in authors on won_by = id
+select won_by, year from prize order by won_by, year
+";
+
+#[tokio::test]
+async fn nested_statements_are_interleaved() {
+    let db = MariaDb::new(
+        "create table author (id int primary key, name text); create table book (author_id int, title varchar(99));
+         create table prize (won_by int, year int);
+         insert into author select seq, concat('a', seq) from seq_1_to_3000;
+         insert into book select seq % 3000 + 1, concat('t', seq) from seq_1_to_9000;
+         insert into prize select seq * 1000, 2000 + seq from seq_1_to_3",
+    );
+    for fetch_rows in [0, 7] {
+        let source = source_with(&db.url(), |source| source.fetch_rows = fetch_rows);
+        let body = body(&source, NESTED, Format::Json).await.unwrap();
+        let authors: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let authors = authors.as_array().unwrap();
+        assert_eq!(authors.len(), 3000);
+        let books = |author: &serde_json::Value| author["books"].as_array().unwrap().len();
+        assert!(authors.iter().all(|author| books(author) == 3));
+        assert_eq!(authors[999]["prizes"], json!([{"won_by": 1000, "year": 2001}]));
+        assert_eq!(authors[0]["prizes"], json!([]));
+        // Its only connection is free again, and no cursor is left on it.
+        assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
+    }
+}
+
+#[tokio::test]
+async fn a_session_only_reads() {
+    let db = MariaDb::new("create table t (n int)");
+    let source = source(&db.url());
+    for sql in ["insert into t values (1) returning n", "select n from t for update"] {
+        match run(&source, sql).await {
+            Ok(rows) => assert_eq!(rows, "", "{sql}"),
+            Err(error) => assert_eq!(error.code(), "statement_failed", "{sql}: {error:?}"),
+        }
+    }
+    assert_eq!(db.ask("select count(*) from t").trim(), "0");
+    let error = run(&source, "do 1").await.unwrap_err();
+    assert!(error.to_string().contains("no result"), "{error:?}");
+}
+
+/// Quotes are what the lexer takes them for, whatever the server's default is.
+#[tokio::test]
+async fn a_session_has_the_quotes_of_mysql() {
+    let db = MariaDb::new("select 1");
+    let source = source(&db.url());
+    let row = run(&source, r#"select "a\"b" as a, 'c\'d' as c, `e` from (select 1 as `e`) x -- '"#).await;
+    assert_eq!(row.unwrap(), "{\"a\":\"a\\\"b\",\"c\":\"c'd\",\"e\":1}\n");
+}
+
+#[tokio::test]
+async fn a_migration_is_noticed() {
+    let db = MariaDb::new("create table t (a int); insert into t values (1)");
+    let source = source(&db.url());
+    assert_eq!(run(&source, "select * from t").await.unwrap(), "{\"a\":1}\n");
+    db.execute("alter table t modify a varchar(9)");
+    assert_eq!(run(&source, "select * from t").await.unwrap(), "{\"a\":\"1\"}\n");
+    assert_eq!(run(&source, "select * from t").await.unwrap(), "{\"a\":\"1\"}\n");
+    db.execute("alter table t add b int default 2");
+    let error = run(&source, "select * from t").await.unwrap_err();
+    assert_eq!(error.code(), "statement_changed", "{error:?}");
+    assert_eq!(run(&source, "select * from t").await.unwrap(), "{\"a\":\"1\",\"b\":2}\n");
+}
+
+#[tokio::test]
+async fn statements_beyond_the_cache_are_closed() {
+    let db = MariaDb::new("select 1");
+    let source = source_with(&db.url(), |source| source.statement_cache = 3);
+    for n in 0..20 {
+        assert_eq!(run(&source, &format!("select {n} as n")).await.unwrap(), format!("{{\"n\":{n}}}\n"));
+    }
+    let held = run(
+        &source,
+        "select variable_value + 0 <= 4 as ok from information_schema.session_status \
+        where variable_name = 'Prepared_stmt_count'",
+    );
+    // Where the count is of the whole server, others have statements, too.
+    assert!(held.await.unwrap().lines().count() <= 1);
+}
+
+// --- Errors --------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn errors_have_their_status_and_state() {
+    let db = MariaDb::new("create table t (n int)");
+    let source = source(&db.url());
+    for (sql, code, sqlstate) in [
+        ("select n from missing", "statement_failed", Some("42S02")),
+        ("select missing from t", "statement_failed", Some("42S22")),
+        ("select n form t", "statement_failed", Some("42000")),
+        ("select from t", "statement_failed", Some("42000")),
+        ("select (select seq from seq_1_to_2) as n", "statement_failed", Some("21000")),
+    ] {
+        let error = run(&source, sql).await.unwrap_err();
+        assert_eq!((error.code(), error.sqlstate_text()), (code, sqlstate), "{sql}: {error:?}");
+        assert!(!error.message().contains("missing"), "clients are not told: {error:?}");
+    }
+    let error = run(&source, "select 1,\n  2 + from t").await.unwrap_err();
+    assert_eq!(error.position_offset(), Some("select 1,\n  2 + ".len()), "{error:?}");
+    assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
+}
+
+#[tokio::test]
+async fn an_error_before_the_first_row_has_a_status_and_one_behind_it_breaks_the_body() {
+    let db = MariaDb::new("create table t (n int); insert into t select seq from seq_1_to_200000");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let late = "select n, if(n = 150000, (select seq from seq_1_to_2 where seq <= n), 1) as v from t";
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/early.sql", "select (select seq from seq_1_to_2 where n > 0) as v from t"),
+        ("endpoints/late.sql", late),
+        ("endpoints/well.sql", "select 1 as v"),
+    ])
+    .await;
+    let reply = get(&server.url("/early")).await;
+    assert_eq!((reply.status.as_u16(), &reply.ended), (500, &Ended::Complete));
+    assert_eq!(reply.json()["sqlstate"], "21000");
+    let reply = get(&server.url("/late")).await;
+    assert_eq!(reply.status.as_u16(), 200);
+    assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+    assert_eq!(get(&server.url("/well")).await.json(), json!([{"v": 1}]));
+}
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_ended() {
+    let db = MariaDb::new("select 1");
+    let source = source_with(&db.url(), |source| source.statement_timeout = Some(Duration::from_millis(100)));
+    let error = timeout(LONG, run(&source, "select sleep(300) + count(*) as v from seq_1_to_2")).await;
+    let error = error.expect("it is ended");
+    // MariaDB ends the sleep, and says that it was interrupted, or that the time was over.
+    assert_eq!(error.unwrap_err().code(), "statement_timeout");
+    assert_eq!(run(&source, "select 1 as v").await.unwrap(), "{\"v\":1}\n");
+}
+
+// --- Logins --------------------------------------------------------------------------------------
+
+const NATIVE: &str = "pä ss/w@rd:%";
+
+fn native(password: &str) -> String {
+    format!("native_user:{}", utf8_percent_encode(password, NON_ALPHANUMERIC))
+}
+
+#[tokio::test]
+async fn users_log_in_over_tcp_tls_and_sockets() {
+    let db = MariaDb::new("select 1");
+    let ca = mariadb_ca();
+    let ca = utf8_percent_encode(ca.to_str().unwrap(), NON_ALPHANUMERIC).to_string();
+    let socket = mariadb_socket();
+    let socket = utf8_percent_encode(socket.to_str().unwrap(), NON_ALPHANUMERIC).to_string();
+    let cipher = "select (select variable_value from information_schema.session_status \
+        where variable_name = 'Ssl_cipher') <> '' as tls";
+    for (url, tls) in [
+        (db.url_of(&native(NATIVE), "ssl-mode=disabled"), 0),
+        (db.url_of(&native(NATIVE), ""), 1),
+        (db.url_of(&native(NATIVE), "ssl-mode=required"), 1),
+        (db.url_of("tls_user:tls", &format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}")), 1),
+        (db.url_of(&native(NATIVE), &format!("socket={socket}")), 0),
+        (format!("mariadb://root@{socket}/{}", db.name()), 0),
+    ] {
+        assert_eq!(run(&source(&url), cipher).await.unwrap(), format!("{{\"tls\":{tls}}}\n"), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_says_why() {
+    let db = MariaDb::new("select 1");
+    let ca = utf8_percent_encode(mariadb_ca().to_str().unwrap(), NON_ALPHANUMERIC).to_string();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("{}?ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}", db.url().split('?').next().unwrap());
+    for (url, sqlstate, cause) in [
+        (db.url_of(&native("wr0ng-pass"), ""), Some("28000"), "Access denied"),
+        (db.url_of("tls_user:tls", "ssl-mode=disabled"), Some("28000"), "Access denied"),
+        (db.url().replace(db.name(), "no_such_database"), Some("42000"), "no_such_database"),
+        (db.url_at(closed), None, "refused"),
+        ("mysql://u@no-such-host.invalid/d".to_owned(), None, "no-such-host.invalid"),
+        (address, None, "certificate"),
+        (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519"),
+        ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket"),
+    ] {
+        let error = timeout(LONG, run(&source(&url), "select 1")).await.unwrap().unwrap_err();
+        assert_eq!(
+            (error.code(), error.sqlstate_text()),
+            ("source_unavailable", sqlstate),
+            "{url}: {error:?}"
+        );
+        assert!(format!("{error:?}").contains(cause), "{url}: {error:?}");
+        assert!(
+            !format!("{error:?}").contains("s3cret") && !format!("{error:?}").contains("wr0ng"),
+            "{error:?}"
+        );
+    }
+    // Of a user that it does not have, the server asks for a proof as of one that it has, whichever.
+    let error = run(&source(&db.url_of("no_such_user:s3cret", "")), "select 1").await.unwrap_err();
+    assert_eq!(error.code(), "source_unavailable", "{error:?}");
+    assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+    let postgres = crate::support::pg_url();
+    let port = postgres.split([':', '/']).nth(4).unwrap();
+    let url = format!("mysql://u@127.0.0.1:{port}/d?connect-timeout=1");
+    assert_eq!(run(&source(&url), "select 1").await.unwrap_err().code(), "source_unavailable");
+}
+
+// --- Cancelling ----------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_dropped_stream_ends_in_the_database_and_its_connection_lives_on() {
+    let db = MariaDb::new("select 1");
+    let source = source(&db.url());
+    let id = connection_id(&source).await;
+    let stream = started(&source, ENDLESS).await;
+    until(&db, &active(&db), "1").await;
+    drop(stream);
+    until(&db, &active(&db), "0").await;
+    assert_eq!(connection_id(&source).await, id);
+}
+
+#[tokio::test]
+async fn a_dropped_wait_ends_in_the_database_and_its_connection_lives_on() {
+    let db = MariaDb::new("select 1");
+    let source = source(&db.url());
+    let id = connection_id(&source).await;
+    let waiting = "select sleep(300) as v";
+    let mut waits = Box::pin(run(&source, waiting));
+    let active_one = active(&db);
+    tokio::select! {
+        done = &mut waits => panic!("{done:?}"),
+        () = until(&db, &active_one, "1") => {}
+    }
+    drop(waits);
+    until(&db, &active(&db), "0").await;
+    assert_eq!(connection_id(&source).await, id);
+}
+
+/// Over HTTP: the client leaves, and the statement ends.
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_statement() {
+    let db = MariaDb::new("select 1");
+    let config = format!("[source.db]\nurl = \"{}\"\npool.max = 2\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", ENDLESS)]).await;
+    for _ in 0..3 {
+        let mut streaming = Client::HTTP1.stream(&server.url("/t?_format=ndjson")).await;
+        streaming.at_least(100_000).await;
+        drop(streaming);
+    }
+    until(&db, &active(&db), "0").await;
+}
+
+/// Polls a future `polls` times at most, then drops it.
+async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut done = 0;
+    poll_fn(|cx| {
+        if done == polls {
+            return std::task::Poll::Ready(None);
+        }
+        done += 1;
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+const TWO: &str = "/* body = [\"$a\", \"$b\"] */
+-- name: a :many
+select seq as n, repeat('x', 3000) as x from seq_1_to_40;
+-- name: b :many
+select seq as n from seq_1_to_7";
+
+const TURNS: &str = "
+-- name: authors :many
+select seq as id from seq_1_to_40;
+-- name: books :many nested in authors on author = id
+select seq as author, repeat('x', 900) as x from seq_1_to_40
+";
+
+/// Drops a response after each number of polls, and asks the only connection of the pool each time.
+async fn dropped_at_every_poll(sql: &str, warm: bool) {
+    let db = MariaDb::new("select 1");
+    let shared = source_with(&db.url(), |source| source.fetch_rows = 3);
+    for polls in 0.. {
+        let source = if warm { shared.clone() } else { source(&db.url_of(&native(NATIVE), "")) };
+        let done = polled(body(&source, sql, Format::Json), polls).await;
+        let marker = format!("select {polls} as v");
+        let answer = timeout(LONG, run(&source, &marker)).await;
+        let answer = answer.unwrap_or_else(|_| panic!("no connection after a drop at poll {polls}"));
+        assert_eq!(answer.unwrap(), format!("{{\"v\":{polls}}}\n"), "after a drop at poll {polls}");
+        if let Some(done) = done {
+            done.unwrap();
+            assert!(polls > 3, "{polls} polls are no test");
+            return;
+        }
+        assert!(polls < 5000, "the stream does not end");
+    }
+}
+
+#[tokio::test]
+async fn a_response_may_be_dropped_at_every_poll() {
+    dropped_at_every_poll(TWO, true).await;
+}
+
+#[tokio::test]
+async fn a_new_connection_may_be_dropped_at_every_poll() {
+    dropped_at_every_poll(TWO, false).await;
+}
+
+#[tokio::test]
+async fn interleaved_statements_may_be_dropped_at_every_poll() {
+    dropped_at_every_poll(TURNS, true).await;
+}
+
+// --- Bytes ---------------------------------------------------------------------------------------
+
+/// A connection is opened for each byte of the answer, so it is short.
+const SHORT: &str = "/* body = [\"$a\", \"$b\"] */
+-- name: a :many
+select seq as n, nullif('x', 'x') as t from seq_1_to_2;
+-- name: b :value
+select 1";
+
+#[tokio::test]
+async fn a_result_in_fragments_of_any_size_is_the_same() {
+    let db = Arc::new(MariaDb::new("select 1"));
+    let whole = body(&source(&db.url()), SHORT, Format::Json).await.unwrap();
+    let mut all = JoinSet::new();
+    for bytes in (1..=16).chain([63, 64, 1000]) {
+        let (db, whole) = (Arc::clone(&db), whole.clone());
+        all.spawn(async move {
+            let pieces = Some(Pieces { bytes, pause: Duration::ZERO });
+            let (_proxy, url) = proxied(&db, Faults { pieces, ..Faults::default() }).await;
+            let got = body(&source(&url), SHORT, Format::Json).await.unwrap();
+            assert_eq!(got, whole, "in pieces of {bytes} bytes");
+        });
+    }
+    while let Some(done) = all.join_next().await {
+        done.unwrap();
+    }
+}
+
+/// Wherever the server's answer ends early, the stream ends with an error.
+#[tokio::test]
+async fn a_connection_that_is_cut_anywhere_is_an_error() {
+    let db = Arc::new(MariaDb::new("select 1"));
+    let (proxy, url) = proxied(&db, Faults::default()).await;
+    let whole = body(&source(&url), SHORT, Format::Json).await.unwrap();
+    assert_eq!(whole, r#"[[{"n":1,"t":null},{"n":2,"t":null}],1]"#);
+    // The last answer is of the rollback, which nobody waits for.
+    let rollback = 11;
+    let bytes = proxy.bytes_to_client() - rollback;
+    let mut all = JoinSet::new();
+    for at in 0..bytes {
+        let db = Arc::clone(&db);
+        if all.len() >= 16 {
+            all.join_next().await.unwrap().unwrap();
+        }
+        all.spawn(async move {
+            let how = if at % 2 == 0 { Cut::Close } else { Cut::Reset };
+            let (_proxy, url) = proxied(&db, Faults { cut: Some((at, how)), ..Faults::default() }).await;
+            match timeout(LONG, body(&source(&url), SHORT, Format::Json)).await.expect("no hang") {
+                Err(error) => assert_eq!(error.code(), "source_unavailable", "cut at {at}: {error:?}"),
+                Ok(body) => panic!("cut at {at} of {bytes}, and still {body}"),
+            }
+        });
+    }
+    while let Some(done) = all.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_was_ended_is_replaced() {
+    let db = MariaDb::new("select 1");
+    let source = source(&db.url());
+    let id = connection_id(&source).await;
+    let number: u64 = id.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap();
+    db.execute(&format!("kill {number}"));
+    until(&db, &format!("select count(*) from information_schema.processlist where id = {number}"), "0")
+        .await;
+    // The socket is closed before the process list says so; this lets the runtime look at it.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_ne!(connection_id(&source).await, id);
+}
+
+// --- The server ----------------------------------------------------------------------------------
+
+/// Of keys of each type that a cursor holds, no row comes twice and none is left out.
+#[tokio::test]
+async fn rows_are_continued_from_behind_a_cursor() {
+    for kind in
+        ["datetime(3)", "timestamp(6) null", "float", "double", "decimal(30,10)", "time(6)", "varchar(40)"]
+    {
+        continued(kind).await;
+    }
+}
+
+async fn continued(kind: &str) {
+    let at = match kind {
+        "float" | "double" | "decimal(30,10)" => "(seq div 10) / 7 + 12345",
+        "time(6)" => "sec_to_time((seq div 10) / 7)",
+        _ => "'2024-01-01' + interval (seq div 10) / 7 second",
+    };
+    let db = MariaDb::new(&format!(
+        "set time_zone = '+00:00'; create table event (at {kind}, id bigint unsigned, name varchar(20), unique key (at, id));
+         insert into event select {at}, seq + 18446744073709550000, concat('e', seq) from seq_1_to_1000",
+    ));
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "/* key = [\"at desc\", \"id\"]\nbody = { rows = \"$rows\", next = \"$next\" }\n\
+        [params]\nn = { type = \"integer\", default = 77 } */\nselect * from event limit :n";
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/events.sql", sql)]).await;
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    for page in 0.. {
+        let reply = get(&server.url(&format!("/events{after}"))).await;
+        assert_eq!(reply.ended, Ended::Complete);
+        let json = reply.json();
+        let rows = json["rows"].as_array().unwrap_or_else(|| panic!("{json}")).clone();
+        seen.extend(rows.iter().map(|row| row["id"].as_u64().unwrap()));
+        match json["next"].as_str() {
+            Some(next) if !rows.is_empty() => after = format!("?_after={next}"),
+            _ => break,
+        }
+        assert!(page < 20, "the pages do not end");
+    }
+    let expected = db.ask("select id from event order by at desc, id");
+    let expected: Vec<u64> = expected.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(seen, expected, "{kind}");
+}
+
+#[tokio::test]
+async fn a_million_rows_take_little_memory() {
+    let db = MariaDb::new("select 1");
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "select seq as id, concat('payment ', seq) as name, if(seq % 2, null, 'x') as note, \
+        cast(seq / 8 as decimal(20,3)) as amount from seq_1_to_1000000";
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/t.sql", sql)];
+    let server = Launch::files(&files).start().await;
+    let mut streaming = Client::HTTP1.stream(&server.url("/t?_format=ndjson")).await;
+    let (mut lines, mut bytes) = (0, 0);
+    let ended = loop {
+        match streaming.chunk().await {
+            Ok(chunk) => {
+                lines += chunk.iter().filter(|byte| **byte == b'\n').count();
+                bytes += chunk.len();
+            }
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!((lines, ended), (1_000_000, Ended::Complete));
+    let peak = peak_memory_bytes(server.pid());
+    assert!(bytes > 60_000_000 && peak < 80_000_000, "{peak} bytes of memory for {bytes}");
+}
+
+/// `check` says of each endpoint what the database says of it.
+#[tokio::test]
+async fn check_names_what_the_database_refuses() {
+    let db = MariaDb::new("create table t (n int primary key)");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    let toml = folder.path().join("rowstream.toml");
+    std::fs::write(&toml, format!("[source.db]\nurl = \"{}\"\n", db.url())).unwrap();
+    std::fs::write(folder.path().join("endpoints/well.sql"), "/* key = \"n\" */ select n from t").unwrap();
+    std::fs::write(folder.path().join("endpoints/wrong.sql"), "select n from missing").unwrap();
+    let output = crate::support::rowstream(&["check", toml.to_str().unwrap()]).await;
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("42S02") && said.contains("missing"), "{said}");
+    std::fs::write(
+        folder.path().join("endpoints/wrong.sql"),
+        "/* follow = true\nkey = \"n\" */ select n from t",
+    )
+    .unwrap();
+    let output = crate::support::rowstream(&["check", toml.to_str().unwrap()]).await;
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("commit in any order"), "{said}");
+}

@@ -1,0 +1,88 @@
+//! The private MariaDB: a database for each test, filled and asked by MariaDB's own client.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::given;
+
+/// The port of the server on 127.0.0.1.
+pub fn mariadb_port() -> u16 {
+    let url = given("ROWSTREAM_TEST_MARIADB");
+    let address = url.split(['@', '/']).nth(3).expect("ROWSTREAM_TEST_MARIADB is a URL");
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    port.expect("ROWSTREAM_TEST_MARIADB has a port")
+}
+
+/// The Unix socket.
+pub fn mariadb_socket() -> PathBuf {
+    given("ROWSTREAM_TEST_MARIADB_SOCKET").into()
+}
+
+/// The CA certificate with which `localhost` verifies and `127.0.0.1` does not.
+pub fn mariadb_ca() -> PathBuf {
+    given("ROWSTREAM_TEST_MARIADB_CA").into()
+}
+
+/// A database of one test's own, dropped with it, so that tests run at the same time.
+pub struct MariaDb {
+    name: String,
+}
+
+impl MariaDb {
+    /// A database that `sql` has filled.
+    pub fn new(sql: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        run("mysql", &format!("create database {name} character set utf8mb4"));
+        let this = Self { name };
+        this.execute(sql);
+        this
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Root's URL of this database, over TCP without TLS.
+    pub fn url(&self) -> String {
+        self.url_at(mariadb_port())
+    }
+
+    /// The same by way of another port.
+    pub fn url_at(&self, port: u16) -> String {
+        format!("mysql://root@127.0.0.1:{port}/{}?ssl-mode=disabled", self.name)
+    }
+
+    /// The URL of another user, as `localhost`; `query` is what stands behind the `?`.
+    pub fn url_of(&self, login: &str, query: &str) -> String {
+        format!("mysql://{login}@localhost:{}/{}?{query}", mariadb_port(), self.name)
+    }
+
+    /// Runs statements, divided by `;`. A fault is a panic with what the client says.
+    pub fn execute(&self, sql: &str) {
+        run(&self.name, sql);
+    }
+
+    /// The rows of a statement, a line each, the values divided by tabs.
+    pub fn ask(&self, sql: &str) -> String {
+        run(&self.name, sql)
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        run("mysql", &format!("drop database {}", self.name));
+    }
+}
+
+fn run(database: &str, sql: &str) -> String {
+    let mut client = Command::new("mariadb");
+    client.args(["--no-defaults", "--user=root", "--host=127.0.0.1", "--default-character-set=utf8mb4"]);
+    client.args(["--batch", "--raw", "--skip-column-names", "--skip-ssl"]);
+    client.arg(format!("--port={}", mariadb_port())).args(["--execute", sql, database]);
+    let output = client.output().expect("MariaDB's client runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\nin: {sql}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,132 @@
+//! A private MariaDB for one run of the tests: its own folder, port, socket, users and certificates.
+//!
+//! What holds for the private PostgreSQL ([`crate::postgres`]) holds for it too: it never touches an
+//! instance of the system's, does not outlive the run, and runs beside others of its kind.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use crate::postgres::{
+    Folder, Owner, START_TIMEOUT, STOP_TIMEOUT, ends_within, free_port, make_certificates, quietly, signal,
+};
+use crate::{Result, needs};
+
+/// The passwords are those of `tests/it/mysql.rs`. `native_user`'s has what a URL must
+/// escape, and a letter that is two bytes.
+const USERS: &str = "
+create user native_user@'%' identified by 'pä ss/w@rd:%';
+grant all on *.* to native_user@'%';
+create user tls_user@'%' identified by 'tls' require ssl;
+grant all on *.* to tls_user@'%';
+create user ed25519_user@'%' identified via ed25519 using password('ed25519');
+";
+
+/// A running server. Dropping it stops it and removes its folder.
+pub(crate) struct MariaDb {
+    server: Child,
+    port: u16,
+    folder: Folder,
+}
+
+impl MariaDb {
+    /// The system's MariaDB, with a new data folder below `target`.
+    pub(crate) fn start(target: &Path) -> Result<Self> {
+        let owner = Owner::ourselves();
+        let folder = Folder::new(target, "mariadb", &owner)?;
+        make_certificates(&owner, &folder.path.join("tls"))?;
+        let mut install = owner.command("mariadb-install-db", &folder.path);
+        install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
+        install.arg(format!("--datadir={}", folder.path.join("data").display()));
+        quietly(install.args(["--skip-test-db", "--skip-name-resolve"]).args(as_root()))?;
+        let port = free_port()?;
+        let server = spawn(&owner, &folder.path, port)?;
+        let mut mariadb = Self { server, port, folder };
+        mariadb.wait_until_ready()?;
+        quietly(mariadb.client().args(["--execute", USERS]))?;
+        Ok(mariadb)
+    }
+
+    /// What `tests/support` reads; it says what each is.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
+        let path = |name: &str| self.folder.path.join(name).display().to_string();
+        [
+            (
+                "ROWSTREAM_TEST_MARIADB",
+                format!("mysql://root@127.0.0.1:{}/mysql?ssl-mode=disabled", self.port),
+            ),
+            ("ROWSTREAM_TEST_MARIADB_SOCKET", path(SOCKET)),
+            ("ROWSTREAM_TEST_MARIADB_CA", path("tls/ca.crt")),
+        ]
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self.is_ready() {
+            let ended = self.server.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                let log = std::fs::read_to_string(self.folder.path.join("log")).unwrap_or_default();
+                return Err(format!("MariaDB does not start:\n{log}"));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut client = self.client();
+        client.args(["--execute", "select 1"]).stdout(Stdio::null()).stderr(Stdio::null());
+        client.status().is_ok_and(|status| status.success())
+    }
+
+    /// The command-line client, at this server.
+    fn client(&self) -> Command {
+        let mut command = Command::new("mariadb");
+        command.args(["--no-defaults", "--user=root", "--default-character-set=utf8mb4", "--batch"]);
+        command.arg("--socket").arg(self.folder.path.join(SOCKET));
+        command
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        signal(self.server.id(), "TERM");
+        if !ends_within(&mut self.server, STOP_TIMEOUT) {
+            eprintln!("MariaDB does not stop, so it is killed");
+            let _ = self.server.kill();
+            let _ = self.server.wait();
+        }
+    }
+}
+
+/// In the run's folder.
+const SOCKET: &str = "s/mariadb.sock";
+
+/// MariaDB runs as root only where it is told to.
+fn as_root() -> Option<&'static str> {
+    needs::is_root().then_some("--user=root")
+}
+
+/// Nothing here has to survive a crash.
+fn spawn(owner: &Owner, folder: &Path, port: u16) -> Result<Child> {
+    let cannot = |error| format!("cannot start MariaDB: {error}");
+    let log = File::create(folder.join("log")).map_err(cannot)?;
+    let program = needs::find("mariadbd").unwrap_or_else(|| PathBuf::from("mariadbd"));
+    let mut command = owner.command(program, folder);
+    command.args([
+        "--no-defaults",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        "--max-connections=300",
+    ]);
+    command.args(["--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync"]);
+    command.args(["--character-set-server=utf8mb4", "--plugin-load-add=auth_ed25519"]);
+    command.args(["--ssl-ca=../tls/ca.crt", "--ssl-cert=../tls/server.crt", "--ssl-key=../tls/server.key"]);
+    command.arg("--datadir").arg(folder.join("data"));
+    command.arg("--socket").arg(folder.join(SOCKET));
+    command.arg("--pid-file").arg(folder.join("data/pid"));
+    command.arg(format!("--port={port}")).args(as_root());
+    command.stdin(Stdio::null()).stdout(log.try_clone().map_err(cannot)?).stderr(log);
+    command.spawn().map_err(cannot)
+}
