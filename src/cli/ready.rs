@@ -4,14 +4,22 @@
 //! It speaks HTTP/1.0, whose answers end with their connection, and believes nothing of whoever
 //! answers: so many bytes within so much time, and one line of them is shown.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::Failure;
 use crate::log::text::{bounded, one_line};
+use crate::tls::{roots_of, system_roots};
 
 /// The path where a URL has none.
 const READY: &str = "/_rowstream/ready";
@@ -23,60 +31,128 @@ const MOST_SHOWN: usize = 500;
 /// Asks whether a server is ready; exit status 0: yes, 1: no.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The server: http://HOST:PORT. With a path, this is asked instead of /_rowstream/ready.
+    /// The server: http://HOST:PORT or https://HOST:PORT. With a path, this is asked instead of
+    /// /_rowstream/ready.
     #[arg(default_value = "http://127.0.0.1:8080")]
     url: Uri,
     /// How many seconds it may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
+    /// A PEM file of authorities that the server's certificate may be of, instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let address = address(&args.url)?;
-    let deadline = Instant::now() + Duration::from_secs(args.timeout);
+    let server = Server::read(args)?;
     let path = match args.url.path_and_query() {
         Some(path) if path != "/" => path.as_str(),
         _ => READY,
     };
-    let why_not = match ask(&address, path, deadline).and_then(|answer| Answer::read(&answer)) {
+    let why_not = match server.ask(path).and_then(|answer| Answer::read(&answer)) {
         Ok(Answer { status: 200, .. }) => {
             println!("ready");
             return Ok(());
         }
         Ok(answer) => answer.reason(),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            format!("{address}: no answer within {}s", args.timeout)
+            format!("{}: no answer within {}s", server.address, args.timeout)
         }
-        Err(error) => format!("{address}: {error}"),
+        Err(error) => format!("{}: {error}", server.address),
     };
     println!("not ready: {why_not}");
     Err(Failure::Reported)
 }
 
-/// `HOST:PORT` of a URL.
-fn address(url: &Uri) -> Result<String, Failure> {
-    let (Some("http"), Some(host)) = (url.scheme_str(), url.host()) else {
-        return Err(Failure::Message(format!(
-            "{url} is no URL of a server\n    hint: write http://HOST:PORT; a server of TLS answers at its `admin_listen`"
-        )));
-    };
-    Ok(format!("{host}:{}", url.port_u16().unwrap_or(80)))
+/// Who is asked.
+struct Server {
+    /// `HOST:PORT`.
+    address: String,
+    /// Where TLS is spoken: how, and whose certificate it has to be.
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    deadline: Instant,
 }
 
-fn ask(address: &str, path: &str, deadline: Instant) -> io::Result<Vec<u8>> {
-    let mut stream = connect(address, deadline)?;
-    stream.set_write_timeout(Some(left(deadline)?))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nUser-Agent: rowstream-ready\r\n\r\n")?;
+impl Server {
+    fn read(args: &Args) -> Result<Self, Failure> {
+        let url = &args.url;
+        let (is_tls, host) = match (url.scheme_str(), url.host()) {
+            (Some("http"), Some(host)) => (false, host),
+            (Some("https"), Some(host)) => (true, host),
+            _ => {
+                let message = format!("{url} is no URL of a server\n    hint: write http://HOST:PORT");
+                return Err(Failure::Message(message));
+            }
+        };
+        let unusable = |error: &dyn Display| Failure::Message(format!("{url} cannot be asked: {error}"));
+        let tls = match is_tls {
+            false => None,
+            true => {
+                let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+                let name = name.map_err(|error| unusable(&error))?;
+                Some((trust(args.ca.as_deref()).map_err(|error| unusable(&error))?, name))
+            }
+        };
+        let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let deadline = Instant::now() + Duration::from_secs(args.timeout);
+        Ok(Self { address: format!("{host}:{port}"), tls, deadline })
+    }
+
+    fn ask(&self, path: &str) -> io::Result<Vec<u8>> {
+        let stream = Timed { stream: connect(&self.address, self.deadline)?, deadline: self.deadline };
+        let Some((config, name)) = &self.tls else { return exchange(stream, &self.address, path) };
+        let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
+        exchange(StreamOwned::new(session, stream), &self.address, path)
+    }
+}
+
+/// How TLS is spoken with servers of these authorities.
+fn trust(ca: Option<&Path>) -> Result<Arc<ClientConfig>, Box<dyn Error>> {
+    let roots = ca.map_or_else(system_roots, roots_of)?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+/// Asks for a path; the answer, to its end.
+fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> io::Result<Vec<u8>> {
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: rowstream-ready\r\n\r\n")?;
+    stream.flush()?;
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
     while answer.len() < MOST {
-        stream.set_read_timeout(Some(left(deadline)?))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            length => answer.extend_from_slice(&piece[..length]),
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            // Without its `close_notify`; what there is may be all.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+            length => answer.extend_from_slice(&piece[..length?]),
         }
     }
     Ok(answer)
+}
+
+/// A connection that takes no longer than it may.
+struct Timed {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(left(self.deadline)?))?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(left(self.deadline)?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// Connects to the first address of a name that can be connected to.

@@ -363,7 +363,7 @@ async fn the_command_believes_nobody() {
     answering.join().expect("no panic");
     let (code, line) = asked(&["http://127.0.0.1:1"]).await;
     assert!(code == Some(1) && line.contains("Connection refused"), "{line}");
-    for url in ["https://127.0.0.1:1", "postgres://h/d", "127.0.0.1"] {
+    for url in ["ftp://127.0.0.1:1", "postgres://h/d", "127.0.0.1"] {
         let (code, said) = asked(&[url]).await;
         assert!(code == Some(1) && said.contains("hint: write http://HOST:PORT"), "{said}");
     }

@@ -233,3 +233,16 @@ async fn what_is_wrong_with_certificates_has_a_place() {
         assert!(said.contains(message) && said.contains("rowstream.toml:"), "{message}\n{said}");
     }
 }
+
+#[tokio::test]
+async fn rowstream_ready_asks_over_tls() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "", "").await;
+    let authority = certificate.ca();
+    let url = https(&server, "");
+    let ran = rowstream(&["ready", &url, "--ca", authority.to_str().expect("text")]).await;
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(0), &b"ready\n"[..]), "{ran:?}");
+    let ran = rowstream(&["ready", &url]).await;
+    let said = [ran.stdout, ran.stderr].concat();
+    assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&said));
+}
