@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Failure, tables};
+use super::{Failure, csv, tables};
 use crate::config::Config;
 use crate::source::{Kind, SourceConfig};
 use crate::sql::dialect::Location;
@@ -15,7 +15,8 @@ use crate::tables::{self as catalog, EndpointFile, Table};
 /// Writes a configuration and an endpoint or two that run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The URL of a database, or the path of a SQLite file; a small example unless given.
+    /// The URL of a database, or the path of a SQLite file, or of a CSV, of which one is made beside
+    /// it; a small example unless given.
     #[arg(value_name = "URL|FILE")]
     given: Option<String>,
     /// The folder to write to.
@@ -23,6 +24,8 @@ pub(super) struct Args {
     dir: PathBuf,
 }
 
+/// The name of the configuration.
+const CONFIG: &str = "rowstream.toml";
 /// The variable that has the URL where a file must not.
 const VARIABLE: &str = "DATABASE_URL";
 
@@ -77,6 +80,11 @@ struct Plan {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let plan = match &args.given {
         None => example(),
+        Some(given) if is_csv(given) => {
+            // Before a database is made.
+            refuse_existing(&args.dir, Path::new(CONFIG))?;
+            of_database(&csv::database(Path::new(given))?.to_string_lossy(), &args.dir)?
+        }
         Some(given) => of_database(given, &args.dir)?,
     };
     write(&args.dir, &plan.files)?;
@@ -92,10 +100,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+fn is_csv(given: &str) -> bool {
+    let path = Path::new(given);
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) && path.is_file()
+}
+
 fn example() -> Plan {
     let source = "# The file is made by the script at the first start.\nurl    = \"sqlite:shop.db\"\ncreate = [\"data.sql\"]\n";
     let files = [
-        ("rowstream.toml", configuration(source)),
+        (CONFIG, configuration(source)),
         ("data.sql", DATA.to_owned()),
         ("endpoints/books.sql", LIST.to_owned()),
         ("endpoints/books/{id}.sql", ONE.to_owned()),
@@ -109,7 +122,7 @@ fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
     let tables = tables::read(&source)?;
     let table = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
     let (url, first) = url(&source, dir)?;
-    let mut files = vec![(PathBuf::from("rowstream.toml"), configuration(&format!("url = {url}\n")))];
+    let mut files = vec![(PathBuf::from(CONFIG), configuration(&format!("url = {url}\n")))];
     files.extend(endpoints(table));
     Ok(Plan { files, first })
 }
@@ -155,18 +168,25 @@ fn configuration(source: &str) -> String {
     )
 }
 
+fn refuse_existing(dir: &Path, path: &Path) -> Result<(), Failure> {
+    let path = dir.join(path);
+    if !path.exists() {
+        return Ok(());
+    }
+    let hint = "choose another folder: `--dir DIR`";
+    Err(Failure::Message(format!(
+        "{} is there already, and nothing was written\n    hint: {hint}",
+        path.display()
+    )))
+}
+
 /// Writes the files, unless one of them is there.
 fn write(dir: &Path, files: &[(PathBuf, String)]) -> Result<(), Failure> {
     let failed = |path: &Path, error: &io::Error| {
         Failure::Message(format!("{} cannot be written: {error}", path.display()))
     };
-    if let Some((path, _)) = files.iter().find(|(path, _)| dir.join(path).exists()) {
-        let path = dir.join(path);
-        let hint = "choose another folder: `--dir DIR`";
-        return Err(Failure::Message(format!(
-            "{} is there already, and nothing was written\n    hint: {hint}",
-            path.display()
-        )));
+    for (path, _) in files {
+        refuse_existing(dir, path)?;
     }
     for (path, text) in files {
         let path = dir.join(path);

@@ -19,6 +19,7 @@ macro_rules! eprintln {
 mod arguments;
 mod bench;
 mod check;
+mod csv;
 mod demo;
 mod init;
 mod listen;

@@ -74,3 +74,45 @@ async fn a_password_is_not_written() {
     assert_eq!(get(&server.url("/item/1")).await.json()["v"], "a");
     assert_eq!(get(&server.url("/item?limit=1")).await.json()[0]["id"], 1);
 }
+
+#[tokio::test]
+async fn a_csv_becomes_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let rows = "\u{feff}id;Name;price;zip;;name\r\n2;\"a;\"\"b\"\"\";1.5;007;;x\r\n1;é;2;8000;;\r\n";
+    std::fs::write(path("readings.csv"), rows).unwrap();
+    std::fs::write(path("twice.CSV"), "id,v\n1,1\n1,2\n").unwrap();
+    std::fs::write(path("uneven.csv"), "a,b\n1,2\n1\n").unwrap();
+
+    let made = path("served");
+    let ran = rowstream(&["init", &path("readings.csv"), "--dir", &made]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let server = Launch::folder(&made).start().await;
+    let row = r#"{"id":1,"Name":"é","price":2,"zip":"8000","column_5":null,"column_6":null}"#;
+    assert_eq!(
+        get(&server.url("/readings/1")).await.json(),
+        serde_json::from_str::<serde_json::Value>(row).unwrap()
+    );
+    let both = get(&server.url("/readings")).await.json();
+    assert_eq!((&both[1]["Name"], &both[1]["zip"]), (&"a;\"b\"".into(), &"007".into()));
+
+    // An id that is there twice is no key.
+    let other = path("other");
+    let ran = rowstream(&["init", &path("twice.CSV"), "--dir", &other]).await;
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let server = Launch::folder(&other).start().await;
+    assert_eq!(get(&server.url("/twice?limit=9")).await.text(), r#"[{"id":1,"v":1},{"id":1,"v":2}]"#);
+
+    for (file, expected) in [
+        ("readings.csv", "readings.db is there already, and nothing was written"),
+        ("uneven.csv", "uneven.csv: CSV error: record 2 (line: 3"),
+    ] {
+        let ran = rowstream(&["init", &path(file), "--dir", &path("third")]).await;
+        assert_eq!(ran.status.code(), Some(1), "{file}");
+        assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
+    }
+    let ran = rowstream(&["init", &path("uneven.csv"), "--dir", &made]).await;
+    assert!(text(&ran.stderr).contains("rowstream.toml is there already"), "{}", text(&ran.stderr));
+    let left = |name: &str| folder.path().join(name).exists();
+    assert!(!left("uneven.db") && !left("uneven.db.partial") && !left("third"));
+}
