@@ -62,6 +62,8 @@ pub struct Names<'a> {
     pub endpoint: Option<&'a str>,
     /// The token that it showed.
     pub token: Option<&'a str>,
+    /// Whom the token is about.
+    pub subject: Option<&'a str>,
 }
 
 impl Entry {
@@ -185,8 +187,12 @@ impl Entry {
 
     /// Those that there are.
     fn texts<'a>(&'a self, names: Names<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
-        let texts =
-            [("endpoint", names.endpoint), ("token", names.token), ("user_agent", self.asked.user_agent())];
+        let texts = [
+            ("endpoint", names.endpoint),
+            ("token", names.token),
+            ("subject", names.subject),
+            ("user_agent", self.asked.user_agent()),
+        ];
         texts.into_iter().filter_map(|(name, text)| Some((name, text?)))
     }
 }
@@ -248,7 +254,7 @@ mod tests {
     fn what_clients_choose_stays_in_its_field() {
         let agent = "a\" status=200 \t\u{85}\u{9b}31m\u{2028}\u{202e}";
         let entry = entry("/t?ab\u{85}c\u{9b}d\u{2028}e", agent);
-        let names = Names { endpoint: Some("/t"), token: Some("a b") };
+        let names = Names { endpoint: Some("/t"), token: Some("a b"), subject: None };
         let text = entry.text(&failed(), names);
         let json = entry.json(&failed(), names);
         for line in [&text, &json] {

@@ -1,23 +1,34 @@
-//! Who asks, and whether that is enough: bearer tokens (RFC 6750), and Basic (RFC 7617) for tools
-//! that know nothing else. Tokens are stored as SHA-256, and compared in constant time.
+//! Who asks, and whether that is enough: bearer tokens (RFC 6750), which are texts whose SHA-256 is
+//! known and compared in constant time, or JSON Web Tokens; and Basic (RFC 7617) for tools that know
+//! nothing else.
 //!
 //! What is counted and logged of denials is not here: an [`Error`] carries its reason.
 
+mod fetch;
+mod jwt;
+mod keys;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
+pub(crate) use self::jwt::Claims;
+use self::jwt::Refusal;
+use self::keys::Unusable;
+pub(crate) use self::keys::Verifier;
 use crate::Error;
 use crate::client::Client;
 use crate::config::Token;
 use crate::endpoint::Authorization;
 use crate::error::denial::Denial;
+use crate::params::{self, Param, ParamPlace};
 
 /// The tokens by name.
 pub(crate) type Tokens = BTreeMap<String, Arc<Token>>;
@@ -28,12 +39,16 @@ pub(crate) enum Credentials {
     /// Nothing.
     #[default]
     None,
-    /// What nobody has.
-    Invalid,
-    /// A token that was valid once.
-    Expired(Arc<Token>),
+    /// What is not believed, and why.
+    Invalid(&'static str),
+    /// A token that was valid once; `None`: one that is not of the configuration.
+    Expired(Option<Arc<Token>>),
+    /// A token that cannot be checked now.
+    Unchecked,
     /// A token.
     Token(Arc<Token>),
+    /// A JSON Web Token.
+    Jwt(Arc<Claims>),
 }
 
 /// How a token is shown.
@@ -44,14 +59,34 @@ struct Shown<'a> {
 }
 
 impl Credentials {
-    /// What the headers of a request show.
-    pub(crate) fn read(headers: &HeaderMap, tokens: &Tokens) -> Self {
+    /// What the headers of a request show. Keys may have to be asked for.
+    pub(crate) async fn read(headers: &HeaderMap, tokens: &Tokens, verifier: Option<&Arc<Verifier>>) -> Self {
+        let found = Self::of_headers(headers, tokens);
+        match (&found, verifier, headers.get(AUTHORIZATION).and_then(json_web_token)) {
+            // Boxed, so that requests without one do not carry what it needs.
+            (Self::Invalid(_), Some(verifier), Some(token)) => {
+                Box::pin(Self::verified(token, verifier)).await
+            }
+            _ => found,
+        }
+    }
+
+    async fn verified(token: &str, verifier: &Arc<Verifier>) -> Self {
+        match verifier.verify(token).await {
+            Ok(claims) => Self::Jwt(Arc::new(claims)),
+            Err(Unusable::NoKeys) => Self::Unchecked,
+            Err(Unusable::Refused(Refusal::Expired)) => Self::Expired(None),
+            Err(Unusable::Refused(refusal)) => Self::Invalid(refusal.message()),
+        }
+    }
+
+    fn of_headers(headers: &HeaderMap, tokens: &Tokens) -> Self {
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         match (shown.next(), shown.next()) {
             (None, _) => Self::None,
             (Some(value), None) => Self::of(value, tokens),
             // Another program on the way may have looked at another one of them.
-            (Some(_), Some(_)) => Self::Invalid,
+            (Some(_), Some(_)) => Self::Invalid("there are two headers `Authorization`"),
         }
     }
 
@@ -64,15 +99,15 @@ impl Credentials {
         let pair = pair.as_deref().unwrap_or_default();
         match pair.iter().position(|byte| *byte == b':') {
             Some(at) => Self::of_token(&Shown { token: &pair[at + 1..], user: Some(&pair[..at]) }, tokens),
-            None => Self::Invalid,
+            None => Self::Invalid(NOT_VALID),
         }
     }
 
     fn of_token(shown: &Shown<'_>, tokens: &Tokens) -> Self {
         let found = find(&Sha256::digest(shown.token).into(), tokens).filter(|_| !shown.token.is_empty());
         match found.filter(|found| shown.user.is_none_or(|user| user == found.name.as_bytes())) {
-            None => Self::Invalid,
-            Some(token) if token.has_expired() => Self::Expired(Arc::clone(token)),
+            None => Self::Invalid(NOT_VALID),
+            Some(token) if token.has_expired() => Self::Expired(Some(Arc::clone(token))),
             Some(token) => Self::Token(Arc::clone(token)),
         }
     }
@@ -82,41 +117,104 @@ impl Credentials {
     /// # Errors
     /// 401 where other credentials would help; 403 where it is known who asks.
     pub(crate) fn authorize(&self, wanted: &Authorization) -> Result<(), Error> {
-        let Authorization::Tokens(scopes) = wanted else { return Ok(()) };
+        let scopes = match wanted {
+            Authorization::Public => return Ok(()),
+            Authorization::Authenticated => None,
+            Authorization::Tokens(scopes) => Some(scopes),
+        };
         match self {
             Self::None => Err(Error::denied(Denial::Missing, "a bearer token is needed").hint(HOW)),
-            Self::Invalid => Err(Error::denied(Denial::Invalid, "the bearer token is not valid").hint(HOW)),
+            Self::Invalid(why) => Err(Error::denied(Denial::Invalid, *why).hint(HOW)),
             Self::Expired(_) => Err(Error::denied(Denial::Expired, "the bearer token has expired")
                 .hint("ask who gave it to you for a new one")),
-            Self::Token(token) if scopes.iter().any(|scope| token.has(scope)) => Ok(()),
-            Self::Token(_) if scopes.is_empty() => {
+            Self::Unchecked => Err(keys_unavailable()),
+            Self::Token(_) | Self::Jwt(_) if scopes.is_none_or(|scopes| self.has_any(scopes)) => Ok(()),
+            Self::Token(_) | Self::Jwt(_) if scopes.is_some_and(Vec::is_empty) => {
                 let message = "the configuration says of no token that it is for this admin endpoint";
                 Err(Error::denied(Denial::Forbidden, message)
                     .hint("name it in `authorization` of `[admin]`, or open the endpoint by `public`"))
             }
-            Self::Token(_) => Err(Error::denied(Denial::Forbidden, "this token is not for this endpoint")),
+            Self::Token(_) | Self::Jwt(_) => {
+                Err(Error::denied(Denial::Forbidden, "this token is not for this endpoint"))
+            }
         }
+    }
+
+    /// Whether they open what is for any of these.
+    fn has_any(&self, scopes: &[String]) -> bool {
+        scopes.iter().any(|scope| match self {
+            Self::None | Self::Invalid(_) | Self::Expired(_) | Self::Unchecked => false,
+            Self::Token(token) => token.has(scope),
+            Self::Jwt(claims) => claims.has(scope),
+        })
     }
 
     /// The name of the token.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
-            Self::None | Self::Invalid => None,
-            Self::Expired(token) | Self::Token(token) => Some(&token.name),
+            Self::None | Self::Invalid(_) | Self::Expired(None) | Self::Unchecked | Self::Jwt(_) => None,
+            Self::Expired(Some(token)) | Self::Token(token) => Some(&token.name),
         }
+    }
+
+    /// Whom a JSON Web Token is about (`sub`).
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.claims().and_then(|claims| claims.text("sub"))
+    }
+
+    /// What a JSON Web Token says.
+    pub(crate) fn claims(&self) -> Option<&Arc<Claims>> {
+        match self {
+            Self::Jwt(claims) => Some(claims),
+            _ => None,
+        }
+    }
+
+    /// The claims that parameters are bound to.
+    ///
+    /// # Errors
+    /// 403: the token lacks one of them.
+    pub(crate) fn claims_for(&self, params: &[Param]) -> Result<Option<&params::Claims>, Error> {
+        let claims = self.claims().map(|claims| &claims.all);
+        let wanted =
+            params.iter().filter(|param| param.place == ParamPlace::Claim && param.default.is_none());
+        for param in wanted {
+            if claims.is_none_or(|claims| params::claim(claims, &param.name).is_none()) {
+                let name = param.name.trim_start_matches(params::CLAIMS);
+                return Err(Error::denied(Denial::Claim, format!("the token has no claim `{name}`")));
+            }
+        }
+        Ok(claims)
     }
 
     /// Who asks, where clients take turns; `None`: only the address tells.
     pub(crate) fn client(&self) -> Option<Client> {
         match self {
-            Self::None | Self::Invalid | Self::Expired(_) => None,
+            Self::None | Self::Invalid(_) | Self::Expired(_) | Self::Unchecked => None,
+            Self::Jwt(claims) => {
+                let who = [claims.text("iss")?, claims.text("sub")?].join("\n");
+                Some(Client::Token(Sha256::digest(who).into()))
+            }
             // Whichever of its hashes was shown.
             Self::Token(token) => token.hashes.first().copied().map(Client::Token),
         }
     }
 }
 
+const NOT_VALID: &str = "the bearer token is not valid";
 const HOW: &str = "send `Authorization: Bearer <token>`";
+
+fn keys_unavailable() -> Error {
+    let message = "the token cannot be checked, because the keys of its issuer cannot be had";
+    Error::new("keys_unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
+        .retry_after(Duration::from_secs(30))
+}
+
+/// A bearer token, if it looks like a JSON Web Token.
+fn json_web_token(value: &HeaderValue) -> Option<&str> {
+    let token = str::from_utf8(of_scheme(value.as_bytes(), b"Bearer ")?).ok()?;
+    (token.bytes().filter(|byte| *byte == b'.').count() == 2).then_some(token)
+}
 
 /// What stands behind the name of a scheme, which may be written in any case.
 fn of_scheme<'a>(value: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
@@ -165,7 +263,7 @@ mod tests {
             for value in shown {
                 headers.append(AUTHORIZATION, value.parse().unwrap());
             }
-            let credentials = Credentials::read(&headers, &tokens);
+            let credentials = Credentials::of_headers(&headers, &tokens);
             credentials.authorize(&wanted).map_or_else(|error| error.status().as_u16(), |()| 200)
         };
         for (shown, expected) in [

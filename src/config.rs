@@ -8,6 +8,7 @@ mod admin;
 mod dotenv;
 mod files;
 mod generated;
+mod jwt;
 pub mod memory;
 mod read;
 mod single;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 pub use self::admin::AdminAccess;
 pub(crate) use self::files::Files;
+pub(crate) use self::jwt::OIDC_CONFIGURATION;
+pub use self::jwt::{JwtSettings, KeySource};
 pub use self::single::{Argument, Purpose};
 pub use self::tls::Tls;
 pub use self::tokens::Token;
@@ -57,6 +60,8 @@ pub struct Config {
     pub unserved: Vec<Unserved>,
     /// The tokens, by name.
     pub tokens: BTreeMap<String, Arc<Token>>,
+    /// Whose JSON Web Tokens are believed; `None`: nobody's.
+    pub jwt: Option<JwtSettings>,
     /// Cross-origin rules; `None`: no CORS headers.
     pub cors: Option<Cors>,
     /// The bounds of the server.

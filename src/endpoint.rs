@@ -228,7 +228,9 @@ impl Origin {
 pub enum Authorization {
     /// Everybody.
     Public,
-    /// Bearers of these tokens, by name.
+    /// Whoever shows a token that is valid.
+    Authenticated,
+    /// Bearers of these tokens, by name, or of what opens these scopes.
     Tokens(Vec<String>),
 }
 

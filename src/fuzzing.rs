@@ -8,7 +8,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 use crate::database::DatabaseKind;
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
-use crate::endpoint::read::{self, Defaults, HEARTBEAT};
+use crate::endpoint::read::{self, Defaults, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
@@ -38,7 +38,7 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
             (main.name.clone(), Some(main)),
             ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
         ],
-        tokens: &["token".to_owned()],
+        known: &Known { asks: true, has_claims: true, scopes: vec!["token".to_owned()] },
         authorization: Some(Authorization::Public),
         csv: CsvDialect::default(),
         options: ValueOptions::DEFAULT,

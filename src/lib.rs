@@ -35,6 +35,7 @@ pub mod error;
 pub mod fuzzing;
 mod histogram;
 mod json_columns;
+pub mod jwk;
 mod lock;
 pub mod log;
 pub mod metrics;

@@ -10,8 +10,12 @@ mod follow;
 mod parse;
 
 pub use bind::{Bound, Chosen, bind};
+pub(crate) use bind::{Claims, bind_with, claim};
 pub use follow::{CouchFeed, Followed};
 pub(crate) use parse::percent_decode;
+
+/// Before the name of a claim, in that of its parameter: `:jwt.sub`.
+pub(crate) const CLAIMS: &str = "jwt.";
 
 /// A parameter's type, as `type = "…"` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +147,8 @@ pub enum ParamPlace {
     Query,
     /// A header, by its name.
     Header(http::HeaderName),
+    /// What its token says, by the name behind [`CLAIMS`].
+    Claim,
 }
 
 /// The typed value of one parameter in one request, checked, ready to be bound.

@@ -23,7 +23,7 @@ mod tracker;
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 
 pub use self::admin::Admin;
 pub(crate) use self::admin::is_check;
@@ -133,7 +133,7 @@ impl App {
             return match self.without_query(&request)? {
                 Some(answer) => Ok(answer),
                 None => {
-                    self.authorize_admin(&endpoint, &request, tracker)?;
+                    self.authorize_admin(&endpoint, request.headers(), tracker).await?;
                     self.answer_admin(endpoint, tracker).await
                 }
             };
@@ -142,14 +142,15 @@ impl App {
             return Err(no_endpoint(path));
         }
         let Some(found) = self.router.find(path)? else {
-            return self.answer_without_endpoint(&request, tracker);
+            let credentials = self.credentials(request.headers()).await;
+            return self.answer_without_endpoint(&request, &credentials, tracker);
         };
         let endpoint = &self.config.endpoints[found.endpoint];
         tracker.meter.subject = Subject::Endpoint(found.endpoint);
         if let Some(answer) = self.without_query(&request)? {
             return Ok(answer);
         }
-        self.authorize(&endpoint.authorization, &request, tracker)?;
+        self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
         tracker.waiter = Waiter::new(self.who(&tracker.credentials, &request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
             let asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
@@ -159,7 +160,8 @@ impl App {
             return Box::pin(self.proxy(asked, tracker)).await;
         }
         let request = &request;
-        let mut stream_request = read_stream_request(endpoint, &found, request)?;
+        let claims = tracker.credentials.claims_for(&endpoint.params)?;
+        let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
         tracker.meter.format(stream_request.reading.format);
         if endpoint.asks_upstreams() {
             stream_request.forwarded = self.forwarded(request);
@@ -180,38 +182,42 @@ impl App {
     fn answer_without_endpoint<B>(
         &self,
         request: &Request<B>,
+        credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         if request.uri().path() != index::PATH {
-            return Err(self.no_endpoint_near(request));
+            return Err(self.no_endpoint_near(request.uri().path(), credentials));
         }
         tracker.meter.subject = Subject::Admin;
         match self.without_query(request)? {
             Some(answer) => Ok(answer),
-            None => self.answer_index(request, tracker),
+            None => self.answer_index(request, credentials, tracker),
         }
     }
 
     /// Checks that who asks may. What is open to everybody takes no look at who asks.
-    fn authorize<B>(
+    async fn authorize(
         &self,
         wanted: &Authorization,
-        request: &Request<B>,
+        headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<(), Error> {
         if *wanted == Authorization::Public {
             return Ok(());
         }
-        tracker.credentials = Credentials::read(request.headers(), &self.config.tokens);
+        tracker.credentials = self.credentials(headers).await;
         tracker.credentials.authorize(wanted)
+    }
+
+    /// What a request shows of who it is from.
+    async fn credentials(&self, headers: &HeaderMap) -> Credentials {
+        Credentials::read(headers, &self.config.tokens, self.verifier.as_ref()).await
     }
 
     /// There is no endpoint for a path. One that its client may use and that is nearly called so is
     /// suggested: who may not use it is not told of it.
-    fn no_endpoint_near<B>(&self, request: &Request<B>) -> Error {
-        let path = request.uri().path();
+    fn no_endpoint_near(&self, path: &str, credentials: &Credentials) -> Error {
         let endpoints = &self.config.endpoints;
-        let credentials = Credentials::read(request.headers(), &self.config.tokens);
         let may_tell = |index: usize| credentials.authorize(&endpoints[index].authorization).is_ok();
         let near = near(path, endpoints.iter().map(|endpoint| endpoint.path.as_str()), may_tell);
         let suggest = |error: Error, near: String| error.hint(format!("did you mean {}?", shown(&near)));

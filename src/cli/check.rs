@@ -221,8 +221,10 @@ fn describe(endpoint: &Endpoint) -> String {
             let _ = write!(text, ", channel {channel}");
         }
     }
-    if let Authorization::Tokens(tokens) = &endpoint.authorization {
-        let _ = write!(text, "  tokens: {}", tokens.join(", "));
+    match &endpoint.authorization {
+        Authorization::Public => {}
+        Authorization::Authenticated => text.push_str("  any token"),
+        Authorization::Tokens(tokens) => drop(write!(text, "  tokens: {}", tokens.join(", "))),
     }
     if let Some(summary) = &endpoint.summary {
         let _ = write!(text, "  {summary}");
@@ -254,6 +256,7 @@ fn describe_param(param: &Param) -> String {
         ParamPlace::Path => "path".to_owned(),
         ParamPlace::Query => "query".to_owned(),
         ParamPlace::Header(name) => format!("header {name}"),
+        ParamPlace::Claim => "token".to_owned(),
     };
     let list = if param.list { "[]" } else { "" };
     let need = match &param.default {

@@ -3,7 +3,7 @@
 use crate::diagnostic::reader::Value;
 use crate::diagnostic::suggest;
 use crate::endpoint::Authorization;
-use crate::endpoint::read as endpoint;
+use crate::endpoint::read::{self as endpoint, Known};
 
 /// Who may ask each of the admin endpoints. What an error means, everybody may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,15 +41,15 @@ impl AdminAccess {
 
 /// Reads `[admin]`. Without anything by which clients are told apart all is open; with it, what is
 /// not opened by its name is for `authorization` alone, which is nobody where it is not given.
-pub(super) fn read(value: Option<Value<'_>>, scopes: &[String]) -> AdminAccess {
+pub(super) fn read(value: Option<Value<'_>>, known: &Known) -> AdminAccess {
     let mut access = AdminAccess::PUBLIC;
     let (mut authorization, mut public) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table("[admin]")) {
-        authorization = table.take("authorization").and_then(|value| endpoint::authorization(&value, scopes));
+        authorization = table.take("authorization").and_then(|value| endpoint::authorization(&value, known));
         public = table.take("public").map(|value| read_public(&value, &mut access));
         table.finish();
     }
-    if scopes.is_empty() {
+    if !known.asks {
         return access;
     }
     let public = public.unwrap_or_else(|| AdminAccess::OPEN.map(str::to_owned).to_vec());

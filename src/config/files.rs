@@ -31,7 +31,8 @@ impl Files {
         };
         let tls = config.tls.iter().flat_map(|tls| tls.identity.files.clone());
         let beside = dotenv::path(path.parent().unwrap_or(Path::new("")));
-        Self([path.to_owned(), beside].into_iter().chain(tls).chain(below).map(stamp).collect())
+        let keys = config.jwt.iter().filter_map(|jwt| jwt.file.clone());
+        Self([path.to_owned(), beside].into_iter().chain(tls).chain(keys).chain(below).map(stamp).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::{AdminAccess, Config, Limits, read};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables};
-use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
+use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Compression, SlowClients, Timeout};
 use crate::log::LogSettings;
 use crate::source::SourceConfig;
@@ -18,7 +18,7 @@ pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<
     let sources = [(source.name.clone(), Some(source.clone()))];
     let defaults = Defaults {
         sources: &sources,
-        tokens: &[],
+        known: &Known::default(),
         authorization: Some(Authorization::Public),
         csv: CsvDialect::default(),
         options: ValueOptions::DEFAULT,
@@ -49,6 +49,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         unserved: Vec::new(),
         tokens: std::collections::BTreeMap::new(),
         admin: AdminAccess::PUBLIC,
+        jwt: None,
         cors: None,
         limits: Limits::default(),
         log: LogSettings::default(),

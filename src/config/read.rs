@@ -8,11 +8,11 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
-use super::{Config, Cors, Limits, Unserved, admin, dotenv, files, source, tls, tokens};
+use super::{Config, Cors, Limits, Unserved, admin, dotenv, files, jwt, source, tls, tokens};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
-use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT};
+use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
 use crate::endpoint::{Authorization, Endpoint, Timeout, compression, csv, slow_clients, timeout, values};
 use crate::error::detail;
 use crate::log::{LogFormat, LogSettings};
@@ -54,10 +54,16 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
 
     let sources = read_sources(file, table.take("source"), folder);
     let tokens = tokens::read(table.take("token"));
+    let jwt = table.take("jwt");
+    let mut known = tokens.known;
+    known.has_claims = jwt.is_some();
+    known.asks |= known.has_claims;
+    let jwt = jwt.and_then(|value| jwt::read(&value, folder, errors));
+    known.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
     let defaults = Defaults {
         sources: &sources,
-        tokens: &tokens.scopes,
-        authorization: read_authorization(table.take("authorization"), &tokens.scopes),
+        known: &known,
+        authorization: read_authorization(table.take("authorization"), &known),
         csv: table
             .take("csv")
             .map_or_else(CsvDialect::default, |value| csv::read(&value, CsvDialect::default())),
@@ -86,13 +92,14 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .and_then(|value| read_listen(&value))
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
-        admin: admin::read(table.take("admin"), &tokens.scopes),
+        admin: admin::read(table.take("admin"), &known),
         tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
         error_detail: table.take("error_detail").and_then(|value| detail::read(&value)),
         tokens: tokens.read,
+        jwt,
         sources: sources.into_iter().filter_map(|(_, source)| source).collect(),
         folder: endpoint_folder,
         endpoints,
@@ -132,11 +139,11 @@ fn read_sources(
 
 /// Who may call endpoints that do not say. Without tokens that is everybody; with them, nobody is
 /// let in by silence.
-fn read_authorization(value: Option<Value<'_>>, tokens: &[String]) -> Option<Authorization> {
+fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authorization> {
     match value {
         // After an error in the value, endpoints that rely on it are not errors as well.
-        Some(value) => Some(endpoint::authorization(&value, tokens).unwrap_or(Authorization::Public)),
-        None => tokens.is_empty().then_some(Authorization::Public),
+        Some(value) => Some(endpoint::authorization(&value, known).unwrap_or(Authorization::Public)),
+        None => (!known.asks).then_some(Authorization::Public),
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::diagnostic::reader::{Table, Value};
+use crate::endpoint::read::Known;
 
 /// What is known of a token, and of those that take its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(super) struct Tokens {
     pub(super) read: BTreeMap<String, Arc<Token>>,
     /// What `authorization` may name; also of tokens with an error, because the name counts all the
     /// same.
-    pub(super) scopes: Vec<String>,
+    pub(super) known: Known,
 }
 
 const HINT: &str = "`rowstream token` makes a token and prints the hash to put here";
@@ -53,7 +54,8 @@ pub(super) fn read(value: Option<Value<'_>>) -> Tokens {
     for (_, name, value) in entries {
         let token = read_token(&name, &value);
         let scopes = token.iter().flat_map(|token| &token.scopes).cloned();
-        tokens.scopes.extend(std::iter::once(name.clone()).chain(scopes));
+        tokens.known.asks = true;
+        tokens.known.scopes.extend(std::iter::once(name.clone()).chain(scopes));
         tokens.read.extend(token.map(|token| (name, Arc::new(token))));
     }
     tokens

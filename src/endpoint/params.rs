@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::path::Template;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, shown, suggest};
-use crate::params::{Param, ParamPlace, ParamType, ParamValue};
+use crate::params::{CLAIMS, Param, ParamPlace, ParamType, ParamValue};
 use crate::sql::is_name;
 
 /// A declared parameter, and where it is declared, in bytes.
@@ -45,7 +45,27 @@ pub(super) fn how_to_declare(name: &str) -> String {
     format!("declare it below `[params]`: `{name} = \"integer\"`, or another type")
 }
 
+/// Declares the claims that statements name and that are not declared: each is a text.
+pub(super) fn declare_claims<'a>(
+    names: impl Iterator<Item = (&'a str, usize)>,
+    declared: &mut Vec<Declared>,
+) {
+    for (name, offset) in names {
+        if is_claim(name) && !declared.iter().any(|known| known.param.name == name) {
+            let param = Param { place: ParamPlace::Claim, ..Param::new(name, ParamType::Text) };
+            declared.push(Declared { param, offset });
+        }
+    }
+}
+
+fn is_claim(name: &str) -> bool {
+    name.strip_prefix(CLAIMS).is_some_and(|path| path.split('.').all(is_name))
+}
+
 fn check_name(file: File<'_>, offset: usize, name: &str) {
+    if is_claim(name) {
+        return;
+    }
     if !is_name(name) {
         let message = format!("{} cannot be the name of a parameter", shown(name));
         file.error(offset, message, Some("names are ASCII letters, digits and underscores".to_owned()));
@@ -64,6 +84,8 @@ fn declare(name: &str, value: &Value<'_>, in_path: bool) -> Param {
     let mut param = Param::new(name, ParamType::Text);
     if in_path {
         param.place = ParamPlace::Path;
+    } else if is_claim(name) {
+        param.place = ParamPlace::Claim;
     }
     if value.is_string() {
         read_type(value, &mut param);
@@ -116,6 +138,12 @@ fn read_place(table: &mut Table<'_>, param: &mut Param) {
     if param.place == ParamPlace::Path {
         for value in place.iter().chain(&header) {
             value.error_with(format!("the path has `{{{}}}` already", param.name), "leave this out");
+        }
+        return;
+    }
+    if param.place == ParamPlace::Claim {
+        for value in place.iter().chain(&header) {
+            value.error_with("the token has this parameter already", "leave this out");
         }
         return;
     }

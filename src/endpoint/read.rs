@@ -23,7 +23,7 @@ use super::{
 use crate::database;
 use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, place, shown, suggest};
-use crate::params::{BindType, Param};
+use crate::params::{BindType, Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
@@ -34,12 +34,23 @@ const RESERVED: [&str; 3] = ["count", "next", "digest"];
 /// connection for dead after 30 s or more.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// By what clients are told apart.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Whether they are at all.
+    pub(crate) asks: bool,
+    /// Whether tokens have claims.
+    pub(crate) has_claims: bool,
+    /// What `authorization` may name: tokens, and what tokens open.
+    pub(crate) scopes: Vec<String>,
+}
+
 /// What an endpoint file may refer to, and what counts where it says nothing.
 pub(crate) struct Defaults<'a> {
     /// The sources by name; without settings when there is an error in the source itself.
     pub(crate) sources: &'a [(String, Option<SourceConfig>)],
-    /// The names of the tokens.
-    pub(crate) tokens: &'a [String],
+    /// By what clients are told apart.
+    pub(crate) known: &'a Known,
     /// Who may call endpoints that do not say; `None`: each must say.
     pub(crate) authorization: Option<Authorization>,
     /// How endpoints that do not say otherwise write CSV.
@@ -74,7 +85,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         upstream::refuse_others(&mut table, value);
     }
     let path = path::read(file, &mut table, relative);
-    let declared = params::read(file, &mut table, &path);
+    let mut declared = params::read(file, &mut table, &path);
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
@@ -111,8 +122,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let (source, dialect, handler) = match behind {
         Behind::Sql(text) => {
             let (source, dialect) = source?;
+            let text = text?;
+            text.declare_claims(dialect, &mut declared);
             let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
-            let statements = Statements { file, text: text?, dialect, declared: &declared, in_requests };
+            let statements = Statements { file, text, dialect, declared: &declared, in_requests };
             let statements = statements.read(result.as_ref())?;
             let not_found = result.is_some() && statements.first()?.cardinality == Cardinality::One;
             let sql = handler::Sql { not_found, ..handler::Sql::new(statements) };
@@ -169,6 +182,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         value.error_with("rows are followed by their key, and there is none", "say which: `key = [\"…\"]`");
     }
     check_next(file, &endpoint, next);
+    check_claims(file, &endpoint, defaults.known);
     if let Some(calls) = calls {
         let per_row = calls.place(file, &endpoint);
         endpoint.sql_mut()?.per_row = per_row;
@@ -249,6 +263,17 @@ impl SqlText {
         match self.stands {
             Stands::Verbatim(start) => start + within,
             Stands::Escaped(start) => start,
+        }
+    }
+
+    /// Declares the claims that the statements name. What is wrong with these is told later.
+    fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<Declared>) {
+        for section in sql::sections(&self.text, dialect).unwrap_or_default() {
+            let start = section.range.start;
+            if let Ok(sql) = Sql::parse(&self.text[section.range], dialect) {
+                let names = sql.distinct().map(|(name, at)| (name, self.offset(start + at)));
+                params::declare_claims(names, declared);
+            }
         }
     }
 
@@ -438,7 +463,7 @@ fn endpoint_authorization(
     defaults: &Defaults<'_>,
 ) -> Authorization {
     match (value, &defaults.authorization) {
-        (Some(value), _) => authorization(&value, defaults.tokens).unwrap_or(Authorization::Public),
+        (Some(value), _) => authorization(&value, defaults.known).unwrap_or(Authorization::Public),
         (None, Some(default)) => default.clone(),
         (None, None) => {
             let hint = "there are tokens: write `authorization = \"public\"` or a list of token names, here or in the configuration file for all";
@@ -448,24 +473,42 @@ fn endpoint_authorization(
     }
 }
 
+/// Claims are of those who show a JSON Web Token.
+fn check_claims(file: File<'_>, endpoint: &Endpoint, known: &Known) {
+    let Some(claim) = endpoint.params.iter().find(|param| param.place == ParamPlace::Claim) else { return };
+    let (message, hint) = match (known.has_claims, &endpoint.authorization) {
+        (true, Authorization::Tokens(_) | Authorization::Authenticated) => return,
+        (true, Authorization::Public) => (
+            format!("`:{}` is of a token, and this endpoint asks for none", claim.name),
+            "write `authorization = \"authenticated\"`, or a list of names",
+        ),
+        (false, _) => (
+            format!("`:{}` is of a JSON Web Token, and none is believed here", claim.name),
+            "say whose are by `[jwt]` in the configuration file",
+        ),
+    };
+    file.error(0, message, Some(hint.to_owned()));
+}
+
 /// `"public"`, or a list of token names.
-pub(crate) fn authorization(value: &Value<'_>, tokens: &[String]) -> Option<Authorization> {
+pub(crate) fn authorization(value: &Value<'_>, known: &Known) -> Option<Authorization> {
     const HINT: &str = "write \"public\", or a list of token names";
     if value.is_string() {
         let text = value.string()?;
-        if text != "public" {
-            value.error_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT);
-            return None;
+        match text.as_str() {
+            "public" => return Some(Authorization::Public),
+            "authenticated" if known.asks => return Some(Authorization::Authenticated),
+            _ => value.error_with(format!("`authorization` cannot be {}", value.shown(&text)), HINT),
         }
-        return Some(Authorization::Public);
+        return None;
     }
     let names = value.strings()?;
     if names.is_empty() {
         value.error_with("`authorization` lets nobody in", HINT);
     }
     for (name, value) in &names {
-        if !tokens.contains(name) {
-            let hint = suggest("the tokens are", name, tokens.iter().map(String::as_str));
+        if !known.scopes.contains(name) {
+            let hint = suggest("the tokens are", name, known.scopes.iter().map(String::as_str));
             value.error_with(format!("{} is not the name of a token", value.shown(name)), hint);
         }
     }
@@ -497,6 +540,8 @@ impl Statements<'_> {
         let params: Vec<_> = self.declared.iter().map(|declared| declared.param.clone()).collect();
         let mut statements = Vec::new();
         let mut used = self.in_requests.map_or_else(|| vec![false; params.len()], <[bool]>::to_vec);
+        // Claims were declared behind those that requests may hold.
+        used.resize(params.len(), false);
         let (sections, openers) = self.openers(sections)?;
         for section in &sections {
             let parsed = match &section.refcursors {
@@ -982,7 +1027,7 @@ mod tests {
         let sources = [("main".to_owned(), Some(main))];
         let defaults = Defaults {
             sources: &sources,
-            tokens: &[],
+            known: &Known::default(),
             authorization: Some(Authorization::Public),
             csv: CsvDialect::default(),
             options: ValueOptions::DEFAULT,

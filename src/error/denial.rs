@@ -15,11 +15,14 @@ pub(crate) enum Denial {
     Expired,
     /// It is known who asks, and that is not enough.
     Forbidden,
+    /// What it shows does not say what its endpoint needs.
+    Claim,
 }
 
 impl Denial {
     /// Each of them, in order.
-    pub(crate) const ALL: [Self; 4] = [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden, Self::Claim];
 
     /// The label of the metric.
     pub(crate) fn reason(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Denial {
             Self::Invalid => "invalid",
             Self::Expired => "expired",
             Self::Forbidden => "forbidden",
+            Self::Claim => "claim",
         }
     }
 
@@ -36,6 +40,7 @@ impl Denial {
             Self::Missing | Self::Invalid => "unauthorized",
             Self::Expired => "token_expired",
             Self::Forbidden => "forbidden",
+            Self::Claim => "claim_missing",
         }
     }
 
@@ -43,7 +48,7 @@ impl Denial {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Missing | Self::Invalid | Self::Expired => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::Claim => StatusCode::FORBIDDEN,
         }
     }
 
@@ -56,7 +61,7 @@ impl Denial {
             Self::Expired => {
                 "Bearer realm=\"rowstream\", error=\"invalid_token\", error_description=\"the token has expired\""
             }
-            Self::Forbidden => "Bearer realm=\"rowstream\", error=\"insufficient_scope\"",
+            Self::Forbidden | Self::Claim => "Bearer realm=\"rowstream\", error=\"insufficient_scope\"",
         }
     }
 }

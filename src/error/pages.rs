@@ -15,6 +15,7 @@ macro_rules! pages {
 /// Every code that there is, in alphabetical order, with its page.
 const PAGES: &[(&str, &str)] = pages! {
     "bad_value"
+    "claim_missing"
     "compression_failed"
     "configuration"
     "conflict"
@@ -29,6 +30,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "invalid_host"
     "invalid_parameter"
     "invalid_path"
+    "keys_unavailable"
     "method_not_allowed"
     "no_endpoint"
     "no_memory"

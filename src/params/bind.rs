@@ -2,9 +2,10 @@
 
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
+use serde_json::Value as Json;
 
+use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use super::{CouchFeed, Followed};
-use super::{Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use crate::Error;
 use crate::completeness::Controls;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
@@ -87,6 +88,30 @@ pub fn bind<N: AsRef<str>, V: AsRef<str>>(
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Bound, Error> {
+    bind_with(None, params, path, query, headers)
+}
+
+/// What a token says of whoever shows it.
+pub(crate) type Claims = serde_json::Map<String, Json>;
+
+/// The claim of a parameter: `jwt.sub`, or, of an object, `jwt.realm_access.roles`.
+pub(crate) fn claim<'a>(claims: &'a Claims, param: &str) -> Option<&'a Json> {
+    let mut path = param.strip_prefix(CLAIMS)?.split('.');
+    let first = claims.get(path.next()?)?;
+    path.try_fold(first, |claim, name| claim.get(name)).filter(|claim| !claim.is_null())
+}
+
+/// [`bind`], with what the request's token says.
+///
+/// # Errors
+/// Those of [`bind`].
+pub(crate) fn bind_with<N: AsRef<str>, V: AsRef<str>>(
+    claims: Option<&Claims>,
+    params: &[Param],
+    path: &[(N, V)],
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Bound, Error> {
     let pairs = || query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     let count = pairs().count();
     if count > MOST_PAIRS {
@@ -100,6 +125,7 @@ pub fn bind<N: AsRef<str>, V: AsRef<str>>(
         given.query(pair);
     }
     given.headers(headers);
+    given.claims(claims);
     given.finish()
 }
 
@@ -191,6 +217,19 @@ impl<'a> Given<'a> {
         }
     }
 
+    fn claims(&mut self, claims: Option<&Claims>) {
+        for (param, texts) in self.params.iter().zip(&mut self.texts) {
+            let own = claims.filter(|_| param.place == ParamPlace::Claim);
+            match own.and_then(|claims| claim(claims, &param.name)) {
+                Some(Json::Array(items)) if param.list => {
+                    texts.extend(items.iter().map(|item| Ok(text_of(item))))
+                }
+                Some(value) => texts.push(Ok(text_of(value))),
+                None => {}
+            }
+        }
+    }
+
     fn index(&self, name: &str, place: impl Fn(&ParamPlace) -> bool) -> Option<usize> {
         self.params.iter().position(|param| param.name == name && place(&param.place))
     }
@@ -211,6 +250,7 @@ impl<'a> Given<'a> {
         let message = match elsewhere {
             Some(ParamPlace::Path) => "it is a part of the path".to_owned(),
             Some(ParamPlace::Header(header)) => format!("it is taken from the header `{header}`"),
+            Some(ParamPlace::Claim) => "it is taken from the token".to_owned(),
             _ => match did_you_mean(name, self.query_names()) {
                 Some(near) => format!("there is no such parameter; did you mean `{near}`?"),
                 None => "there is no such parameter".to_owned(),
@@ -242,6 +282,11 @@ impl<'a> Given<'a> {
         let Self { format, after, follow, feed, download, options, completeness, .. } = self;
         Ok(Bound { values, format, after, follow, feed, download, options, completeness })
     }
+}
+
+/// A claim as a text: a string is its own, all else is JSON.
+fn text_of(claim: &Json) -> String {
+    claim.as_str().map_or_else(|| claim.to_string(), str::to_owned)
 }
 
 /// The value of one parameter from all texts that were given for it.

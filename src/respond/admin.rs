@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 
 use super::app::App;
 use super::body::Answer;
@@ -89,10 +89,10 @@ impl App {
 
     /// Checks that who asks may. How a stream went is also for whoever may call its endpoint, as
     /// long as that is there.
-    pub(super) fn authorize_admin<B>(
+    pub(super) async fn authorize_admin(
         &self,
         endpoint: &AdminEndpoint,
-        request: &Request<B>,
+        headers: &HeaderMap,
         tracker: &mut RequestTracker,
     ) -> Result<(), Error> {
         let access = &self.config.admin;
@@ -103,14 +103,16 @@ impl App {
             AdminEndpoint::Stream(stream) => {
                 let mut endpoints = self.config.endpoints.iter();
                 let own = endpoints.find(|endpoint| endpoint.path == stream.endpoint());
-                if own.is_some_and(|own| self.authorize(&own.authorization, request, tracker).is_ok()) {
+                if let Some(own) = own
+                    && self.authorize(&own.authorization, headers, tracker).await.is_ok()
+                {
                     return Ok(());
                 }
                 &access.streams
             }
             AdminEndpoint::Page(_) => return Ok(()),
         };
-        self.authorize(wanted, request, tracker)
+        self.authorize(wanted, headers, tracker).await
     }
 
     /// What an admin endpoint answers. Boxed where something is waited for: every request would

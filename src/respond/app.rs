@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::admission::{Admission, Usage};
+use crate::auth::Verifier;
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
@@ -30,6 +31,8 @@ pub struct App {
     pub(super) readiness: Readiness,
     /// How much of what a database says clients are told.
     pub(super) detail: ErrorDetail,
+    /// Whose JSON Web Tokens are believed.
+    pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) state: Arc<ServerState>,
     /// What is counted of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
@@ -84,10 +87,13 @@ impl App {
     pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         let admission = admission.with_streams_of(&self.admission);
-        Self::build(config, admission, Arc::clone(&self.state), |wanted| {
+        let app = Self::build(config, admission, Arc::clone(&self.state), |wanted| {
             let same = self.config.sources.iter().position(|source| source == wanted)?;
             Some(self.sources[same].clone())
-        })
+        })?;
+        let known =
+            self.verifier.clone().filter(|own| app.config.jwt.as_ref().is_some_and(|jwt| own.is_of(jwt)));
+        Ok(Self { verifier: known.or(app.verifier), ..app })
     }
 
     fn build(
@@ -108,7 +114,8 @@ impl App {
             source.keep_for_lookups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
-        Ok(Self { config, router, sources, admission, notifiers, readiness, detail, state, series })
+        let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
+        Ok(Self { config, router, sources, admission, notifiers, readiness, detail, verifier, state, series })
     }
 
     /// What was configured.

@@ -47,14 +47,14 @@ impl App {
     pub(super) fn answer_index<B>(
         &self,
         request: &Request<B>,
+        credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        let credentials = Credentials::read(request.headers(), &self.config.tokens);
         let may_call = |one: &&Endpoint| credentials.authorize(&one.authorization).is_ok();
         let endpoints: Vec<_> = self.config.endpoints.iter().filter(may_call).collect();
         let is_page = negotiate::prefers_page(request.headers().get_all(header::ACCEPT));
         let body = match is_page {
-            true => page(&endpoints, !self.config.tokens.is_empty()),
+            true => page(&endpoints, !self.config.tokens.is_empty() || self.config.jwt.is_some()),
             false => format!("{:#}\n", document(&endpoints)),
         };
         if let Some(held) = &mut tracker.permit {
@@ -129,6 +129,7 @@ fn row(param: &Param) -> String {
         ParamPlace::Path => "path".to_owned(),
         ParamPlace::Query => "query".to_owned(),
         ParamPlace::Header(name) => format!("header {name}"),
+        ParamPlace::Claim => "token".to_owned(),
     };
     let missing = match &param.default {
         None => "required".to_owned(),

@@ -15,7 +15,7 @@ use crate::completeness::Asked;
 use crate::compress::Coding;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
-use crate::params::{self, ParamValue};
+use crate::params::{self, Claims, ParamValue};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
@@ -77,8 +77,10 @@ pub(super) fn read_stream_request<'a, B>(
     endpoint: &'a Endpoint,
     found: &Match,
     request: &'a Request<B>,
+    claims: Option<&Claims>,
 ) -> Result<StreamRequest<'a>, Error> {
-    let mut bound = params::bind(&endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let mut bound =
+        params::bind_with(claims, &endpoint.params, &found.args, request.uri().query(), request.headers())?;
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
     let formats = match (followed, &found.suffix, &bound.format) {

@@ -102,7 +102,8 @@ impl RequestTracker {
             Subject::Endpoint(index) => Some(config.endpoints[index].path.as_str()),
             Subject::None | Subject::Admin => None,
         };
-        Names { endpoint, token: self.credentials.name() }
+        let credentials = &self.credentials;
+        Names { endpoint, token: credentials.name(), subject: credentials.subject() }
     }
 
     pub(super) fn fail_before_head(&mut self, error: Error, document: Bytes) -> Answer {

@@ -259,6 +259,13 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         self.at += 1;
         self.skip_while(continues_name);
+        // Claims of a token have a name of several parts: `:jwt.sub`.
+        if &self.text[start + 1..self.at] == "jwt" {
+            while self.peek(0) == Some(b'.') && self.peek(1).is_some_and(begins_name) {
+                self.at += 1;
+                self.skip_while(continues_name);
+            }
+        }
         // `:naïve` would be the parameter `na` before a word that nobody wrote.
         match self.peek(0) {
             Some(byte) if byte == b'$' || !byte.is_ascii() => Err(bad_name(start)),

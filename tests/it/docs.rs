@@ -153,6 +153,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
     let files = [
         "config/read.rs",
         "config/admin.rs",
+        "config/jwt.rs",
         "config/tokens.rs",
         "config/source.rs",
         "config/source/http.rs",
@@ -163,8 +164,8 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
     ];
     let mut known = literals(&files, &["take(\"", "require(\""]);
     for table in [
-        "source", "token", "admin", "cors", "tls", "log", "csv", "values", "timeout", "pool", "retries",
-        "health",
+        "source", "token", "admin", "jwt", "cors", "tls", "log", "csv", "values", "timeout", "pool",
+        "retries", "health",
     ] {
         assert!(known.remove(table), "nothing reads {table}");
     }

@@ -38,6 +38,7 @@ mod http;
 mod index;
 mod init;
 mod injection;
+mod jwt;
 mod metrics;
 mod monitoring;
 mod mysql;

@@ -1,0 +1,172 @@
+//! JSON Web Tokens (RFC 7519): who has signed one, for whom, and until when.
+//!
+//! Nothing of a token is believed before its signature is: what its header says chooses among the
+//! keys and algorithms that are configured, and brings none of its own.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value as Json};
+
+use crate::config::JwtSettings;
+use crate::jwk::{Algorithm, Key};
+
+/// How far clocks may be apart, in seconds.
+const LEEWAY: f64 = 60.0;
+
+/// What a token says of whoever shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Claims {
+    /// The claims, as they were signed.
+    pub(crate) all: Map<String, Json>,
+    /// What they open.
+    scopes: Vec<String>,
+}
+
+impl Claims {
+    fn new(all: Map<String, Json>) -> Self {
+        let mut scopes = Vec::new();
+        for name in ["scope", "scp"] {
+            match all.get(name) {
+                // RFC 8693, section 4.2.
+                Some(Json::String(text)) => scopes.extend(text.split_ascii_whitespace().map(str::to_owned)),
+                Some(Json::Array(items)) => {
+                    scopes.extend(items.iter().filter_map(Json::as_str).map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        Self { all, scopes }
+    }
+
+    /// Whether they open what is for `scope`.
+    pub(crate) fn has(&self, scope: &str) -> bool {
+        self.scopes.iter().any(|own| own == scope)
+    }
+
+    /// A claim that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.all.get(name).and_then(Json::as_str)
+    }
+}
+
+/// A token whose signature is yet to be checked.
+pub(super) struct Unverified<'a> {
+    algorithm: Algorithm,
+    /// The name of the key that it says to be signed by.
+    key: Option<String>,
+    /// What was signed.
+    message: &'a [u8],
+    payload: &'a str,
+    signature: Vec<u8>,
+}
+
+/// Why a token is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is none, or by an algorithm that is not allowed.
+    Malformed,
+    /// None of the keys is the one that it names.
+    UnknownKey,
+    /// None of the keys has signed it.
+    Signature,
+    /// It says no time at which it ends, or another claim is not what it has to be.
+    Claim(&'static str),
+    /// Its time has not come.
+    Early,
+    /// Its time is over.
+    Expired,
+}
+
+impl Refusal {
+    /// What its client is told.
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::Malformed => "the bearer token is none that is believed here",
+            Self::UnknownKey => "the token is signed by a key that its issuer does not have",
+            Self::Signature => "the signature of the token is not valid",
+            Self::Claim("iss") => "the token is of another issuer (`iss`)",
+            Self::Claim("aud") => "the token is for another server (`aud`)",
+            Self::Claim("exp") => "the token says no time at which it ends (`exp`)",
+            Self::Claim(_) => "the token says no time from which on it is valid (`nbf`)",
+            Self::Early => "the token is not valid yet (`nbf`)",
+            Self::Expired => "the token has expired (`exp`)",
+        }
+    }
+}
+
+impl<'a> Unverified<'a> {
+    /// Reads a token as far as it can be without its key.
+    pub(super) fn read(token: &'a str, settings: &JwtSettings) -> Result<Self, Refusal> {
+        let (message, signature) = token.rsplit_once('.').ok_or(Refusal::Malformed)?;
+        let (header, payload) = message.split_once('.').ok_or(Refusal::Malformed)?;
+        let header = object(header)?;
+        let text = |name: &str| header.get(name).and_then(Json::as_str);
+        let algorithm = text("alg").and_then(Algorithm::from_name);
+        let algorithm = algorithm.filter(|algorithm| settings.algorithms.contains(algorithm));
+        // What is critical has to be understood (RFC 7515, section 4.1.11), and nothing of it is.
+        if header.contains_key("crit") {
+            return Err(Refusal::Malformed);
+        }
+        Ok(Self {
+            algorithm: algorithm.ok_or(Refusal::Malformed)?,
+            key: text("kid").map(str::to_owned),
+            message: message.as_bytes(),
+            payload,
+            signature: URL_SAFE_NO_PAD.decode(signature).map_err(|_| Refusal::Malformed)?,
+        })
+    }
+
+    /// Whether one of the keys may have signed it.
+    pub(super) fn knows(&self, keys: &[Key]) -> bool {
+        keys.iter().any(|key| key.is(self.key.as_deref(), self.algorithm))
+    }
+
+    /// What it says, if it is signed by one of the keys, and is for this server at the time `now`,
+    /// in seconds since 1970.
+    pub(super) fn verify(&self, keys: &[Key], settings: &JwtSettings, now: f64) -> Result<Claims, Refusal> {
+        if !self.knows(keys) {
+            return Err(Refusal::UnknownKey);
+        }
+        let mut own = keys.iter().filter(|key| key.is(self.key.as_deref(), self.algorithm));
+        if !own.any(|key| key.has_signed(self.algorithm, self.message, &self.signature)) {
+            return Err(Refusal::Signature);
+        }
+        let claims = object(self.payload)?;
+        check(&claims, settings, now)?;
+        Ok(Claims::new(claims))
+    }
+}
+
+/// Checks by whom and for whom it is (RFC 7519, section 4.1), and when.
+fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result<(), Refusal> {
+    if claims.get("iss").and_then(Json::as_str) != Some(&settings.issuer) {
+        return Err(Refusal::Claim("iss"));
+    }
+    let is_own =
+        |name: &Json| name.as_str().is_some_and(|name| settings.audience.iter().any(|own| own == name));
+    let is_for_us = match claims.get("aud") {
+        Some(Json::Array(names)) => names.iter().any(is_own),
+        Some(name) => is_own(name),
+        None => false,
+    };
+    if !is_for_us {
+        return Err(Refusal::Claim("aud"));
+    }
+    let time = |name| match claims.get(name) {
+        Some(value) => value.as_f64().map(Some).ok_or(Refusal::Claim(name)),
+        None => Ok(None),
+    };
+    if time("exp")?.ok_or(Refusal::Claim("exp"))? + LEEWAY <= now {
+        return Err(Refusal::Expired);
+    }
+    match time("nbf")? {
+        Some(begin) if begin - LEEWAY > now => Err(Refusal::Early),
+        _ => Ok(()),
+    }
+}
+
+/// A part of a token: an object in base64url.
+fn object(part: &str) -> Result<Map<String, Json>, Refusal> {
+    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Malformed)?;
+    serde_json::from_slice(&bytes).map_err(|_| Refusal::Malformed)
+}

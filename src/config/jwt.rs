@@ -1,0 +1,112 @@
+//! `[jwt]`: whose JSON Web Tokens are believed.
+
+use std::path::{Path, PathBuf};
+
+use http::Uri;
+
+use super::files;
+use crate::diagnostic::reader::Value;
+use crate::diagnostic::{Collector, suggest};
+use crate::jwk::{Algorithm, Key, is_safe};
+
+/// Below an issuer, where its configuration is (OpenID Connect Discovery 1.0, section 4).
+pub(crate) const OIDC_CONFIGURATION: &str = "/.well-known/openid-configuration";
+
+/// `[jwt]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// Who has to have made a token (`iss`).
+    pub issuer: String,
+    /// For whom it has to be: one of these (`aud`).
+    pub audience: Vec<String>,
+    /// Where the issuer's keys are.
+    pub keys: KeySource,
+    /// The file that they were read from.
+    pub file: Option<PathBuf>,
+    /// By what a token may be signed.
+    pub algorithms: Vec<Algorithm>,
+    /// What `authorization` may name of a token's `scope` or `scp`.
+    pub scopes: Vec<String>,
+}
+
+/// Where the keys are, by which tokens are signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// These, of a file.
+    File(Vec<Key>),
+    /// A JWK set at this URL.
+    Url(Uri),
+    /// Where the issuer says.
+    Discovered,
+}
+
+/// Reads `[jwt]`. A file is named relative to the folder `base`.
+pub(super) fn read(value: &Value<'_>, base: &Path, errors: &Collector) -> Option<JwtSettings> {
+    let mut table = value.table("[jwt]")?;
+    let issuer = table.require("issuer", "the `iss` of its tokens: `issuer = \"https://login.example\"`");
+    let audience = table.require("audience", "the `aud` of tokens for this server");
+    let keys = table.take("keys");
+    let algorithms = table.take("algorithms").map(|value| read_algorithms(&value));
+    let scopes = table.take("scopes").map(|value| super::tokens::read_scopes(&value)).unwrap_or_default();
+    table.finish();
+    let issuer_value = issuer?;
+    let issuer = issuer_value.string()?;
+    let audience = audience?;
+    let audience = match audience.is_list() {
+        true => audience.strings()?.into_iter().map(|(name, _)| name).collect(),
+        false => vec![audience.string()?],
+    };
+    let (keys, file) = match keys {
+        Some(value) => read_keys(&value, base, errors)?,
+        None => (discovered(&issuer_value, &issuer)?, None),
+    };
+    let algorithms = algorithms.unwrap_or_else(|| Some(Algorithm::ALL.to_vec()))?;
+    Some(JwtSettings { issuer, audience, keys, file, algorithms, scopes })
+}
+
+fn discovered(value: &Value<'_>, issuer: &str) -> Option<KeySource> {
+    if issuer.parse().is_ok_and(|url| is_safe(&url)) {
+        return Some(KeySource::Discovered);
+    }
+    let message = format!("{} is no https URL, so its keys cannot be found", value.shown(issuer));
+    value.error_with(message, "write where they are: `keys = \"keys.json\"`, or an https URL");
+    None
+}
+
+fn read_keys(value: &Value<'_>, base: &Path, errors: &Collector) -> Option<(KeySource, Option<PathBuf>)> {
+    let text = value.string()?;
+    if text.contains("://") {
+        let url: Option<Uri> = text.parse().ok().filter(is_safe);
+        if url.is_none() {
+            let message = format!("{} is no https URL", value.shown(&text));
+            value.error_with(message, "plain HTTP is for this machine alone");
+        }
+        return url.map(|url| (KeySource::Url(url), None));
+    }
+    let file = base.join(&text);
+    let set = files::read_text(&file, errors)?;
+    let keys = Key::read_set(set.as_bytes()).filter(|keys| !keys.is_empty());
+    if keys.is_none() {
+        let message = format!("{} has no key for signatures", value.shown(&text));
+        value.error_with(message, "it is a JWK set: `{\"keys\": [{\"kty\": \"RSA\", …}]}`");
+    }
+    keys.map(|keys| (KeySource::File(keys), Some(file)))
+}
+
+fn read_algorithms(value: &Value<'_>) -> Option<Vec<Algorithm>> {
+    let names = value.strings()?;
+    let algorithms: Option<Vec<_>> = names.iter().map(|(name, item)| read_algorithm(name, item)).collect();
+    if names.is_empty() {
+        value.error_with("`algorithms` allows none", "list some, or leave it out for all");
+    }
+    algorithms
+}
+
+fn read_algorithm(name: &str, item: &Value<'_>) -> Option<Algorithm> {
+    let algorithm = Algorithm::from_name(name);
+    if algorithm.is_none() {
+        let hint = suggest("they are", name, Algorithm::ALL.map(Algorithm::name));
+        item.error_with(format!("there is no algorithm {}", item.shown(name)), hint);
+    }
+    algorithm
+}
