@@ -33,7 +33,8 @@ pub(crate) struct MariaDb {
 impl MariaDb {
     /// The system's MariaDB, with a new data folder below `target`.
     pub(crate) fn start(target: &Path) -> Result<Self> {
-        let owner = Owner::ourselves();
+        // It blocks SIGINT, and nothing here has to be written back.
+        let owner = Owner::ourselves("KILL");
         let folder = Folder::new(target, "mariadb", &owner)?;
         make_certificates(&owner, &folder.path.join("tls"))?;
         let mut install = owner.command("mariadb-install-db", &folder.path);

@@ -226,39 +226,44 @@ pub(crate) fn ends_within(server: &mut Child, timeout: Duration) -> bool {
 }
 
 /// Who the server runs as. PostgreSQL refuses root, so root's servers are the package's user's.
-pub(crate) struct Owner(Option<&'static str>);
+pub(crate) struct Owner {
+    /// `None`: whoever runs the tests.
+    user: Option<&'static str>,
+    /// The signal that ends the server when we die.
+    end: &'static str,
+}
 
 impl Owner {
-    /// Whoever runs the tests.
-    pub(crate) fn ourselves() -> Self {
-        Self(None)
+    /// Whoever runs the tests, of a server that this signal ends.
+    pub(crate) fn ourselves(end: &'static str) -> Self {
+        Self { user: None, end }
     }
 
     fn current() -> Result<Self> {
         if !needs::is_root() {
-            return Ok(Self(None));
+            return Ok(Self::ourselves("INT"));
         }
         let known = Command::new("id").arg("postgres").stdout(Stdio::null()).stderr(Stdio::null()).status();
         match known {
-            Ok(status) if status.success() => Ok(Self(Some("postgres"))),
+            Ok(status) if status.success() => Ok(Self { user: Some("postgres"), end: "INT" }),
             _ => {
                 Err("PostgreSQL refuses to run as root, and there is no user `postgres` to run it as".into())
             }
         }
     }
 
-    /// A command that runs as the owner, in `folder`, and is interrupted when we die.
+    /// A command that runs as the owner, in `folder`, and is ended when we die.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
         let mut command = Command::new("setpriv");
-        if let Some(user) = self.0 {
+        if let Some(user) = self.user {
             command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--init-groups"]);
         }
-        command.args(["--pdeathsig", "INT", "--"]).arg(program).current_dir(folder);
+        command.args(["--pdeathsig", self.end, "--"]).arg(program).current_dir(folder);
         command
     }
 
     fn own(&self, path: &Path) -> Result<()> {
-        match self.0 {
+        match self.user {
             // Not through a link: the temporary folders are everybody's.
             Some(user) => needs::run(Command::new("chown").args(["--no-dereference", user]).arg(path)),
             None => Ok(()),
@@ -481,7 +486,7 @@ mod tests {
     #[test]
     fn a_long_target_is_no_base() {
         let long = PathBuf::from("/tmp").join("x".repeat(100));
-        let refused = Folder::below(&long, &Owner(None)).err().unwrap();
+        let refused = Folder::below(&long, &Owner::ourselves("INT")).err().unwrap();
         assert!(refused.contains("too long"), "{refused}");
         assert!(!long.exists());
     }
