@@ -1,6 +1,6 @@
 //! Who asks, and whether that is enough: bearer tokens (RFC 6750), which are texts whose SHA-256 is
-//! known and compared in constant time, or JSON Web Tokens; and Basic (RFC 7617) for tools that know
-//! nothing else.
+//! known and compared in constant time, or JSON Web Tokens; and Basic (RFC 7617) for tools that
+//! know nothing else.
 //!
 //! What is counted and logged of denials is not here: an [`Error`] carries its reason.
 

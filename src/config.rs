@@ -77,8 +77,8 @@ impl Config {
     /// Where a server listens that is not told otherwise: reachable from this machine alone.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
 
-    /// Where to listen by `host:port`, or by `:port` for all addresses of this machine; `None` where
-    /// a text is neither.
+    /// Where to listen by `host:port`, or by `:port` for all addresses of this machine; `None`
+    /// where a text is neither.
     pub(crate) fn listen_address(text: &str) -> Option<String> {
         let (host, port) = text.rsplit_once(':')?;
         port.parse::<u16>().ok()?;
@@ -96,8 +96,8 @@ impl Config {
     }
 
     /// Reads a configuration file and the endpoint files that it leads to; `${NAME}` in its strings
-    /// are environment variables, and those of the file `.env` beside it where the environment lacks
-    /// them.
+    /// are environment variables, and those of the file `.env` beside it where the environment
+    /// lacks them.
     ///
     /// # Errors
     /// Every error of every file.

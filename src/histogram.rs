@@ -105,7 +105,8 @@ impl<M: Measure> Histogram<M> {
         self.counts.iter().sum()
     }
 
-    /// Upper bounds in the unit of the metrics, the last of them infinite, and how many are in each bucket alone.
+    /// Upper bounds in the unit of the metrics, the last of them infinite, and how many are in each
+    /// bucket alone.
     pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = self.bounds.iter().map(|bound| bound.value()).chain([f64::INFINITY]);
         bounds.zip(self.counts).collect()

@@ -86,8 +86,8 @@ impl Sql {
     }
 
     /// Reads one statement and makes its named parameters positional. A `;` at the end is cut, with
-    /// what follows it. A parameter that is all of a limit or an offset may be NULL, which not every
-    /// database takes there: the dialect says what stands around it.
+    /// what follows it. A parameter that is all of a limit or an offset may be NULL, which not
+    /// every database takes there: the dialect says what stands around it.
     ///
     /// # Errors
     /// A quote or comment that does not end, a second statement, no statement at all, a placeholder

@@ -70,7 +70,8 @@ impl Verifier {
         token.verify(&keys, &self.settings, now).map_err(Unusable::Refused)
     }
 
-    /// The keys by which a token is checked, fetched where they have to be; `None`: they never were.
+    /// The keys by which a token is checked, fetched where they have to be; `None`: they never
+    /// were.
     async fn keys_for(self: &Arc<Self>, token: &Unverified<'_>) -> Option<Arc<[Key]>> {
         let known = self.known();
         if token.knows(&known.keys) {

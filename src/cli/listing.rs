@@ -1,5 +1,5 @@
-//! The endpoints as a server lists them at its start: one line each, with its URL, its parameters and
-//! its summary.
+//! The endpoints as a server lists them at its start: one line each, with its URL, its parameters
+//! and its summary.
 
 use crate::config::Config;
 use crate::diagnostic::is_invisible;

@@ -1,5 +1,5 @@
-//! The command line: one file per command, and beside them what several of them need ([`arguments`],
-//! [`locate`], [`output`], [`param`]).
+//! The command line: one file per command, and beside them what several of them need
+//! ([`arguments`], [`locate`], [`output`], [`param`]).
 //!
 //! Exit status: 0 well, 1 it failed, 2 wrong usage. Results go to stdout, talk goes to stderr; a
 //! server's results are the lines of its access log.

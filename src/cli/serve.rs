@@ -20,7 +20,8 @@ use crate::{server, source};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The configuration file, or its folder; or the URL of a database, or the path of a SQLite
-    /// file, whose tables and views are served, or one statement by --sql [default: rowstream.toml].
+    /// file, whose tables and views are served, or one statement by --sql [default:
+    /// rowstream.toml].
     #[arg(value_name = "CONFIG|URL")]
     given: Option<PathBuf>,
     /// The configuration file, or its folder: another way to write CONFIG.

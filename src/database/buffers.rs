@@ -1,4 +1,5 @@
-//! The bytes of a database's connection on their way: one read buffer, reused, and one write buffer.
+//! The bytes of a database's connection on their way: one read buffer, reused, and one write
+//! buffer.
 //!
 //! It frames nothing: the protocol of a database does, over it. The read buffer holds `[start,
 //! end)`: bytes that came and are not consumed. Invariants:

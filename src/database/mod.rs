@@ -13,8 +13,8 @@
 //! 3. [`Session::execute`] starts one of them, and does no I/O;
 //! 4. [`Session::poll_row`] until it yields no row; then 3 again for the next statement.
 //!
-//! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place of
-//! 4 [`Session::poll_row_of`] until each of them has yielded no row.
+//! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place
+//! of 4 [`Session::poll_row_of`] until each of them has yielded no row.
 //!
 //! A statement of which [`Session::refcursors`] returns columns has no rows of its own: between 2
 //! and 3, once all statements are prepared, [`Session::call`] runs it, and
@@ -108,8 +108,8 @@ pub trait Database: Clone + Send + Sync + 'static {
     const DIALECT: &'static Dialect;
     /// What it takes of the memory.
     const SIZES: Sizes;
-    /// How long a lookup may take on a shared connection before it gets one of its own; `None` where
-    /// none is shared.
+    /// How long a lookup may take on a shared connection before it gets one of its own; `None`
+    /// where none is shared.
     const LOOKUP_PATIENCE: Option<Duration> = None;
 
     /// A source without open connections; no I/O but reading root certificates.
@@ -694,9 +694,9 @@ macro_rules! databases {
             }
 
             /// The next row of the statement that was the `which`th of
-            /// [`Session::execute_interleaved`], lent until the next call; `None` after its last one,
-            /// and from then on. Rows of the others that come meanwhile are held, a portion of each
-            /// at most.
+            /// [`Session::execute_interleaved`], lent until the next call; `None` after its last
+            /// one, and from then on. Rows of the others that come meanwhile are held, a portion of
+            /// each at most.
             ///
             /// # Errors
             /// One of the statements failed, or the connection did. Nothing may be polled after an

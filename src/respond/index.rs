@@ -1,7 +1,8 @@
-//! `/`, where no endpoint has it: the endpoints that the request may call, as a page for browsers and
-//! as JSON for all others.
+//! `/`, where no endpoint has it: the endpoints that the request may call, as a page for browsers
+//! and as JSON for all others.
 //!
-//! The page has no script and asks for nothing else: what databases and files say stands in it as text.
+//! The page has no script and asks for nothing else: what databases and files say stands in it as
+//! text.
 
 use std::sync::LazyLock;
 
@@ -25,8 +26,8 @@ use crate::{Error, negotiate, route};
 
 /// Where it is.
 pub(super) const PATH: &str = "/";
-/// Nothing may be loaded or run but [`STYLE`], no other site may frame the page, and what it leads to learns of no
-/// other page.
+/// Nothing may be loaded or run but [`STYLE`], no other site may frame the page, and what it leads
+/// to learns of no other page.
 static CONTENT_SECURITY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(

@@ -276,9 +276,9 @@ pub struct UniqueKeys {
 pub struct Catalog {
     /// `name`, and `kind`: `table` or `view`.
     pub tables: &'static str,
-    /// Of the table `:table`: `name`; `type`; `param`, the type of the parameter that a row is found
-    /// by, NULL where there is none; `cast`, what the parameter is cast to before it is compared, or
-    /// NULL; `place`, the place in the primary key, 0 where it is not in it.
+    /// Of the table `:table`: `name`; `type`; `param`, the type of the parameter that a row is
+    /// found by, NULL where there is none; `cast`, what the parameter is cast to before it is
+    /// compared, or NULL; `place`, the place in the primary key, 0 where it is not in it.
     pub columns: &'static str,
 }
 

@@ -579,7 +579,8 @@ async fn what_cannot_be_reached_says_why() {
             "{error:?}"
         );
     }
-    // Of a user that it does not have, the server asks for a proof as of one that it has, whichever.
+    // Of a user that it does not have, the server asks for a proof as of one that it has,
+    // whichever.
     let error = run(&source(&db.url_of("no_such_user:s3cret", "")), "select 1").await.unwrap_err();
     assert_eq!(error.code(), "source_unavailable", "{error:?}");
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");

@@ -1,12 +1,13 @@
 //! The project's own commands, so that a fresh machine needs one line and no other tool.
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
-//! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB), [`newer`] (the programs of a newer
-//! one), [`deny`] (what may become a part of it), [`book`] (the documentation), [`installed`] (what
-//! those four get from package indexes), [`instructions`] (what the hot paths take), [`compare`]
-//! (the comparisons, which are a program of their own), [`fuzz`] (inputs for which a property does
-//! not hold), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it
-//! ended) and [`mod@test`] (the test command). It does not know what the tests test.
+//! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
+//! [`newer`] (the programs of a newer one), [`deny`] (what may become a part of it), [`book`] (the
+//! documentation), [`installed`] (what those four get from package indexes), [`instructions`] (what
+//! the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
+//! (inputs for which a property does not hold), [`soak`] (the mixed soak, for long), [`steps`]
+//! (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not know
+//! what the tests test.
 
 mod book;
 mod compare;

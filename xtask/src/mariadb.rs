@@ -1,7 +1,8 @@
-//! A private MariaDB for one run of the tests: its own folder, port, socket, users and certificates.
+//! A private MariaDB for one run of the tests: its own folder, port, socket, users and
+//! certificates.
 //!
-//! What holds for the private PostgreSQL ([`crate::postgres`]) holds for it too: it never touches an
-//! instance of the system's, does not outlive the run, and runs beside others of its kind.
+//! What holds for the private PostgreSQL ([`crate::postgres`]) holds for it too: it never touches
+//! an instance of the system's, does not outlive the run, and runs beside others of its kind.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -10,9 +10,9 @@
 //! The worker only steps and copies; what the values mean is decided where they are read. So the
 //! two threads share the work, and the worker, which is the bound, has the lesser part of it.
 //!
-//! A library is a [`Driver`], whose [`Source`] then is a [`Database`]. Its calls come in this order,
-//! on the worker's thread but for those of the session ([`Driver::argument`], [`Driver::row`]) and
-//! for [`Interrupt::interrupt`]:
+//! A library is a [`Driver`], whose [`Source`] then is a [`Database`]. Its calls come in this
+//! order, on the worker's thread but for those of the session ([`Driver::argument`],
+//! [`Driver::row`]) and for [`Interrupt::interrupt`]:
 //!
 //! ```text
 //! Driver::connect
@@ -164,8 +164,8 @@ pub trait DriverConnection {
         args: &[<Self::Driver as Driver>::Argument],
     ) -> Result<Self::Statement<'_>, Failure>;
 
-    /// The rows of a statement that is ready; it runs from the first step on, and is reset when they
-    /// are dropped.
+    /// The rows of a statement that is ready; it runs from the first step on, and is reset when
+    /// they are dropped.
     fn rows<'r, 'c: 'r>(
         &'r self,
         statement: &'r mut Self::Statement<'c>,

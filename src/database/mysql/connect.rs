@@ -343,9 +343,9 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
 }
 
 /// What each session is set to. Statements only read, and a string is a string whatever the
-/// server's default: where its `sql_mode` has quotes that are read in another way, another one takes
-/// its place. How slowly clients take their rows is not the database's to judge, so it waits for
-/// them as long as it can. Nothing more is here that a user needs privileges for.
+/// server's default: where its `sql_mode` has quotes that are read in another way, another one
+/// takes its place. How slowly clients take their rows is not the database's to judge, so it waits
+/// for them as long as it can. Nothing more is here that a user needs privileges for.
 fn session_settings(statement_timeout: Option<Duration>, is_mariadb: bool) -> [String; 2] {
     let timeout = match (statement_timeout, is_mariadb) {
         (None, _) => String::new(),

@@ -2,8 +2,8 @@
 //!
 //! The row path is our own: packets are framed in one reused read buffer ([`wire`]), a row of the
 //! binary protocol is decoded in place ([`value`]), and nothing is allocated per row. Everything
-//! that comes from the server is checked: a length or a count that cannot be ends the stream with an
-//! error, and the connection with it.
+//! that comes from the server is checked: a length or a count that cannot be ends the stream with
+//! an error, and the connection with it.
 //!
 //! | file | what it holds |
 //! |---|---|

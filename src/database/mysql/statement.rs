@@ -100,8 +100,8 @@ impl StatementCache {
     }
 
     /// Keeps a statement; those that have to go are closed on the server with the next command. A
-    /// statement that a session still holds does not go: it may be yet to run. So a response of many
-    /// statements exceeds the limit for its time.
+    /// statement that a session still holds does not go: it may be yet to run. So a response of
+    /// many statements exceeds the limit for its time.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, wire: &mut Wire) {
         while self.entries.len() >= self.limit {
             let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);

@@ -64,8 +64,8 @@ const TABLES: &str = "select c.relname::text as name, case when c.relkind in ('v
       and n.nspname = any (current_schemas(false)) and pg_table_is_visible(c.oid) and has_table_privilege(c.oid, 'select')
     order by c.relname collate \"C\"";
 
-/// Types that no parameter has are texts, cast to the type without its length, which would cut them.
-/// A composite cannot be read back from a cursor.
+/// Types that no parameter has are texts, cast to the type without its length, which would cut
+/// them. A composite cannot be read back from a cursor.
 const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, case
       when t.typtype in ('c', 'p') then null
       when t.oid in (20, 21, 23) then 'integer'

@@ -173,8 +173,8 @@ impl Progress {
     }
 }
 
-// What a session does for refcursors and interleaved statements stands with these, in files of their
-// own.
+// What a session does for refcursors and interleaved statements stands with these, in files of
+// their own.
 impl DatabaseSession for Session {
     type Row<'a> = Row<'a>;
 

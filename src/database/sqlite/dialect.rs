@@ -59,9 +59,9 @@ const TABLES: &str = "select name, case type when 'view' then 'view' else 'table
     where schema = 'main' and type in ('table', 'view', 'virtual') and name not like 'sqlite\\_%' escape '\\'
     order by name";
 
-/// The parameter is of the column's affinity ("Datatypes In SQLite", section 3.1): a text takes that
-/// of the column that it is compared with. Columns of none hold values of any type. Those that are
-/// `hidden = 1` are arguments of virtual tables.
+/// The parameter is of the column's affinity ("Datatypes In SQLite", section 3.1): a text takes
+/// that of the column that it is compared with. Columns of none hold values of any type. Those that
+/// are `hidden = 1` are arguments of virtual tables.
 const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
       when type like '%int%' then 'integer'
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
@@ -104,9 +104,9 @@ mod tests {
         }
     }
 
-    /// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is NULL,
-    /// which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an offset
-    /// has a number there; what is a part of one stays as it is.
+    /// The README's first example failed on SQLite: an optional `:maxEvents` that is absent is
+    /// NULL, which SQLite refuses as a limit ("datatype mismatch"). So what is all of a limit or an
+    /// offset has a number there; what is a part of one stays as it is.
     #[test]
     fn limits_may_be_null() {
         for (text, expected) in [

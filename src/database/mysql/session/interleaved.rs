@@ -1,7 +1,7 @@
 //! Statements whose rows are read side by side, on one connection.
 //!
-//! Each has a cursor of its own in the transaction: its rows are put into a table by the server, and
-//! fetched in portions. One command is under way at a time, for one of them:
+//! Each has a cursor of its own in the transaction: its rows are put into a table by the server,
+//! and fetched in portions. One command is under way at a time, for one of them:
 //!
 //! ```text
 //!            execute              Opened                  fetch
