@@ -1,7 +1,7 @@
 //! Tables and views of a database as endpoints, for whoever has written none: a list of each, and
 //! by its primary key pages and single rows.
 //!
-//! What the endpoints are stands in [`write`] as the texts that a user would have written, and they
+//! What the endpoints are stands in [`mod@write`] as the texts that a user would have written, and they
 //! are read as endpoint files are.
 
 mod catalog;

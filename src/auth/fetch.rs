@@ -64,7 +64,7 @@ async fn ask(url: &Uri) -> Result<Vec<u8>, Failure> {
     let is_tls = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-    let stream = tcp::connect(addresses, TIMEOUT).await.map_err(|refused| refused.into_named_cause())?;
+    let stream = tcp::connect(addresses, TIMEOUT).await.map_err(tcp::Refused::into_named_cause)?;
     if !is_tls {
         return exchange(stream, url).await;
     }

@@ -125,7 +125,7 @@ impl Verifier {
                 (known.keys, known.fetched) = (keys.into(), Some(Instant::now()));
             }
             Err(error) => {
-                say(Level::Warning, format_args!("the keys of tokens could not be fetched: {error}"))
+                say(Level::Warning, format_args!("the keys of tokens could not be fetched: {error}"));
             }
         }
     }

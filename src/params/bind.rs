@@ -222,7 +222,7 @@ impl<'a> Given<'a> {
             let own = claims.filter(|_| param.place == ParamPlace::Claim);
             match own.and_then(|claims| claim(claims, &param.name)) {
                 Some(Json::Array(items)) if param.list => {
-                    texts.extend(items.iter().map(|item| Ok(text_of(item))))
+                    texts.extend(items.iter().map(|item| Ok(text_of(item))));
                 }
                 Some(value) => texts.push(Ok(text_of(value))),
                 None => {}
