@@ -466,6 +466,7 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
     let db = TestDb::new().await;
     let settings = "admin_listen = \"127.0.0.1:0\"\nmax_connections = 1";
     let server = server(&db, settings, "max = 4", &[("long", LONG)]).await;
+    server.wait_for_stderr("admin endpoints at ", SOON).await;
     let admin = |path: &str| {
         let said = server.stderr();
         let (_, rest) = said.split_once("admin endpoints at ").expect("it says where");

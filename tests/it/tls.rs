@@ -138,6 +138,7 @@ async fn who_speaks_plain_http_hears_what_to_do() {
         let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
         stream.write_all(nonsense).await.expect("it is open");
     }
+    server.wait_for_stderr("admin endpoints at ", SOON).await;
     let said = server.stderr();
     let (_, admin) = said.split_once("admin endpoints at ").expect("it says where");
     let metrics = format!("{}metrics", admin.lines().next().expect("a line"));
@@ -153,6 +154,7 @@ async fn who_speaks_plain_http_hears_what_to_do() {
 async fn plain_http_leads_to_https() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let server = server(&db, &certificate, "", "redirect = \"127.0.0.1:0\"").await;
+    server.wait_for_stderr(" leads there", SOON).await;
     let said = server.stderr();
     let plain = said.lines().find_map(|line| line.strip_suffix(" leads there")).expect("it says where");
     let (_, port) = plain.rsplit_once(':').expect("it has a port");
