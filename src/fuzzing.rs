@@ -3,13 +3,11 @@
 
 use std::path::Path;
 
-use rowstream_encode::{CsvDialect, ValueOptions};
-
 use crate::database::DatabaseKind;
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
-use crate::endpoint::read::{self, Defaults, HEARTBEAT, Known};
-use crate::endpoint::{Authorization, Compression, Endpoint, SlowClients, Timeout};
+use crate::endpoint::Endpoint;
+use crate::endpoint::read::{self, Defaults, Known};
 use crate::params::{Param, ParamType};
 use crate::source::SourceConfig;
 use crate::upstream::url::Base;
@@ -33,21 +31,12 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
         max_age: None,
     });
     let main = SourceConfig::new("main", "", database);
-    let defaults = Defaults {
-        sources: &[
-            (main.name.clone(), Some(main)),
-            ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
-        ],
-        known: &Known { asks: true, has_claims: true, scopes: vec!["token".to_owned()] },
-        authorization: Some(Authorization::Public),
-        csv: CsvDialect::default(),
-        options: ValueOptions::DEFAULT,
-        compression: Compression::default(),
-        heartbeat: HEARTBEAT,
-        cursor_secret: "",
-        timeout: Timeout::default(),
-        slow_clients: SlowClients::default(),
-    };
+    let sources = [
+        (main.name.clone(), Some(main)),
+        ("up".to_owned(), settings.map(|settings| SourceConfig::http("up", url, settings))),
+    ];
+    let known = Known { asks: true, has_claims: true, scopes: vec!["token".to_owned()] };
+    let defaults = Defaults::new(&sources, &known);
     collected(path, text, |file| read::read(file, path, &defaults))
 }
 

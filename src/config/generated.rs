@@ -3,12 +3,9 @@
 
 use std::path::PathBuf;
 
-use rowstream_encode::{CsvDialect, ValueOptions};
-
 use super::{AdminAccess, Config, Limits, read};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables};
-use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
-use crate::endpoint::{Authorization, Compression, SlowClients, Timeout};
+use crate::endpoint::read::{self as endpoint, Defaults, Known};
 use crate::log::LogSettings;
 use crate::source::SourceConfig;
 
@@ -16,18 +13,8 @@ use crate::source::SourceConfig;
 pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
     let sources = [(source.name.clone(), Some(source.clone()))];
-    let defaults = Defaults {
-        sources: &sources,
-        known: &Known::default(),
-        authorization: Some(Authorization::Public),
-        csv: CsvDialect::default(),
-        options: ValueOptions::DEFAULT,
-        compression: Compression::default(),
-        heartbeat: HEARTBEAT,
-        cursor_secret: "",
-        timeout: Timeout::default(),
-        slow_clients: SlowClients::default(),
-    };
+    let known = Known::default();
+    let defaults = Defaults::new(&sources, &known);
     let endpoint = |(path, text): &(PathBuf, String)| {
         let file = File { path, text, variables: Variables::Keep, errors: &errors };
         endpoint::read(file, path, &defaults)

@@ -69,7 +69,23 @@ pub(crate) struct Defaults<'a> {
     pub(crate) slow_clients: SlowClients,
 }
 
-impl Defaults<'_> {
+impl<'a> Defaults<'a> {
+    /// Those of a server that says nothing, and whose endpoints are for everybody.
+    pub(crate) fn new(sources: &'a [(String, Option<SourceConfig>)], known: &'a Known) -> Self {
+        Self {
+            sources,
+            known,
+            authorization: Some(Authorization::Public),
+            csv: CsvDialect::default(),
+            options: ValueOptions::DEFAULT,
+            compression: Compression::default(),
+            heartbeat: HEARTBEAT,
+            cursor_secret: "",
+            timeout: Timeout::default(),
+            slow_clients: SlowClients::default(),
+        }
+    }
+
     /// The database of this name, if there is no error in it.
     fn database(&self, name: &str) -> Option<(SourceRef, &'static Dialect)> {
         let (_, source) = self.sources.iter().find(|(known, _)| known == name)?;
@@ -1025,18 +1041,8 @@ mod tests {
         let file = File { path: Path::new(path), text, variables: Variables::Keep, errors: &errors };
         let main = SourceConfig::new("main", "postgres://h", DatabaseKind::Postgres);
         let sources = [("main".to_owned(), Some(main))];
-        let defaults = Defaults {
-            sources: &sources,
-            known: &Known::default(),
-            authorization: Some(Authorization::Public),
-            csv: CsvDialect::default(),
-            options: ValueOptions::DEFAULT,
-            compression: Compression::default(),
-            heartbeat: HEARTBEAT,
-            cursor_secret: "",
-            timeout: Timeout::default(),
-            slow_clients: SlowClients::default(),
-        };
+        let known = Known::default();
+        let defaults = Defaults::new(&sources, &known);
         let endpoint = read(file, Path::new(path), &defaults);
         assert!(
             errors.finish(()).is_err() || endpoint.is_some(),
