@@ -409,4 +409,4 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

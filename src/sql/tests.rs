@@ -4,7 +4,7 @@ use super::dialect::samples::{ANONYMOUS, BRACKETED, NUMBERED};
 use super::*;
 
 /// The text for the database, and the names joined by blanks.
-fn parsed(text: &str, dialect: &'static Dialect) -> (String, String) {
+pub(crate) fn parsed(text: &str, dialect: &'static Dialect) -> (String, String) {
     let sql = Sql::parse(text, dialect).unwrap_or_else(|error| panic!("{text}: {error}"));
     (sql.text, sql.names.join(" "))
 }

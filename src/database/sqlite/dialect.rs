@@ -83,10 +83,8 @@ mod tests {
     use super::*;
     use crate::sql::Sql;
 
-    /// The text for the database, and the names joined by blanks.
     fn parsed(text: &str) -> (String, String) {
-        let sql = Sql::parse(text, &DIALECT).unwrap_or_else(|error| panic!("{text}: {error}"));
-        (sql.text, sql.names.join(" "))
+        crate::sql::tests::parsed(text, &DIALECT)
     }
 
     #[test]
