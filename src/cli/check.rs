@@ -13,7 +13,7 @@ use std::time::Duration;
 use rowstream_encode::{Column, Format};
 
 use super::Failure;
-use super::locate::{chosen, configuration, folder};
+use super::locate::{ConfigArgs, configuration, folder};
 use crate::Error;
 use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
@@ -30,9 +30,8 @@ pub(super) struct Args {
     /// The configuration file, or its folder [default: rowstream.toml].
     #[arg(value_name = "CONFIG")]
     given: Option<PathBuf>,
-    /// The configuration file, or its folder: another way to write CONFIG.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// How what is found is written.
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
@@ -50,7 +49,7 @@ enum ReportFormat {
 
 impl Args {
     fn chosen(&self) -> PathBuf {
-        chosen(self.given.as_ref(), self.config.as_ref())
+        self.config.chosen(self.given.as_ref())
     }
 
     /// Where `.env` stands.

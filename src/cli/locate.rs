@@ -14,10 +14,20 @@ const NAME: &str = "rowstream.toml";
 /// With which a file of SQLite begins.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// The file or folder that a user names, by its position or by `--config`, else that of the current
-/// folder.
-pub(super) fn chosen(given: Option<&PathBuf>, flag: Option<&PathBuf>) -> PathBuf {
-    given.or(flag).map_or_else(|| PathBuf::from(NAME), PathBuf::clone)
+/// `--config`, beside the position that a command has for the same.
+#[derive(Debug, clap::Args)]
+pub(super) struct ConfigArgs {
+    /// The configuration file, or its folder: another way to write CONFIG.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// The file or folder that a user names, by its position or by this, else that of the current
+    /// folder.
+    pub(super) fn chosen(&self, given: Option<&PathBuf>) -> PathBuf {
+        given.or(self.config.as_ref()).map_or_else(|| PathBuf::from(NAME), PathBuf::clone)
+    }
 }
 
 /// The folder of the configuration at `given`; the current one, where that is a database.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::locate::{Target, chosen, folder, target};
+use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
 use crate::capacity;
 use crate::config::memory;
@@ -24,9 +24,8 @@ pub(super) struct Args {
     /// rowstream.toml].
     #[arg(value_name = "CONFIG|URL")]
     given: Option<PathBuf>,
-    /// The configuration file, or its folder: another way to write CONFIG.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Serve this statement at /rows; its `:names` are parameters.
     #[arg(long, value_name = "STATEMENT")]
     sql: Option<String>,
@@ -68,7 +67,7 @@ pub(super) struct ListenArgs {
 
 impl Args {
     fn chosen(&self) -> PathBuf {
-        chosen(self.given.as_ref(), self.config.as_ref())
+        self.config.chosen(self.given.as_ref())
     }
 
     /// Where `.env` stands.
