@@ -25,6 +25,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -58,6 +59,8 @@ pub(super) struct Buffers {
     /// The most that is held unread, in bytes.
     pub(super) limit: usize,
     mark: Mark,
+    /// The thread whose runtime waits for the socket.
+    home: ThreadId,
 }
 
 /// Where the socket's receive mark stands.
@@ -78,12 +81,25 @@ impl Buffers {
             write: BytesMut::new(),
             limit,
             mark: Mark::Down(0),
+            home: thread::current().id(),
         }
     }
 
-    /// Makes the connection the current runtime's own.
+    /// Whether this thread's runtime waits for the socket.
+    pub(super) fn is_here(&self) -> bool {
+        self.home == thread::current().id()
+    }
+
+    /// Makes the socket this thread's own; without that, every wake-up would go through another
+    /// core.
+    ///
+    /// # Errors
+    /// The system refuses the registration; the connection is then closed.
     pub(super) fn move_here(self) -> io::Result<Self> {
-        Ok(Self { socket: self.socket.move_here()?, ..self })
+        match self.is_here() {
+            true => Ok(self),
+            false => Ok(Self { socket: self.socket.move_here()?, home: thread::current().id(), ..self }),
+        }
     }
 
     /// Sends what is to be sent, then reads at least one byte.

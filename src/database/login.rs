@@ -1,5 +1,5 @@
-//! What opening a connection has in common for all servers: the address, the time it may take, and
-//! what is told when it fails.
+//! What opening a connection has in common for all servers: whether there is one already, the
+//! address, the time it may take, and what is said when it fails.
 
 use std::io;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 use crate::Error;
+use crate::pool::Lease;
 use crate::tcp::{self, Refused};
 
 /// Why a connection could not be opened. Clients learn only that the source cannot be reached; the
@@ -49,4 +50,38 @@ pub(super) async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> 
     let addresses = tokio::net::lookup_host((host, port)).await?;
     // The login as a whole is bounded, and not the time of each address.
     tcp::connect(addresses, Duration::MAX).await.map_err(Refused::into_cause)
+}
+
+/// A connection to a server, which a pool keeps while nobody uses it.
+pub(super) trait Reusable: Sized + Send + 'static {
+    /// Whether this thread's runtime waits for its socket.
+    fn is_here(&self) -> bool;
+
+    /// Makes the connection this thread's own.
+    ///
+    /// # Errors
+    /// The system refuses the registration; the connection is then closed.
+    fn move_here(self) -> io::Result<Self>;
+
+    /// Whether an idle connection is still open.
+    fn is_alive(&mut self) -> bool;
+}
+
+/// An idle connection of the pool, best one of this thread, or a new one to the source called
+/// `name`.
+pub(super) async fn reuse_or_open<C: Reusable>(
+    place: &Lease<C>,
+    name: &str,
+    open: impl Future<Output = Result<C, ConnectError>>,
+) -> Result<C, Error> {
+    while let Some(mut connection) = place.take_idle_of(C::is_here) {
+        if connection.is_alive()
+            && let Ok(connection) = connection.move_here()
+        {
+            return Ok(connection);
+        }
+    }
+    let connection = open.await.map_err(|cause| cause.of_source(name))?;
+    place.opened();
+    Ok(connection)
 }

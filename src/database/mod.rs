@@ -33,6 +33,7 @@ pub mod postgres;
 mod refused;
 mod socket;
 pub mod sqlite;
+mod statements;
 mod tls;
 mod url;
 

@@ -1,7 +1,6 @@
 //! Opening a connection: TLS, authentication, session settings; and what ends a statement.
 
 use std::io;
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
@@ -11,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::super::login::{self, ConnectError};
+use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
@@ -60,8 +59,6 @@ pub struct Connection {
     /// Whether a transaction is open.
     pub(super) in_transaction: bool,
     id: u32,
-    /// The thread whose runtime waits for the socket.
-    home: ThreadId,
 }
 
 /// Whether others can listen to what is sent.
@@ -110,7 +107,6 @@ impl Connector {
             has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
             in_transaction: false,
             id: greeting.connection_id,
-            home: thread::current().id(),
         })
     }
 
@@ -283,26 +279,18 @@ impl Connection {
         self.wire.command(&[COM_PING]);
         expect_ok(&mut self.wire).await
     }
+}
 
-    /// Whether this thread's runtime waits for the socket.
-    pub(super) fn is_here(&self) -> bool {
-        self.home == thread::current().id()
+impl Reusable for Connection {
+    fn is_here(&self) -> bool {
+        self.wire.is_here()
     }
 
-    /// Makes the connection this thread's own; without that, every wake-up would go through another
-    /// core.
-    ///
-    /// # Errors
-    /// The system refuses the registration; the connection is then closed.
-    pub(super) fn move_here(self) -> io::Result<Self> {
-        match self.is_here() {
-            true => Ok(self),
-            false => Ok(Self { wire: self.wire.move_here()?, home: thread::current().id(), ..self }),
-        }
+    fn move_here(self) -> io::Result<Self> {
+        Ok(Self { wire: self.wire.move_here()?, ..self })
     }
 
-    /// Whether an idle connection is still open.
-    pub(super) fn is_alive(&mut self) -> bool {
+    fn is_alive(&mut self) -> bool {
         self.wire.is_quiet()
     }
 }

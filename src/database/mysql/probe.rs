@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
 use crate::Error;

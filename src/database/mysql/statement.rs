@@ -1,10 +1,10 @@
 //! Prepared statements: their cache on a connection, and the command that runs one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowstream_encode::Column;
 
+use super::super::statements::Statements;
 use super::bind;
 use super::value::Decoder;
 use super::wire::Wire;
@@ -72,51 +72,30 @@ impl Prepared {
     }
 }
 
-/// The prepared statements of one connection, by text; the least recently used one goes first.
+/// The prepared statements of one connection.
 #[derive(Debug)]
-pub(super) struct StatementCache {
-    limit: usize,
-    entries: HashMap<Arc<str>, Entry>,
-    /// Counts lookups, to tell the recent from the old.
-    clock: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    prepared: Arc<Prepared>,
-    used: u64,
-}
+pub(super) struct StatementCache(Statements<Prepared>);
 
 impl StatementCache {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0 }
+        Self(Statements::new(limit))
     }
 
     pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
-        self.clock += 1;
-        let entry = self.entries.get_mut(sql)?;
-        entry.used = self.clock;
-        Some(Arc::clone(&entry.prepared))
+        self.0.get(sql)
     }
 
-    /// Keeps a statement; those that have to go are closed on the server with the next command. A
-    /// statement that a session still holds does not go: it may be yet to run. So a response of
-    /// many statements exceeds the limit for its time.
+    /// Keeps a statement; those that have to go are closed on the server with the next command.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, wire: &mut Wire) {
-        while self.entries.len() >= self.limit {
-            let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
-            let Some((sql, _)) = free.min_by_key(|(_, entry)| entry.used) else { break };
-            let sql = Arc::clone(sql);
-            self.remove(&sql, wire);
-        }
-        self.entries.insert(Arc::clone(&prepared.sql), Entry { prepared, used: self.clock });
+        let sql = Arc::clone(&prepared.sql);
+        self.0.insert(&sql, prepared, |gone| close(gone.id, wire));
     }
 
     /// Forgets a statement, and closes it on the server with the next command. No answer may be on
     /// its way.
     pub(super) fn remove(&mut self, sql: &str, wire: &mut Wire) {
-        if let Some(entry) = self.entries.remove(sql) {
-            close(entry.prepared.id, wire);
+        if let Some(gone) = self.0.remove(sql) {
+            close(gone.id, wire);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
 
 use std::io;
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::super::login::{self, ConnectError};
+use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
@@ -47,8 +46,6 @@ pub struct Connection {
     pub(super) status: u8,
     process_id: i32,
     secret_key: i32,
-    /// The thread whose runtime waits for the socket.
-    home: ThreadId,
 }
 
 impl Connector {
@@ -80,7 +77,6 @@ impl Connector {
             status: b'I',
             process_id: 0,
             secret_key: 0,
-            home: thread::current().id(),
         };
         connection.until_ready().await?;
         frontend::query(&self.session_settings, &mut connection.wire.write).map_err(unreachable)?;
@@ -224,26 +220,18 @@ impl Connection {
             }
         }
     }
+}
 
-    /// Whether this thread's runtime waits for the socket.
-    pub(super) fn is_here(&self) -> bool {
-        self.home == thread::current().id()
+impl Reusable for Connection {
+    fn is_here(&self) -> bool {
+        self.wire.is_here()
     }
 
-    /// Makes the connection this thread's own; without that, every wake-up would go through another
-    /// core.
-    ///
-    /// # Errors
-    /// The system refuses the registration; the connection is then closed.
-    pub(super) fn move_here(self) -> io::Result<Self> {
-        match self.is_here() {
-            true => Ok(self),
-            false => Ok(Self { wire: self.wire.move_here()?, home: thread::current().id(), ..self }),
-        }
+    fn move_here(self) -> io::Result<Self> {
+        Ok(Self { wire: self.wire.move_here()?, ..self })
     }
 
-    /// Whether an idle connection is still open.
-    pub(super) fn is_alive(&mut self) -> bool {
+    fn is_alive(&mut self) -> bool {
         self.wire.is_quiet()
     }
 }

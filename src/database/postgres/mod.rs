@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, portions};
+use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, login, portions};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
@@ -95,16 +95,7 @@ impl Shared {
 
     /// An idle connection of the pool, or a new one.
     async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
-        while let Some(mut connection) = place.take_idle_of(Connection::is_here) {
-            if connection.is_alive()
-                && let Ok(connection) = connection.move_here()
-            {
-                return Ok(connection);
-            }
-        }
-        let connection = self.connector.connect().await.map_err(|cause| cause.of_source(&self.name))?;
-        place.opened();
-        Ok(connection)
+        login::reuse_or_open(place, &self.name, self.connector.connect()).await
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use postgres_protocol::message::frontend;
 
+use super::super::login::Reusable as _;
 use super::Shared;
 use super::connect::Connection;
 use crate::Error;

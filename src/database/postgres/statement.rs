@@ -10,6 +10,7 @@ use postgres_protocol::message::{backend, frontend};
 use postgres_types::Type;
 use rowstream_encode::Column;
 
+use super::super::statements::Statements;
 use super::pipeline::PATIENCE;
 use super::value::Decoder;
 use crate::lock::{Mutex, RwLock};
@@ -157,13 +158,10 @@ impl Descriptions {
     }
 }
 
-/// The prepared statements of one connection, by text; the least recently used one goes first.
+/// The prepared statements of one connection, and their names.
 #[derive(Debug)]
 pub(super) struct StatementCache {
-    limit: usize,
-    entries: HashMap<Arc<str>, Entry>,
-    /// Counts lookups, to tell the recent from the old.
-    clock: u64,
+    kept: Statements<Prepared>,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
     /// The name that was given out last, until its statement is kept: the server may hold a
@@ -171,22 +169,13 @@ pub(super) struct StatementCache {
     unclaimed: Option<String>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    prepared: Arc<Prepared>,
-    used: u64,
-}
-
 impl StatementCache {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0, named: 0, unclaimed: None }
+        Self { kept: Statements::new(limit), named: 0, unclaimed: None }
     }
 
     pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
-        self.clock += 1;
-        let entry = self.entries.get_mut(sql)?;
-        entry.used = self.clock;
-        Some(Arc::clone(&entry.prepared))
+        self.kept.get(sql)
     }
 
     /// A name for the next statement. The one before is closed if nobody kept it, which is no error
@@ -201,23 +190,17 @@ impl StatementCache {
     }
 
     /// Keeps a statement; those that have to go are closed on the server by messages appended to
-    /// `write`. A statement that a session still holds does not go: it may be yet to run. So a
-    /// response of many statements exceeds the limit for its time.
+    /// `write`.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
         self.unclaimed.take_if(|name| *name == prepared.name);
-        while self.entries.len() >= self.limit {
-            let free = self.entries.iter().filter(|(_, entry)| Arc::strong_count(&entry.prepared) == 1);
-            let Some((sql, _)) = free.min_by_key(|(_, entry)| entry.used) else { break };
-            let sql = Arc::clone(sql);
-            self.remove(&sql, write);
-        }
-        self.entries.insert(Arc::clone(&prepared.sql), Entry { prepared, used: self.clock });
+        let sql = Arc::clone(&prepared.sql);
+        self.kept.insert(&sql, prepared, |gone| close(&gone.name, write));
     }
 
     /// Forgets a statement and closes it on the server.
     pub(super) fn remove(&mut self, sql: &str, write: &mut BytesMut) {
-        if let Some(entry) = self.entries.remove(sql) {
-            close(&entry.prepared.name, write);
+        if let Some(gone) = self.kept.remove(sql) {
+            close(&gone.name, write);
         }
     }
 }
