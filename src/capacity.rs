@@ -266,7 +266,7 @@ impl Load<'_> {
         )
     }
 
-    /// The end of the queue waits in vain.
+    /// The end of the queue times out.
     fn queue(&self, duration: Duration) -> Option<Warning> {
         let (pool, name) = (&self.source.pool, &self.source.name);
         let places = self.places() as f64;
@@ -277,8 +277,8 @@ impl Load<'_> {
         let in_time = (pool.acquire_timeout.as_secs_f64() / duration.as_secs_f64() * places) as usize;
         self.warning(
             format!(
-                "{} calls may wait for a place at source `{name}`, the last of them for {last:?}: those after the first {in_time} wait in vain, \
-                 for `pool.acquire_timeout` ({:?})",
+                "{} calls may wait for a connection of source `{name}`, the last of them for {last:?}: those after the first {in_time} time out, \
+                 after `pool.acquire_timeout` ({:?})",
                 pool.waiting, pool.acquire_timeout,
             ),
             format!("lower `pool.waiting` of source `{name}` to {in_time}, or raise `pool.acquire_timeout` to {last:?}"),

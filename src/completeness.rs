@@ -82,7 +82,7 @@ impl Choice for Wait {
 pub(crate) struct Asked {
     /// How records stand among the rows, and their tag.
     pub(crate) framed: Option<(Framing, Id)>,
-    /// A digest, wherever it can be told.
+    /// A digest, wherever it is known.
     pub(crate) digest: bool,
     /// Fields after the body.
     pub(crate) trailers: bool,

@@ -1,6 +1,6 @@
 //! `rowstream.toml` and the endpoint files, read into a [`Config`].
 //!
-//! Everything is read before anything is told: all errors of all files come together. What a
+//! Everything is read before anything is reported: all errors of all files come together. What a
 //! database would have to be asked for (whether a statement can be prepared, what its columns are)
 //! is not checked here.
 
@@ -68,13 +68,13 @@ pub struct Config {
     pub limits: Limits,
     /// What the server says, and how.
     pub log: LogSettings,
-    /// How much of what a database says clients are told; `None`: as the address says where it
+    /// How much of what a database says reaches clients; `None`: as the address says where it
     /// listens.
     pub error_detail: Option<ErrorDetail>,
 }
 
 impl Config {
-    /// Where a server listens that is not told otherwise: reachable from this machine alone.
+    /// Where a server listens without that setting: reachable from this machine alone.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
 
     /// Where to listen by `host:port`, or by `:port` for all addresses of this machine; `None`
@@ -85,7 +85,7 @@ impl Config {
         Some(if host.is_empty() { format!("0.0.0.0:{port}") } else { text.to_owned() })
     }
 
-    /// How much of what a database says clients are told.
+    /// How much of what a database says reaches clients.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
     }
@@ -102,7 +102,7 @@ impl Config {
     /// # Errors
     /// Every error of every file.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        // A variable that is not Unicode cannot stand in a text, and is told as one that is not
+        // A variable that is not Unicode cannot stand in a text, and is reported as one that is not
         // set.
         Self::load_with(path, &|name| std::env::var(name).ok())
     }

@@ -108,7 +108,7 @@ impl Collector {
         if self.0.borrow().is_empty() { Ok(value) } else { Err(self.into_diagnostics()) }
     }
 
-    /// The errors, sorted; the same error at the same place is told once.
+    /// The errors, sorted; the same error at the same place is reported once.
     pub(crate) fn into_diagnostics(self) -> Diagnostics {
         let mut errors = self.0.into_inner();
         errors.sort();

@@ -1,4 +1,4 @@
-//! How requests end: one set of words for the access log, the metrics and what is told of a stream.
+//! How requests end: one set of words for the access log, the metrics and the account of a stream.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Parameters: their declared types, and the typed values of one request.
 //!
 //! Text becomes a value here and nowhere else: requests, defaults of endpoint files and the command
-//! line go through [`Param::parse`]. Everything that is wrong with a request is told at once.
+//! line go through [`Param::parse`]. Everything that is wrong with a request is reported at once.
 
 mod bind;
 mod decimal;

@@ -528,7 +528,7 @@ mod tests {
         }
     }
 
-    /// At ten times the load that is carried, everybody waited for five seconds, or in vain.
+    /// At ten times the load that is carried, everybody waited for five seconds, or until the timeout.
     #[tokio::test(start_paused = true)]
     async fn under_overload_who_is_served_has_not_waited_long() {
         let config = PoolConfig { max: 1, waiting: 10_000, ..PoolConfig::default() };

@@ -50,7 +50,7 @@ impl Unprepared {
         self.waiting.is_empty() && self.refused.is_empty()
     }
 
-    /// What clients are told.
+    /// What clients get.
     fn why_not(&self, source: &str, endpoints: &[Endpoint]) -> Option<String> {
         let refused: Vec<_> = self.refused.iter().map(|&index| endpoints[index].path.as_str()).collect();
         match (self.waiting.is_empty(), refused.is_empty()) {

@@ -2,7 +2,7 @@
 //! the first chunk.
 //!
 //! An error on this way is a problem document with its real status. After the head it can only be
-//! told by aborting the response, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1:
+//! shown by aborting the response, which [`ResponseBody`] does: hyper ends the connection (HTTP/1.1:
 //! no last chunk) or resets the stream (HTTP/2).
 
 mod admin;
@@ -215,7 +215,7 @@ impl App {
     }
 
     /// There is no endpoint for a path. One that its client may use and that is nearly called so is
-    /// suggested: who may not use it is not told of it.
+    /// suggested: who may not use it does not learn of it.
     fn no_endpoint_near(&self, path: &str, credentials: &Credentials) -> Error {
         let endpoints = &self.config.endpoints;
         let may_tell = |index: usize| credentials.authorize(&endpoints[index].authorization).is_ok();

@@ -1,4 +1,4 @@
-//! What every source is told, whatever it is: its URL, its pool and its bounds.
+//! What every source is given, whatever it is: its URL, its pool and its bounds.
 
 use std::fmt;
 use std::path::PathBuf;

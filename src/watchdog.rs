@@ -8,7 +8,7 @@
 //!    has all of it, and the socket has not ([`LastBytes`]);
 //! 2. HTTP/2: when the client has left what it was given untaken for `write_timeout`. One stream's
 //!    flow control is not seen on the socket, where the others go on. What stops on the socket is
-//!    seen there ([`crate::server`]), and told to [`Watchdog::stall`];
+//!    seen there ([`crate::server`]), and reported to [`Watchdog::stall`];
 //! 3. when the client has taken less than the endpoint's minimum rate, seen in the same two places
 //!    (`slow_clients = { min_rate = … }`).
 //!

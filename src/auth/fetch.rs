@@ -45,13 +45,13 @@ pub(super) async fn keys(url: &Uri) -> Result<Vec<Key>, Failure> {
 /// It cannot be asked, is another one, or says none that is safe.
 pub(super) async fn discover(issuer: &str) -> Result<Uri, Failure> {
     let url: Uri = format!("{}{OIDC_CONFIGURATION}", issuer.trim_end_matches('/')).parse()?;
-    let told = get(&url).await.map_err(|cause| format!("{url}: {cause}"))?;
-    let told: serde_json::Value =
-        serde_json::from_slice(&told).map_err(|_| format!("{url}: this is no JSON"))?;
-    if told["issuer"] != issuer {
+    let document = get(&url).await.map_err(|cause| format!("{url}: {cause}"))?;
+    let document: serde_json::Value =
+        serde_json::from_slice(&document).map_err(|_| format!("{url}: this is no JSON"))?;
+    if document["issuer"] != issuer {
         return Err(format!("{url}: this is the configuration of another issuer").into());
     }
-    let keys = told["jwks_uri"].as_str().and_then(|text| text.parse().ok());
+    let keys = document["jwks_uri"].as_str().and_then(|text| text.parse().ok());
     Ok(keys.filter(jwk::is_safe).ok_or_else(|| format!("{url}: `jwks_uri` is no https URL"))?)
 }
 

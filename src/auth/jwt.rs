@@ -78,7 +78,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// What its client is told.
+    /// What its client gets.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "the bearer token is none that is believed here",

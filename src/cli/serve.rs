@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Listens, fills databases that are to be created, has statements prepared, says so, and serves
-/// until told to stop.
+/// until it is stopped.
 pub(super) fn serve(
     mut config: Config,
     args: &ListenArgs,
@@ -113,7 +113,7 @@ pub(super) fn serve(
     log::set_format(config.log.format);
     block_on(async {
         server::ignore_user_signals()?;
-        // First, so that a taken port is told before a database is filled.
+        // First, so that a taken port is reported before a database is filled.
         let inherited = server::inherited()?;
         let addresses = inherited.addresses();
         addresses.apply(&mut config);

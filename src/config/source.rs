@@ -39,7 +39,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
         (Some((url, Scheme::Sql(database))), _) => (url, Some(database)),
         _ => (String::new(), None),
     };
-    // What else is wrong is told, whichever database it would be.
+    // What else is wrong is reported, whichever database it would be.
     let mut source = SourceConfig::new(name, url, database.unwrap_or(DatabaseKind::ALL[0]));
     if let Some(mut pool) = table.take("pool").and_then(|pool| pool_table(name, &pool)) {
         read_pool(&mut pool, &mut source.pool);

@@ -1,6 +1,6 @@
-//! What clients are told of a statement that a database has refused.
+//! What clients learn of a statement that a database has refused.
 
-/// What clients are told in the place of the database's own text, by the code of the error.
+/// What clients get in place of the database's own text, by the code of the error.
 pub(super) fn general(code: &str) -> &'static str {
     match code {
         "statement_changed" => "the statement is no longer what the database has prepared",

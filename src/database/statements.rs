@@ -1,6 +1,6 @@
 //! The prepared statements of one connection, by text; the least recently used one goes first.
 //!
-//! It sends nothing: what a statement that goes costs on the server is told to whoever asks.
+//! It sends nothing: what a statement that goes costs on the server is up to the caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;

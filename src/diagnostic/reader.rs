@@ -128,7 +128,7 @@ impl<'a> Value<'a> {
         self.file.error(self.offset(), message, Some(hint.into()));
     }
 
-    /// Records an error at a place within the value, that [`Value::find`] told.
+    /// Records an error at a place within the value, that [`Value::find`] found.
     pub(crate) fn error_at(&self, offset: usize, message: impl Into<String>, hint: String) {
         self.file.error(offset, message, Some(hint));
     }

@@ -147,7 +147,7 @@ impl PerRow {
 
     /// What the rows that are held and their calls may take, of rows of at most so many bytes.
     pub(crate) fn budget(&self, row: usize) -> usize {
-        // A request stands as it is told from others, as it was filled, and as it is sent; each
+        // A request stands as it is distinguished from others, as it was filled, and as it is sent; each
         // time percent-encoded.
         let calls = self.calls.iter().map(|call| reply_budget(call.max_reply).saturating_add(12 * LONGEST));
         let held = calls.fold(row, usize::saturating_add).saturating_mul(self.rows());

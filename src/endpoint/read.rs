@@ -282,7 +282,7 @@ impl SqlText {
         }
     }
 
-    /// Declares the claims that the statements name. What is wrong with these is told later.
+    /// Declares the claims that the statements name. What is wrong with these is reported later.
     fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<Declared>) {
         for section in sql::sections(&self.text, dialect).unwrap_or_default() {
             let start = section.range.start;

@@ -53,7 +53,7 @@ impl Denial {
     }
 
     /// What `WWW-Authenticate` says of bearer tokens (RFC 6750, section 3). Who has shown nothing
-    /// is told of no error.
+    /// learns of no error.
     pub(crate) fn challenge(self) -> &'static str {
         match self {
             Self::Missing => "Bearer realm=\"rowstream\"",

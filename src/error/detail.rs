@@ -1,4 +1,4 @@
-//! `error_detail`: how much of what a database says clients are told.
+//! `error_detail`: how much of what a database says reaches clients.
 
 use crate::diagnostic::reader::Value;
 
@@ -13,7 +13,7 @@ pub enum ErrorDetail {
 }
 
 impl ErrorDetail {
-    /// That of a server that is not told otherwise: what cannot be reached from other machines is
+    /// That of a server without that setting: what cannot be reached from other machines is
     /// somebody's own.
     pub(crate) fn of_address(listen: &str) -> Self {
         let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);

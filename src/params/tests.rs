@@ -275,7 +275,7 @@ fn missing_and_headers() {
     assert_eq!(bound.format.as_deref(), Some("x"));
 }
 
-/// Each of thousands of unknown names was compared with all that there are, and told twice, at 50
+/// Each of thousands of unknown names was compared with all that there are, and reported twice, at 50
 /// times its length.
 #[test]
 fn reading_stops_at_ten_errors() {

@@ -29,7 +29,7 @@ pub struct App {
     pub(super) admission: Admission,
     pub(super) notifiers: ChangeNotifiers,
     pub(super) readiness: Readiness,
-    /// How much of what a database says clients are told.
+    /// How much of what a database says reaches clients.
     pub(super) detail: ErrorDetail,
     /// Whose JSON Web Tokens are believed.
     pub(super) verifier: Option<Arc<Verifier>>,

@@ -169,7 +169,7 @@ impl ResponseBody {
 }
 
 impl Drop for ResponseBody {
-    /// What was spilled, and the time for which a client took nothing, is told also where the
+    /// What was spilled, and the time for which a client took nothing, is reported also where the
     /// client has never come back for the rest.
     fn drop(&mut self) {
         if let (Answer::Stream(streaming), Some(tracker)) = (&self.answer, &mut self.tracker) {

@@ -223,7 +223,7 @@ async fn begin_tls(
     }
     let mut socket = socket(stream);
     if first == [HANDSHAKE] {
-        // Who fails has left, or was told by an alert; what it has not read yet is not lost.
+        // Who fails has left, or was sent an alert; what it has not read yet is not lost.
         ends.lingers.store(true, Ordering::Relaxed);
         let accepted = Transport::accept(socket, Arc::clone(&tls.identity.config)).await;
         ends.lingers.store(false, Ordering::Relaxed);
@@ -236,7 +236,7 @@ async fn begin_tls(
 }
 
 /// What comes of the first bytes of a client; `None` where they do not come in time, or the server
-/// is told to end before.
+/// is asked to end before.
 async fn in_time<T>(begun: impl Future<Output = Option<T>>, mut state: watch::Receiver<State>) -> Option<T> {
     let drained = async {
         // Without a sender, the server has ended.
@@ -286,7 +286,7 @@ async fn serve_until_end(
         tokio::select! {
             // In this order: what is waited for is known once the connection has been polled.
             biased;
-            // What breaks a connection is told by the access log, request by request.
+            // What breaks a connection is in the access log, request by request.
             ended = connection.as_mut() => {
                 if ended.is_ok() {
                     ends.reset.store(false, Ordering::Relaxed);

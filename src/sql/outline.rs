@@ -15,7 +15,7 @@ const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
 /// What puts the rows of several statements together.
 const UNIONS: [&str; 3] = ["union", "intersect", "except"];
 
-/// A statement's tokens, told apart by clauses.
+/// A statement's tokens, split by clauses.
 pub struct Outline<'a> {
     parts: Vec<Part<'a>>,
     dialect: &'static Dialect,

@@ -107,7 +107,7 @@ fn pieces_lead_back_to_the_original() {
 fn files_are_cut_at_their_names() {
     let text = "-- about\n-- name: a :many\nselect '\n-- name: no :one\n';\n  --name:b :value\n/*\n-- name: no :one\n*/ select 2\n";
     let sections = sections(text, &NUMBERED).unwrap();
-    let told: Vec<_> = sections
+    let found: Vec<_> = sections
         .iter()
         .map(|section| {
             let (name, cardinality) = section.name.clone().unwrap();
@@ -115,7 +115,7 @@ fn files_are_cut_at_their_names() {
         })
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("a".to_owned(), Cardinality::Many, "-- nam", "select '\n-- name: no :one\n';"),
             ("b".to_owned(), Cardinality::Value, "--name", "/*\n-- name: no :one\n*/ select 2"),
@@ -200,10 +200,10 @@ fn a_name_tells_in_whose_rows_a_statement_stands() {
 #[test]
 fn a_name_tells_whose_refcursor_a_statement_reads() {
     let text = "-- name: o :refcursors\ncall p();\n-- name: a :many from o\n--name:b  :value  from  o \n-- name: c :one\nselect 1";
-    let told: Vec<_> =
+    let found: Vec<_> =
         sections(text, &NUMBERED).unwrap().into_iter().map(|section| section.refcursors).collect();
     let from = || Refcursors::From("o".to_owned());
-    assert_eq!(told, [Refcursors::Opens, from(), from(), Refcursors::None]);
+    assert_eq!(found, [Refcursors::Opens, from(), from(), Refcursors::None]);
 }
 
 /// A text that is quoted from its first to its last character, whatever stands inside.

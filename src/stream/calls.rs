@@ -47,7 +47,7 @@ pub(crate) struct CallRows {
     waiting: BTreeMap<u64, Outcome>,
     /// The row that is lent.
     current: Option<Outcome>,
-    /// Why it cannot go on; told by the next poll.
+    /// Why it cannot go on; the next poll reports it.
     failed: Option<Error>,
 }
 
@@ -83,7 +83,7 @@ impl Outcome {
         Self { number, duration: Duration::ZERO, status: None, body: None, error: Some(error) }
     }
 
-    /// Writes the values of the columns of a reply, the last one only where failures are told in
+    /// Writes the values of the columns of a reply, the last one only where failures stand in
     /// their rows.
     pub(super) fn write(&self, on_error: OnError, encoder: &mut dyn RowWriter, out: &mut Vec<u8>) {
         let Self { duration, status, body, error, .. } = self;

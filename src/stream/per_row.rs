@@ -1,5 +1,5 @@
 //! Requests for the rows of a statement: `[enrich.NAME]` adds a member to each row, and `each` of
-//! `[upstream]` what is told of a reply.
+//! `[upstream]` what is reported of a reply.
 //!
 //! ```text
 //! poll_row ──► statement ──► window: no more rows than there may be calls ──► a row with what its calls said
@@ -64,7 +64,7 @@ pub(crate) struct EnrichedRows {
     bound: Option<(usize, Arc<Bound>)>,
     /// While its rows come.
     window: Option<Box<Window>>,
-    /// Why it cannot go on; told by the next poll.
+    /// Why it cannot go on; the next poll reports it.
     failed: Option<Error>,
 }
 
@@ -128,7 +128,7 @@ impl EnrichedRows {
     /// See [`database::Session::poll_row`].
     ///
     /// # Errors
-    /// The statement's; or a call failed, where that is not told in its row; or 400 where the
+    /// The statement's; or a call failed, where that does not stand in its row; or 400 where the
     /// parameters make no request.
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Produced<'_>>, Error>> {
         if let Some(error) = self.failed.take() {

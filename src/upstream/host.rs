@@ -65,7 +65,7 @@ pub(super) enum Failure {
     NotBegun,
     /// The connection ended before anything of the answer came.
     Lost {
-        /// Whether others were on it that have told so already.
+        /// Whether other requests on it have reported that already.
         is_known: bool,
     },
     /// No head came in time, or what came was none.

@@ -2,7 +2,7 @@
 //! which order, is the pool's affair, whose places are at these hosts.
 //!
 //! ```text
-//! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► told how it went, given back or dropped
+//! acquire ──► a host has room, and the pool a place ──► Lease at that host ──► reports how it went, given back or dropped
 //!    │                                                    ▲        │
 //!    ├──► the pool's queue ── room: who is next there ────┘        └─► fail_over: at another host, with the same place
 //!    └──► every host is ejected: an error at once

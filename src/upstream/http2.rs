@@ -91,7 +91,7 @@ impl Connections {
         Some(shared.slot(self))
     }
 
-    /// Whether it takes no more requests, and is let go of with the last of those that it has.
+    /// Whether it takes no more requests, and closes with the last of those that it has.
     fn is_past(&self, shared: &Shared) -> bool {
         shared.is_retired || self.max_age.is_some_and(|most| shared.opened.elapsed() >= most)
     }
@@ -106,7 +106,7 @@ impl Connections {
         let is_over = Arc::<AtomicBool>::default();
         let over = Arc::clone(&is_over);
         tokio::spawn(async move {
-            // How it ended is told to the streams on it.
+            // The streams on it learn how it ended.
             let _ = connection.await;
             over.store(true, Ordering::Relaxed);
         });

@@ -71,7 +71,7 @@ pub(crate) type Group = hosts::Group<Box<Http1>>;
 #[derive(Clone)]
 pub struct Source {
     shared: Arc<Inner>,
-    /// What the upstream is told of the request on whose behalf it is asked.
+    /// What the upstream learns of the request on whose behalf it is asked.
     forwarded: Arc<HeaderMap>,
     /// Whose request that is.
     client: Client,

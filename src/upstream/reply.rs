@@ -51,7 +51,7 @@ impl Reply {
     ///
     /// # Errors
     /// 502 when it is a redirect, when it is one that nobody has asked for, or when its end could
-    /// not be told from a break.
+    /// not be distinguished from a break.
     pub(super) fn new(
         head: http::response::Parts,
         body: Body,
@@ -109,7 +109,7 @@ impl Reply {
         polled
     }
 
-    /// Waits for the first bytes of an answer that says that it is JSON, before anyone is told of
+    /// Waits for the first bytes of an answer that says that it is JSON, before anyone hears of
     /// it: then there have to be some.
     ///
     /// # Errors

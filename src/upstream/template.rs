@@ -56,7 +56,7 @@ type TemplateError = (String, String);
 
 /// The values of one request.
 pub(crate) struct Values<'a> {
-    /// The names of the parameters, for what is told of them.
+    /// The names of the parameters, for messages.
     pub(crate) names: &'a [String],
     pub(crate) values: &'a [ParamValue],
     pub(crate) number: u64,

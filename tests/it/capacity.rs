@@ -273,8 +273,8 @@ async fn limits_that_contradict_each_other_are_told() {
             "",
             "expected_duration = '10s'\npool = { max = 5, waiting = 100, acquire_timeout = '1m' }",
             pass(""),
-            "/e: 100 calls may wait for a place at source `up`, the last of them for 200s: those after the first 30 wait in vain, \
-             for `pool.acquire_timeout` (60s) | \
+            "/e: 100 calls may wait for a connection of source `up`, the last of them for 200s: those after the first 30 time out, \
+             after `pool.acquire_timeout` (60s) | \
              lower `pool.waiting` of source `up` to 30, or raise `pool.acquire_timeout` to 200s",
         ),
         (

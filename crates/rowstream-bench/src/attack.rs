@@ -220,7 +220,7 @@ impl Observer {
 }
 
 impl Driver {
-    /// Runs the connections of this thread to their end, or until told to stop.
+    /// Runs the connections of this thread to their end, or until it is stopped.
     fn drive(mut self, shared: &Arc<Shared>) -> Driven {
         let tally = Rc::new(RefCell::new(Tally::default()));
         let wire = Rc::new(Wire::new(&shared.plan, &shared.target, &shared.addresses));

@@ -41,7 +41,7 @@ impl Http2 {
         let shaken = handshake.map_err(|_| timed_out(wire.timeout))?;
         let (sender, connection) =
             shaken.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
-        // How a connection ends is told to the stream on it.
+        // The stream on it learns how a connection ends.
         let frames = tokio::task::spawn_local(async { drop(connection.await) });
         Ok(Self { sender, throttle, frames, used: false, reusable: false })
     }

@@ -9,7 +9,7 @@ use super::tally::{Latency, Phase};
 use super::watch::{Cost, Peak};
 use super::{Report, Run};
 
-/// The quantiles that are told, as JSON calls them.
+/// The quantiles that are reported, as JSON calls them.
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 

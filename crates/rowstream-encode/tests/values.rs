@@ -1,4 +1,4 @@
-//! The corpus of values, as far as it can be told what a source lends: each value is made of what
+//! The corpus of values, as far as it is known what a source lends: each value is made of what
 //! it is in Arrow.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 

@@ -14,7 +14,7 @@ use crate::params::ParamValue;
 
 /// The interleaved statements of one session.
 pub(super) struct Interleaved<D: Driver> {
-    /// What the worker has not been told yet.
+    /// What the worker has not been given yet.
     runs: Option<Vec<Run<D>>>,
     open: Vec<Open<D::Plan>>,
     /// Whose rows have been asked for.
@@ -60,11 +60,11 @@ impl<D: Driver> Session<D> {
             at: 0,
             end: None,
         });
-        let told = runs.iter().map(|(index, args)| Run {
+        let given = runs.iter().map(|(index, args)| Run {
             statement: statement(index),
             args: args.iter().map(|arg| D::argument(arg)).collect(),
         });
-        self.interleaved = Interleaved { runs: Some(told.collect()), open: open.collect(), asked: None };
+        self.interleaved = Interleaved { runs: Some(given.collect()), open: open.collect(), asked: None };
     }
 
     #[inline]

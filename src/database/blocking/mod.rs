@@ -117,7 +117,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     fn argument(param: &ParamValue) -> Self::Argument;
 
     /// The row that [`DriverRows::pack`] has packed.
-    fn row<'a>(told: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
+    fn row<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
 }
 
 /// What the rows of a connection's statements are read by.
@@ -160,7 +160,7 @@ pub trait DriverConnection {
     /// It cannot be run.
     fn compile(
         &self,
-        told: &Described<PlanOf<Self>>,
+        described: &Described<PlanOf<Self>>,
         args: &[<Self::Driver as Driver>::Argument],
     ) -> Result<Self::Statement<'_>, Failure>;
 
@@ -169,7 +169,7 @@ pub trait DriverConnection {
     fn rows<'r, 'c: 'r>(
         &'r self,
         statement: &'r mut Self::Statement<'c>,
-        told: &'r Described<PlanOf<Self>>,
+        described: &'r Described<PlanOf<Self>>,
     ) -> Self::Rows<'r>
     where
         Self: 'c;

@@ -110,9 +110,9 @@ impl DriverConnection for Counting {
         Ok(args.first().copied().unwrap_or_default())
     }
 
-    fn rows<'r, 'c: 'r>(&'r self, first: &'r mut i64, told: &'r Described<()>) -> Counted<'r> {
-        let rows = told.sql.parse().unwrap_or(MANY as i64);
-        Counted { connection: self, sql: &told.sql, next: *first - 1, end: *first + rows }
+    fn rows<'r, 'c: 'r>(&'r self, first: &'r mut i64, described: &'r Described<()>) -> Counted<'r> {
+        let rows = described.sql.parse().unwrap_or(MANY as i64);
+        Counted { connection: self, sql: &described.sql, next: *first - 1, end: *first + rows }
     }
 
     fn clean_up(&self) -> bool {

@@ -100,9 +100,9 @@ impl<D: Driver> Worker<'_, D> {
 
     /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it
     /// ended.
-    fn execute(&self, told: &Described<D::Plan>, args: &[D::Argument], transaction: bool) {
+    fn execute(&self, described: &Described<D::Plan>, args: &[D::Argument], transaction: bool) {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
-        match self.stream(told, args, transaction) {
+        match self.stream(described, args, transaction) {
             Ok(()) => filling::finish(Ok(())),
             Err(Stop::Failed(error)) => filling::finish(Err(error)),
             Err(Stop::Abandoned) => {}
@@ -110,17 +110,22 @@ impl<D: Driver> Worker<'_, D> {
     }
 
     /// The step loop. The statement is reset, and its locks are gone, when this returns.
-    fn stream(&self, told: &Described<D::Plan>, args: &[D::Argument], transaction: bool) -> Result<(), Stop> {
+    fn stream(
+        &self,
+        described: &Described<D::Plan>,
+        args: &[D::Argument],
+        transaction: bool,
+    ) -> Result<(), Stop> {
         if transaction {
             self.begin()?;
         }
-        let mut statement = self.compile(told, args)?;
-        let mut rows = self.connection.rows(&mut statement, told);
+        let mut statement = self.compile(described, args)?;
+        let mut rows = self.connection.rows(&mut statement, described);
         let limit = self.shared.max_row_bytes;
-        let mut is_row = rows.first().map_err(|failure| self.stop(failure, told))?;
+        let mut is_row = rows.first().map_err(|failure| self.stop(failure, described))?;
         while is_row {
             filling::push(|batch| rows.pack(limit, batch))?;
-            is_row = rows.next().map_err(|failure| self.stop(failure, told))?;
+            is_row = rows.next().map_err(|failure| self.stop(failure, described))?;
         }
         Ok(())
     }
@@ -131,19 +136,19 @@ impl<D: Driver> Worker<'_, D> {
 
     fn compile<'c>(
         &'c self,
-        told: &Described<D::Plan>,
+        described: &Described<D::Plan>,
         args: &[D::Argument],
     ) -> Result<<D::Connection as super::DriverConnection>::Statement<'c>, Stop> {
-        self.connection.compile(told, args).map_err(|failure| self.stop(failure, told))
+        self.connection.compile(described, args).map_err(|failure| self.stop(failure, described))
     }
 
     /// Why the statement stopped.
     #[cold]
-    fn stop(&self, failure: Failure, told: &Described<D::Plan>) -> Stop {
+    fn stop(&self, failure: Failure, described: &Described<D::Plan>) -> Stop {
         self.why(match failure {
             Failure::Failed(error) => error,
             Failure::Outdated(error) => {
-                self.shared.known.forget(&told.sql);
+                self.shared.known.forget(&described.sql);
                 error
             }
         })

@@ -25,7 +25,7 @@ impl DatabaseError {
         matches!(self.number, 1243 | 1615)
     }
 
-    /// The error as a user is told it; `sql` is the statement's text, where it is known.
+    /// The error as a user sees it; `sql` is the statement's text, where it is known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = classify(self.number, &self.sqlstate);
         let offset = sql.and_then(|sql| self.offset(sql));

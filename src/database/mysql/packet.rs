@@ -243,10 +243,10 @@ mod tests {
 
     #[test]
     fn errors_have_a_state_or_none() {
-        let told = error(b"\xff\x7a\x04#42S02no table").unwrap();
-        assert_eq!((told.number, &*told.sqlstate, &*told.message), (1146, "42S02", "no table"));
-        let told = error(b"\xff\x10\x04Too many connections").unwrap();
-        assert_eq!((told.number, &*told.sqlstate, &*told.message), (1040, "", "Too many connections"));
+        let read = error(b"\xff\x7a\x04#42S02no table").unwrap();
+        assert_eq!((read.number, &*read.sqlstate, &*read.message), (1146, "42S02", "no table"));
+        let read = error(b"\xff\x10\x04Too many connections").unwrap();
+        assert_eq!((read.number, &*read.sqlstate, &*read.message), (1040, "", "Too many connections"));
         assert!(error(b"\xff").is_none());
     }
 
@@ -255,9 +255,9 @@ mod tests {
         let mut greeting = b"\x0a5.5.5-10.11.6-MariaDB\0\x07\0\0\0abcdefgh\0".to_vec();
         greeting.extend_from_slice(b"\xfe\xff\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x08\0\0\0ijklmnopqrst\0");
         let whole = [&greeting[..], b"mysql_native_password\0"].concat();
-        let told = Greeting::parse(&whole).unwrap();
-        assert_eq!((told.connection_id, &told.nonce[..]), (7, &b"abcdefghijklmnopqrst"[..]));
-        assert!(told.is_mariadb() && told.capabilities & capability::EXTENDED_METADATA != 0);
+        let read = Greeting::parse(&whole).unwrap();
+        assert_eq!((read.connection_id, &read.nonce[..]), (7, &b"abcdefghijklmnopqrst"[..]));
+        assert!(read.is_mariadb() && read.capabilities & capability::EXTENDED_METADATA != 0);
         for end in 0..greeting.len() {
             assert!(Greeting::parse(&greeting[..end]).is_none(), "{end}");
         }

@@ -3,7 +3,7 @@
 //!
 //! A snapshot names the transactions that still run. It differs from the one before when one of
 //! them has ended, so none that wrote anything goes by unseen; that something else was written is
-//! told too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
+//! reported too. Notifications (PostgreSQL manual, "NOTIFY") say it without being asked.
 //!
 //! After a change it is asked more often for a while: what was written then may not be read before
 //! older transactions have ended, of which nobody tells.
@@ -133,7 +133,7 @@ impl Changes {
                 _ => {}
             }
         }
-        let seen = seen.ok_or_else(|| Error::protocol("the database told no snapshot"))?;
+        let seen = seen.ok_or_else(|| Error::protocol("the database sent no snapshot"))?;
         Ok((seen, notified))
     }
 }

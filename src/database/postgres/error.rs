@@ -61,7 +61,7 @@ impl DatabaseError {
         self.sqlstate.starts_with("P0") || self.routine == "exec_stmt_raise"
     }
 
-    /// The error as a user is told it; `sql` is the statement's text, where it is known.
+    /// The error as a user sees it; `sql` is the statement's text, where it is known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = match self.is_stale_statement() {
             true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),

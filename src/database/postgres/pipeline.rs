@@ -15,7 +15,7 @@
 //! Statements only read, so whatever was not answered may be asked again. Invariants:
 //!
 //! 1. what is expected stands in the order of what is sent, and each batch ends in one Sync;
-//! 2. every lookup is told something; one whose sender is dropped goes elsewhere;
+//! 2. every lookup gets an answer; one whose sender is dropped goes elsewhere;
 //! 3. rows are taken for the described columns only if they are: a statement that is parsed here is
 //!    described here too, and compared with what its readers know;
 //! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it
@@ -269,7 +269,7 @@ impl Pipeline {
         this
     }
 
-    /// Puts a lookup behind those before it; what it is sent by is told as it is now.
+    /// Puts a lookup behind those before it; the sender is the present one.
     ///
     /// # Errors
     /// The arguments cannot be sent.

@@ -50,9 +50,9 @@ pub(super) struct Field {
 }
 
 impl Field {
-    pub(super) fn new(told: &backend::Field<'_>) -> Self {
-        let (type_oid, modifier) = (told.type_oid(), told.type_modifier());
-        Self { name: told.name().to_owned(), type_oid, modifier }
+    pub(super) fn new(column: &backend::Field<'_>) -> Self {
+        let (type_oid, modifier) = (column.type_oid(), column.type_modifier());
+        Self { name: column.name().to_owned(), type_oid, modifier }
     }
 
     /// Whether its values name cursors.
@@ -61,13 +61,13 @@ impl Field {
     }
 
     /// Whether the server still describes the column so.
-    pub(super) fn is(&self, told: &backend::Field<'_>) -> bool {
+    pub(super) fn is(&self, column: &backend::Field<'_>) -> bool {
         let Self { name, type_oid, modifier } = self;
-        (name.as_str(), *type_oid, *modifier) == (told.name(), told.type_oid(), told.type_modifier())
+        (name.as_str(), *type_oid, *modifier) == (column.name(), column.type_oid(), column.type_modifier())
     }
 }
 
-/// What the server told of a statement: the same on all connections, until a migration.
+/// What the server says of a statement: the same on all connections, until a migration.
 #[derive(Debug)]
 pub(super) struct Described {
     /// Told apart by this, also from what was described of the same text before a migration.
@@ -75,7 +75,7 @@ pub(super) struct Described {
     /// Its name on connections that lookups share; others count names of their own.
     pub(super) shared_name: String,
     pub(super) sql: Arc<str>,
-    /// The types of its parameters, as far as the server was told.
+    /// The types of its parameters, as far as they were given to the server.
     pub(super) types: Vec<u32>,
     /// Its columns, as the server describes them.
     pub(super) fields: Vec<Field>,
@@ -124,7 +124,7 @@ impl Descriptions {
         self.known.read().get(sql).cloned()
     }
 
-    /// Keeps what was told, unless it is known; another description of the same text is forgotten.
+    /// Keeps a description, unless it is known; another description of the same text is forgotten.
     pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<Field>) {
         let version = prepared.version;
         let same = |known: Arc<Described>| {

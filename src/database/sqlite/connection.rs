@@ -146,8 +146,8 @@ impl DriverConnection for Connection {
     /// The statement, from the connection's cache or compiled. When it no longer can be, a table
     /// has changed since it was described: the error is the one that a cached statement has at its
     /// first step, which knows no place in the text.
-    fn compile(&self, told: &Described, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
-        let mut statement = self.open.prepare_cached(&told.sql).map_err(|error| match error {
+    fn compile(&self, described: &Described, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
+        let mut statement = self.open.prepare_cached(&described.sql).map_err(|error| match error {
             rusqlite::Error::SqlInputError { error, msg, .. } => {
                 Failure::Outdated(self.fault(rusqlite::Error::SqliteFailure(error, Some(msg))))
             }
@@ -157,8 +157,12 @@ impl DriverConnection for Connection {
         Ok(statement)
     }
 
-    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut CachedStatement<'c>, told: &'r Described) -> Steps<'r> {
-        Steps { connection: self, rows: Rows::new(&self.open, statement), told }
+    fn rows<'r, 'c: 'r>(
+        &'r self,
+        statement: &'r mut CachedStatement<'c>,
+        described: &'r Described,
+    ) -> Steps<'r> {
+        Steps { connection: self, rows: Rows::new(&self.open, statement), described }
     }
 
     fn clean_up(&self) -> bool {
@@ -174,7 +178,7 @@ impl DriverConnection for Connection {
 pub struct Steps<'r> {
     connection: &'r Connection,
     rows: Rows<'r>,
-    told: &'r Described,
+    described: &'r Described,
 }
 
 impl DriverRows for Steps<'_> {
@@ -201,10 +205,10 @@ impl DriverRows for Steps<'_> {
 
 impl Steps<'_> {
     /// SQLite prepares a statement anew by itself when a table has changed, so the columns may be
-    /// others than the session was told, and their values would stand under wrong names.
+    /// others than those described to the session, and their values would stand under wrong names.
     fn check_columns(&self) -> Result<(), Failure> {
-        let is_as_told = |statement| columns_are(statement, &self.told.columns);
-        match self.rows.statement().is_some_and(is_as_told) {
+        let is_as_described = |statement| columns_are(statement, &self.described.columns);
+        match self.rows.statement().is_some_and(is_as_described) {
             true => Ok(()),
             false => Err(Failure::Outdated(fault::schema_changed(&self.connection.driver.source))),
         }
@@ -252,11 +256,11 @@ fn columns(statement: &rusqlite::Statement<'_>) -> Arc<[Column]> {
     statement.columns().map(|it| column(&it)).collect()
 }
 
-fn columns_are(statement: &rusqlite::Statement<'_>, told: &[Column]) -> bool {
+fn columns_are(statement: &rusqlite::Statement<'_>, described: &[Column]) -> bool {
     let now = statement.columns();
-    now.len() == told.len()
-        && now.zip(told).all(|(now, told)| {
-            now.name() == told.name && now.decl_type().unwrap_or_default() == told.type_name
+    now.len() == described.len()
+        && now.zip(described).all(|(now, described)| {
+            now.name() == described.name && now.decl_type().unwrap_or_default() == described.type_name
         })
 }
 

@@ -1,4 +1,4 @@
-//! SQLite's errors as a user is told them.
+//! SQLite's errors as a user sees them.
 
 use http::StatusCode;
 use rusqlite::{ErrorCode, ffi};
@@ -6,15 +6,15 @@ use rusqlite::{ErrorCode, ffi};
 use crate::Error;
 use crate::error::SOURCE_DAMAGED;
 
-/// What a user is told of `error`; `source` names the source. What another try can mend is 503.
+/// What a user sees of `error`; `source` names the source. What another try can mend is 503.
 pub(super) fn of(source: &str, error: rusqlite::Error) -> Error {
     match &error {
         rusqlite::Error::SqlInputError { error: cause, msg, offset, .. } => {
-            let told = statement_failed(msg, *cause);
+            let refused = statement_failed(msg, *cause);
             // SQLite gives -1 when it does not know the place.
             match usize::try_from(*offset) {
-                Ok(offset) => told.position(offset),
-                Err(_) => told,
+                Ok(offset) => refused.position(offset),
+                Err(_) => refused,
             }
         }
         rusqlite::Error::SqliteFailure(cause, message) => {

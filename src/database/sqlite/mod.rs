@@ -110,8 +110,8 @@ impl Driver for Sqlite {
     }
 
     #[inline]
-    fn row<'a>(told: &'a Described<Box<[Plan]>>, packed: &'a [u8]) -> Row<'a> {
-        Row { values: packed, plans: &told.plan, columns: &told.columns }
+    fn row<'a>(described: &'a Described<Box<[Plan]>>, packed: &'a [u8]) -> Row<'a> {
+        Row { values: packed, plans: &described.plan, columns: &described.columns }
     }
 }
 

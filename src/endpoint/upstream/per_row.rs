@@ -31,7 +31,7 @@ pub(in crate::endpoint) struct Draft {
 pub(in crate::endpoint) struct Each<'a> {
     /// The text.
     pub(in crate::endpoint) sql: Value<'a>,
-    /// The name of the database, if it is told.
+    /// The name of the database, if it is known.
     pub(in crate::endpoint) source: Option<Value<'a>>,
     pub(in crate::endpoint) draft: Draft,
 }

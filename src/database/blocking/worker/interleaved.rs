@@ -16,7 +16,7 @@ type Statement<'c, D> = <<D as Driver>::Connection as DriverConnection>::Stateme
 
 /// One of the statements.
 struct Interleaved<'r, D: Driver> {
-    told: &'r Described<D::Plan>,
+    described: &'r Described<D::Plan>,
     rows: <D::Connection as DriverConnection>::Rows<'r>,
     progress: Progress,
     /// The bytes at which its last portion was full; `None` before the first.
@@ -80,9 +80,9 @@ impl<D: Driver> Worker<'_, D> {
     where
         D::Connection: 'c,
     {
-        let told = &*run.statement;
-        let rows = self.connection.rows(statement, told);
-        Interleaved { told, rows, progress: Progress::Begins, portion: None }
+        let described = &*run.statement;
+        let rows = self.connection.rows(statement, described);
+        Interleaved { described, rows, progress: Progress::Begins, portion: None }
     }
 
     /// Steps one of the statements for a portion of its rows, and hands them over.
@@ -99,7 +99,7 @@ impl<D: Driver> Worker<'_, D> {
     }
 
     fn fill(&self, statement: &mut Interleaved<'_, D>, portion: &mut Portion) -> Result<(), Stop> {
-        let Interleaved { told, rows, progress, .. } = statement;
+        let Interleaved { described, rows, progress, .. } = statement;
         let limit = self.shared.max_row_bytes;
         loop {
             let stepped = match progress {
@@ -107,7 +107,7 @@ impl<D: Driver> Worker<'_, D> {
                 Progress::Runs => rows.next(),
                 Progress::Ended => return Ok(()),
             };
-            *progress = match stepped.map_err(|failure| self.stop(failure, told))? {
+            *progress = match stepped.map_err(|failure| self.stop(failure, described))? {
                 true => Progress::Runs,
                 false => Progress::Ended,
             };

@@ -27,7 +27,7 @@ pub(super) struct Described {
 }
 
 impl Session {
-    /// Parses the statement on the server. The types that the server was told, and what it has
+    /// Parses the statement on the server. The types that were sent to the server, and what it has
     /// said.
     pub(super) async fn describe_typed(
         &mut self,
