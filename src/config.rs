@@ -140,23 +140,23 @@ impl Config {
     /// # Errors
     /// Those of [`Config::single_with`].
     pub fn single(url: &str, sql: &str) -> Result<Self, Diagnostics> {
-        Self::single_with(url, sql, Purpose::Serve, &[])
+        Self::single_with(url, (Path::new("--sql"), sql), Purpose::Serve, &[])
     }
 
-    /// One source, named `main`, and one endpoint, `/rows`, whose parameters are those of the
-    /// query, with these types and values.
+    /// One source, named `main`, and one endpoint, `/rows`, of a statement, which errors call by the
+    /// name before it. Its parameters have these types and values.
     ///
     /// # Errors
-    /// Those of the SQL (called `--sql` or `SQL`), of the URL (`URL`), and of the parameters
+    /// Those of the SQL, of the URL (`URL`), and of the parameters
     /// (`--param` or `-p`): a type that nobody says, a value of another, a name that the statement
     /// does not have.
     pub fn single_with(
         url: &str,
-        sql: &str,
+        statement: (&Path, &str),
         purpose: Purpose,
         arguments: &[Argument],
     ) -> Result<Self, Diagnostics> {
-        single::read(url, sql, purpose, arguments)
+        single::read(url, statement, purpose, arguments)
     }
 
     /// The database of a URL, or of the path of its file.

@@ -1,19 +1,24 @@
-//! `rowstream query`: the same engine into a file or a pipe.
+//! `rowstream query`: the same engine into a terminal, a file or a pipe.
 //!
 //! A file appears under its name only when it is whole: until then it is `FILE.partial`.
+
+mod table;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::future::poll_fn;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers, ValueOptions};
+use rowstream_encode::{BytesForm, Choice, CsvDialect, Format, Intervals, Nulls, Numbers, ValueOptions};
 
+use self::table::Table;
 use super::output::Results;
 use super::{Failure, block_on, param};
 use crate::config::{Argument, Config, Purpose};
+use crate::diagnostic::shown;
 use crate::source::Source;
 use crate::stream::RowStream;
 
@@ -22,8 +27,12 @@ use crate::stream::RowStream;
 pub(super) struct Args {
     /// The URL of the database (postgres://…, sqlite:FILE), or the path of a SQLite file.
     url: String,
-    /// The statement; its `:names` are parameters.
-    sql: String,
+    /// The statement, or - for that on standard input; its `:names` are parameters.
+    #[arg(required_unless_present = "file")]
+    sql: Option<String>,
+    /// The file of the statement, or - for standard input.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "sql")]
+    file: Option<PathBuf>,
     /// A parameter of the statement, with its type (integer, number, text, boolean, date,
     /// timestamp, duration, uuid, json, and lists: integer[]).
     ///
@@ -32,14 +41,28 @@ pub(super) struct Args {
     /// them a number (1.5); all else is text, and so is 007. An empty value is NULL, but for text.
     #[arg(short, long = "param", value_name = "NAME[:TYPE]=VALUE", value_parser = param::with_value)]
     param: Vec<Argument>,
-    /// The format: json, ndjson, csv, sse, json-seq, arrow.
-    #[arg(long, value_name = "FORMAT", default_value = "ndjson", value_parser = parse_format)]
-    format: Format,
+    /// The format: table, json, ndjson, csv, sse, json-seq, arrow [default: table on a terminal,
+    /// else ndjson].
+    #[arg(long, value_name = "FORMAT", value_parser = parse_form)]
+    format: Option<Form>,
     #[command(flatten)]
     options: OptionArgs,
     /// The file to write, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Say at the end how many rows there were, in what time, on stderr; which
+    /// a terminal shows anyway.
+    #[arg(long)]
+    stats: bool,
+}
+
+/// What the rows become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A table for people.
+    Table,
+    /// A format of endpoints.
+    Format(Format),
 }
 
 /// How values are written.
@@ -73,15 +96,57 @@ fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
     })
 }
 
-fn parse_format(name: &str) -> Result<Format, String> {
-    Format::from_name(name).ok_or_else(|| {
+fn parse_form(name: &str) -> Result<Form, String> {
+    if name == "table" {
+        return Ok(Form::Table);
+    }
+    Format::from_name(name).map(Form::Format).ok_or_else(|| {
         let names = Format::ALL.map(Format::name);
-        format!("the formats are {}", names.join(", "))
+        format!("the formats are table, {}", names.join(", "))
     })
 }
 
+impl Args {
+    /// The name of the statement in errors, and its text.
+    fn statement(&self) -> Result<(&Path, String), Failure> {
+        match (&self.file, &self.sql) {
+            (Some(file), _) if file != Path::new("-") => {
+                let text = fs::read_to_string(file);
+                Ok((file, text.map_err(|error| cannot_read(&shown(&file.to_string_lossy()), &error))?))
+            }
+            (None, Some(sql)) if sql != "-" => Ok((Path::new("SQL"), sql.clone())),
+            _ => {
+                let mut text = String::new();
+                let read = io::stdin().read_to_string(&mut text);
+                read.map_err(|error| cannot_read("standard input", &error))?;
+                Ok((Path::new("stdin"), text))
+            }
+        }
+    }
+
+    fn form(&self) -> Form {
+        self.format.unwrap_or_else(|| match self.output.is_none() && io::stdout().is_terminal() {
+            true => Form::Table,
+            false => Form::Format(Format::Ndjson),
+        })
+    }
+}
+
+fn cannot_read(what: &str, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        io::ErrorKind::InvalidData => "\n    hint: statements are UTF-8",
+        _ => "",
+    };
+    Failure::Message(format!("the statement in {what} cannot be read: {error}{hint}"))
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = Config::single_with(&args.url, &args.sql, Purpose::Query, &args.param)?;
+    let (name, sql) = args.statement()?;
+    let mut config = Config::single_with(&args.url, (name, &sql), Purpose::Query, &args.param)?;
+    // Else an empty text and NULL would be the same to who reads the CSV.
+    if args.form() == Form::Table {
+        config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
+    }
     match &args.output {
         None => block_on(write_rows(&config, args, Results::new())),
         Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
@@ -101,22 +166,48 @@ fn write_file(path: &Path, write: impl FnOnce(&File) -> Result<(), Failure>) -> 
     Ok(fs::rename(&partial, path)?)
 }
 
-async fn write_rows(config: &Config, args: &Args, mut out: impl Write) -> Result<(), Failure> {
+async fn write_rows(config: &Config, args: &Args, out: impl Write) -> Result<(), Failure> {
+    match args.form() {
+        Form::Format(format) => copy_rows(config, args, format, out).await,
+        Form::Table => {
+            let terminal = args.output.is_none().then(terminal_size::terminal_size).flatten();
+            let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0));
+            copy_rows(config, args, Format::Csv, Table::new(BufWriter::new(out), width)).await
+        }
+    }
+}
+
+/// Writes the rows as they come: nothing waits for others in `out`.
+async fn copy_rows(config: &Config, args: &Args, format: Format, mut out: impl Write) -> Result<(), Failure> {
+    let began = Instant::now();
     let endpoint = &config.endpoints[0];
     let source = Source::open(&config.sources[0])?;
     let values = endpoint.params.iter().filter_map(|param| param.default.clone()).collect();
-    let written = (args.format, args.options.options());
+    let written = (format, args.options.options());
     let mut stream = RowStream::open_with(endpoint, &source, written, values).await?;
     let progress = Progress::new(args.output.is_none());
     let mut bytes = 0;
     while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
         let chunk = chunk?;
         out.write_all(&chunk)?;
+        out.flush()?;
         bytes += chunk.len() as u64;
         progress.show(stream.rows(), bytes);
     }
-    progress.finish();
-    Ok(out.flush()?)
+    progress.clear();
+    if args.stats || io::stderr().is_terminal() {
+        eprintln!("{}", stats(stream.rows(), began.elapsed()));
+    }
+    Ok(())
+}
+
+/// What a person wants to know at the end.
+fn stats(rows: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let rate = HumanCount((rows as f64 / seconds.max(1e-6)) as u64);
+    let noun = if rows == 1 { "row" } else { "rows" };
+    let time = if seconds < 1.0 { format!("{:.1} ms", seconds * 1e3) } else { format!("{seconds:.2} s") };
+    format!("{} {noun} in {time} ({rate} rows/s)", HumanCount(rows))
 }
 
 /// Rows, bytes and rate on stderr, where a person sees them and they do not mix with the rows.
@@ -145,8 +236,8 @@ impl Progress {
         self.0.tick();
     }
 
-    /// Leaves the last numbers on the screen.
-    fn finish(&self) {
-        self.0.abandon();
+    /// Leaves the line to what is said at the end.
+    fn clear(&self) {
+        self.0.finish_and_clear();
     }
 }

@@ -1,7 +1,7 @@
 //! `rowstream serve`: endpoints from files, of the tables of a database, or of one statement from
 //! the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -94,7 +94,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         reload.listen = args.listen.address(&config.listen);
         return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
     };
-    let config = Config::single_with(&args.chosen().to_string_lossy(), sql, Purpose::Serve, &args.param)?;
+    let config = Config::single_with(
+        &args.chosen().to_string_lossy(),
+        (Path::new("--sql"), sql),
+        Purpose::Serve,
+        &args.param,
+    )?;
     serve(config, &args.listen, (preparing, None), |_| {})
 }
 

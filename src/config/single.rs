@@ -41,14 +41,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What the statement is called in errors.
-    fn statement(self) -> &'static Path {
-        Path::new(match self {
-            Self::Query => "SQL",
-            Self::Serve => "--sql",
-        })
-    }
-
     fn option(self) -> &'static str {
         match self {
             Self::Query => "-p",
@@ -70,14 +62,14 @@ impl Purpose {
 /// See [`Config::single_with`].
 pub(super) fn read(
     url: &str,
-    sql: &str,
+    (name, sql): (&Path, &str),
     purpose: Purpose,
     arguments: &[Argument],
 ) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
     let (source, database) = database(url)?;
     let dialect = database.dialect();
-    let file = File { path: purpose.statement(), text: sql, variables: Variables::Keep, errors: &errors };
+    let file = File { path: name, text: sql, variables: Variables::Keep, errors: &errors };
     let mut declaring = Declaring { file, dialect, purpose, arguments };
     let endpoint = endpoint::single(file, SOURCE, dialect, &mut |name, offset| declaring.param(name, offset));
     if let Some(endpoint) = &endpoint {

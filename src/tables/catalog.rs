@@ -1,6 +1,7 @@
 //! Asks a database which tables it has: their columns, and by which their rows are told apart.
 
 use std::future::poll_fn;
+use std::path::Path;
 
 use rowstream_encode::{Format, ValueOptions};
 use serde_json::Value;
@@ -110,7 +111,7 @@ async fn ask(
         value: Some(table.to_owned()),
     };
     let arguments: Vec<_> = table.map(argument).into_iter().collect();
-    let asked = Config::single_with(&config.url, sql, Purpose::Query, &arguments);
+    let asked = Config::single_with(&config.url, (Path::new("SQL"), sql), Purpose::Query, &arguments);
     let asked = asked.map_err(|errors| Error::endpoint(errors.to_string()))?;
     let values = table.map(|table| ParamValue::Text(table.to_owned())).into_iter().collect();
     let written = (Format::Ndjson, ValueOptions::DEFAULT);

@@ -1,5 +1,6 @@
 //! The commands: what they print where, and how they exit.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -59,6 +60,59 @@ async fn query_writes_rows() {
         let ran = rowstream(&[&["query", &url], arguments].concat()).await;
         assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), expected.to_owned(), String::new()));
     }
+}
+
+/// `rowstream query` of `arguments` with this standard input.
+fn query_with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    command.arg("query").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn statements_are_read_from_files_and_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let file = folder.path().join("t.sql");
+    let path = file.to_str().unwrap();
+    let sql = "/* summary = \"a head\" */\n-- and a remark\nselect n from t\nwhere s = :s;\n";
+    std::fs::write(&file, sql).unwrap();
+    for (arguments, input) in [
+        (&["-f", path][..], ""),
+        (&["--file", path], "nobody reads this"),
+        (&["-"], sql),
+        (&["-f", "-"], sql),
+    ] {
+        let ran = query_with_input(&[&[&url, "-p", "s=b"], arguments].concat(), input.as_bytes());
+        let expected = (Some(0), "{\"n\":2}\n".to_owned(), String::new());
+        assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), expected, "{arguments:?}");
+    }
+    for (arguments, input, status, words) in [
+        (&["-f", path][..], &b""[..], 1, format!("{path}:4:11: the parameter `s` has no value")),
+        (&["-"], b"select n\nfrom t where n = :n", 1, "stdin:2:18: the parameter `n`".to_owned()),
+        (&["-"], b"", 1, "stdin:1:1: ".to_owned()),
+        (&["-"], b"select '\xff'", 1, "standard input cannot be read".to_owned()),
+        (&["-f", "/nowhere.sql"], b"", 1, "`/nowhere.sql` cannot be read".to_owned()),
+        (&["-f", path, "select 1"], b"", 2, "cannot be used with".to_owned()),
+    ] {
+        let ran = query_with_input(&[&[url.as_str()], arguments].concat(), input);
+        assert_eq!((code(&ran), stdout(&ran)), (Some(status), String::new()), "{arguments:?}");
+        assert!(stderr(&ran).contains(&words), "{words}\n{}", stderr(&ran));
+    }
+}
+
+#[tokio::test]
+async fn query_counts_rows_and_writes_tables_where_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = sqlite(folder.path());
+    let ran = rowstream(&["query", &url, "select n, s from t order by n", "--stats"]).await;
+    assert_eq!(stdout(&ran).lines().count(), 2);
+    let stats = stderr(&ran);
+    assert!(stats.starts_with("2 rows in ") && stats.ends_with(" rows/s)\n"), "{stats}");
+    let ran = rowstream(&["query", &url, "select n, s from t order by n", "--format", "table"]).await;
+    assert_eq!((stdout(&ran), stderr(&ran)), ("n  s\n─  ─\n1  a\n2  b\n".to_owned(), String::new()));
 }
 
 #[tokio::test]

@@ -906,7 +906,13 @@ fn one_statement_without_a_file() {
     let text =
         |name: &str| Argument { name: name.to_owned(), kind: Some((ParamType::Text, false)), value: None };
     let typed = [text("a"), text("b")];
-    let config = Config::single_with("sqlite:shop.db", "select :a, :b, :a", Purpose::Serve, &typed).unwrap();
+    let config = Config::single_with(
+        "sqlite:shop.db",
+        (Path::new("--sql"), "select :a, :b, :a"),
+        Purpose::Serve,
+        &typed,
+    )
+    .unwrap();
     assert_eq!((config.sources[0].name.as_str(), config.sources[0].url.as_str()), ("main", "sqlite:shop.db"));
     let endpoint = &config.endpoints[0];
     assert_eq!(

@@ -65,6 +65,7 @@ mod strings;
 mod support_works;
 mod systemd;
 mod tables;
+mod terminal;
 mod tls;
 mod turns;
 mod upstream;
