@@ -30,8 +30,22 @@ pub struct SourceSettings {
     pub expected_duration: Option<Duration>,
     /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
     pub mmap: usize,
+    /// What is between here and a PostgreSQL server; other databases pass it over.
+    pub pooler: Pooler,
     /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
     pub create: Vec<PathBuf>,
+}
+
+/// How a pooler such as PgBouncer hands out its server's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pooler {
+    /// Where there is one, for a transaction each; the server's answers tell whether there is.
+    #[default]
+    Detected,
+    /// For a transaction each.
+    Transaction,
+    /// For as long as a client stays, as if there were no pooler.
+    Session,
 }
 
 /// Who has chosen the value of a setting.
@@ -57,6 +71,7 @@ impl SourceSettings {
             statement_timeout: None,
             expected_duration: None,
             mmap: 0,
+            pooler: Pooler::default(),
             create: Vec::new(),
         }
     }

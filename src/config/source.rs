@@ -8,7 +8,7 @@ use crate::database::DatabaseKind;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
-use crate::settings::ChosenBy;
+use crate::settings::{ChosenBy, Pooler};
 use crate::source::SourceConfig;
 use crate::sql::dialect::{Dialect, Location};
 
@@ -53,6 +53,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
+    set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
     if let Some(scripts) = table.take("create") {
         source.create = read_scripts(&scripts, folder);
     }
@@ -179,6 +180,19 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
             "the folder of the configuration file is not UTF-8".to_owned(),
             "rename it, or write an absolute path".to_owned(),
         ),
+    }
+}
+
+fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
+    let text = value.string()?;
+    match text.as_str() {
+        "transaction" => Some(Pooler::Transaction),
+        "session" => Some(Pooler::Session),
+        _ => {
+            let message = format!("{} is no mode of a pooler", value.shown(&text));
+            value.error_with(message, r#"write "transaction" or "session", or leave it out"#);
+            None
+        }
     }
 }
 

@@ -30,8 +30,34 @@ impl ConnectError {
             Some(deeper) => format!("{}: {deeper}", self.cause),
             None => self.cause.to_string(),
         };
-        error.cause(format!("{words}, {}", self.login))
+        let words = format!("{words}, {}", self.login);
+        match self.cause.hint_text().or_else(|| remedy(&words)) {
+            Some(remedy) => error.cause(format!("{words}; {remedy}")),
+            None => error.cause(words),
+        }
     }
+}
+
+/// What helps against what the system or the TLS library says.
+fn remedy(words: &str) -> Option<&'static str> {
+    Some(match () {
+        () if words.contains("Connection refused") => {
+            "nothing listens there: start the server, or correct host and port in the source's `url`"
+        }
+        () if words.contains("failed to lookup address") => {
+            "no such host is known: correct it in the source's `url`"
+        }
+        () if words.contains("No such file") => {
+            "there is no such socket: start the server, or correct the folder in the source's `url`"
+        }
+        () if words.contains("no answer within") => {
+            "correct host and port in the source's `url`, and see whether a firewall is between"
+        }
+        () if words.contains("invalid peer certificate") => {
+            "the server's certificate is not trusted for this host: name its authority by `sslrootcert` (`ssl-ca` of MySQL) in the source's `url`, and the host as the certificate does"
+        }
+        () => return None,
+    })
 }
 
 /// What `opening` comes to within `limit`; `login` tells who came to which database.

@@ -46,6 +46,7 @@ mod nested;
 mod packaging;
 mod pages;
 mod parameters;
+mod pgbouncer;
 mod postgres_connect;
 mod postgres_lookups;
 mod postgres_session;

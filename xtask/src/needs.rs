@@ -26,6 +26,7 @@ const TOOLS: &[Tool] = &[
         package: "util-linux",
         why: "runs the first unprivileged, and ends both when the tests end",
     },
+    Tool { program: "pgbouncer", package: "pgbouncer", why: "a pooler before the first" },
     Tool { program: "nginx", package: "nginx-light", why: "what a proxy makes of a cut response" },
     Tool { program: "haproxy", package: "haproxy", why: "what another proxy makes of it" },
     Tool { program: "curl", package: "curl", why: "what the commonest client makes of a response" },

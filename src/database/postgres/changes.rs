@@ -75,6 +75,9 @@ impl ChangeSource for Changes {
 impl Changes {
     /// Those of a database to which `connection` leads; it is asked `every` so often.
     ///
+    /// Where nobody can listen, asking has to do: behind a pooler, which has the backend do other
+    /// things meanwhile, and on a replica, which is not notified.
+    ///
     /// # Errors
     /// The channel cannot be listened to.
     pub(super) async fn new(
@@ -82,7 +85,7 @@ impl Changes {
         channel: Option<&str>,
         every: Duration,
     ) -> Result<Self, Error> {
-        if let Some(channel) = channel {
+        if let Some(channel) = channel.filter(|_| connection.can_listen()) {
             let listen = format!("listen \"{}\"", channel.replace('"', "\"\""));
             frontend::query(&listen, &mut connection.wire.write).map_err(unsendable)?;
             connection.until_ready().await?;
@@ -154,6 +157,12 @@ impl Seen {
 fn text(row: &DataRowBody, index: usize) -> Option<&str> {
     let range = row.ranges().nth(index).ok()???;
     std::str::from_utf8(&row.buffer()[range]).ok()
+}
+
+impl Connection {
+    fn can_listen(&self) -> bool {
+        !self.is_pooled && !self.is_replica
+    }
 }
 
 fn unsendable(cause: std::io::Error) -> Error {

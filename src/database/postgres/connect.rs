@@ -20,19 +20,24 @@ use super::super::url::Host;
 use super::error::DatabaseError;
 use super::statement::StatementCache;
 use super::url::Target;
+use super::value::text_field;
 use super::wire::Wire;
 use crate::Error;
-use crate::settings::SourceSettings;
+use crate::settings::{Pooler, SourceSettings};
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
 /// is an attack on our CPU.
 const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 
+/// All statements of a response read one snapshot, and write nothing.
+const BEGIN: &str = "begin isolation level repeatable read, read only";
+
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
     tls: Option<TlsConnector>,
-    session_settings: String,
+    session: SessionSettings,
+    pooler: Pooler,
     statement_cache: usize,
     max_message: usize,
 }
@@ -44,6 +49,10 @@ pub struct Connection {
     /// The transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a
     /// failed one.
     pub(super) status: u8,
+    /// Whether only a transaction has a backend of its own, as behind a pooler.
+    pub(super) is_pooled: bool,
+    /// Whether it is a replica's.
+    pub(super) is_replica: bool,
     process_id: i32,
     secret_key: i32,
 }
@@ -57,8 +66,9 @@ impl Connector {
             (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref())?),
         };
         let statement_cache = config.statement_cache;
-        let session_settings = session_settings(config.statement_timeout, target.options.as_deref());
-        Ok(Self { target, tls, session_settings, statement_cache, max_message: config.max_row_bytes })
+        let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());
+        let (pooler, max_message) = (config.pooler, config.max_row_bytes);
+        Ok(Self { target, tls, session, pooler, statement_cache, max_message })
     }
 
     /// Opens a connection, within the URL's `connect_timeout`.
@@ -75,13 +85,31 @@ impl Connector {
             wire,
             statements: StatementCache::new(self.statement_cache),
             status: b'I',
+            is_pooled: false,
+            is_replica: false,
             process_id: 0,
             secret_key: 0,
         };
         connection.until_ready().await?;
-        frontend::query(&self.session_settings, &mut connection.wire.write).map_err(unreachable)?;
-        connection.until_ready().await?;
+        self.set_up(&mut connection).await?;
         Ok(connection)
+    }
+
+    /// Makes the session's settings, and learns who is there. A pooler has given us a key of its
+    /// own in the place of its backend's, whose number is another one then.
+    async fn set_up(&self, connection: &mut Connection) -> Result<(), Error> {
+        let settings = self.session.set(self.pooler, connection.process_id);
+        frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
+        let mut told = [false; 2];
+        let fields = |row: &[u8]| told = [0, 1].map(|column| text_field(row, column) == Some("t"));
+        connection.until_ready_with(fields).await?;
+        [connection.is_pooled, connection.is_replica] = told;
+        Ok(())
+    }
+
+    /// What opens the transaction of a response.
+    pub(super) fn begin(&self, is_pooled: bool) -> &str {
+        if is_pooled { &self.session.begin } else { BEGIN }
     }
 
     async fn open_socket(&self) -> io::Result<Socket> {
@@ -94,9 +122,9 @@ impl Connector {
                 let stream = tls.connect(self.server_name()?, stream).await?;
                 Ok(Socket::Tls(Box::new(stream)))
             }
-            Some(_) if self.target.ssl_mode != SslMode::Prefer => {
-                Err(io::Error::other("the server has no TLS, and sslmode wants it"))
-            }
+            Some(_) if self.target.ssl_mode != SslMode::Prefer => Err(io::Error::other(
+                "the server has no TLS, and sslmode wants it: set `ssl = on` in the server's configuration, or `sslmode=disable` in the source's `url`",
+            )),
             _ => Ok(Socket::Tcp(stream)),
         }
     }
@@ -194,6 +222,11 @@ impl Connection {
     /// The first error that the server reports on the way (the connection is then ready all the
     /// same), or a lost connection.
     pub(super) async fn until_ready(&mut self) -> Result<(), Error> {
+        self.until_ready_with(|_| {}).await
+    }
+
+    /// As [`until_ready`](Self::until_ready), with the rows on the way.
+    async fn until_ready_with(&mut self, mut take_row: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut failed = None;
         loop {
             let frame = match self.wire.frame().await {
@@ -203,6 +236,7 @@ impl Connection {
                 Err(lost) => return Err(failed.unwrap_or(lost)),
             };
             if frame.tag == b'D' {
+                take_row(self.wire.body(&frame));
                 continue;
             }
             match self.wire.parse(&frame)? {
@@ -273,18 +307,51 @@ fn check_iterations(message: &[u8]) -> Result<(), Error> {
 
 /// What each session is set to. Statements only read, and values have one text form whatever the
 /// server's defaults.
-fn session_settings(statement_timeout: Option<Duration>, options: Option<&str>) -> String {
-    let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
-    // Nobody reads notices, and a statement can raise millions of them. The URL may want them all
-    // the same.
-    let quiet = match options {
-        Some(options) if options.contains("client_min_messages") => "",
-        _ => "set client_min_messages = error; ",
-    };
-    format!(
-        "{quiet}set default_transaction_read_only = on; set intervalstyle = postgres; set extra_float_digits = 1; \
-         set bytea_output = hex; set xmloption = content; set statement_timeout = {timeout}"
-    )
+struct SessionSettings {
+    settings: Vec<(&'static str, String)>,
+    /// Opens a transaction that has them, where a session cannot keep them.
+    begin: String,
+}
+
+impl SessionSettings {
+    fn new(statement_timeout: Option<Duration>, options: Option<&str>) -> Self {
+        let timeout = statement_timeout.map_or(0, |timeout| timeout.as_millis());
+        let mut settings: Vec<_> = [
+            ("default_transaction_read_only", "on"),
+            ("intervalstyle", "postgres"),
+            ("extra_float_digits", "1"),
+            ("bytea_output", "hex"),
+            ("xmloption", "content"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into();
+        settings.push(("statement_timeout", timeout.to_string()));
+        // Nobody reads notices, and a statement can raise millions of them. The URL may want them
+        // all the same.
+        if !options.is_some_and(|options| options.contains("client_min_messages")) {
+            settings.push(("client_min_messages", "error".to_owned()));
+        }
+        // Not every pooler keeps those of the start-up.
+        let of_transaction = settings.iter().map(|(name, value)| (*name, value.as_str()));
+        let of_transaction = of_transaction.chain([("datestyle", "ISO"), ("timezone", "UTC")]);
+        let local: String =
+            of_transaction.map(|(name, value)| format!("; set local {name} = '{value}'")).collect();
+        Self { begin: format!("{BEGIN}{local}"), settings }
+    }
+
+    /// The statement that makes them, and tells whether there is a pooler between, and whether the
+    /// server is a replica. Behind a pooler they hold for that statement only: the backend is next
+    /// somebody else's, who may want to write.
+    fn set(&self, pooler: Pooler, process_id: i32) -> String {
+        let is_pooled = match pooler {
+            Pooler::Detected => format!("pg_backend_pid() <> ({process_id})"),
+            Pooler::Transaction => "true".to_owned(),
+            Pooler::Session => "false".to_owned(),
+        };
+        let set = |(name, value): &(_, String)| format!(", set_config('{name}', '{value}', {is_pooled})");
+        let set: String = self.settings.iter().map(set).collect();
+        format!("select {is_pooled}, pg_is_in_recovery(){set}")
+    }
 }
 
 fn unreachable(cause: io::Error) -> Error {

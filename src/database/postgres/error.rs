@@ -67,14 +67,15 @@ impl DatabaseError {
             true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
             false => classify(&self.sqlstate),
         };
+        let remedy = remedy(&self.sqlstate, &self.message).map(str::to_owned);
         let mut error = match self.is_for_clients() {
             true => Error::new(code, status, self.message),
             false => Error::new(code, status, general(code)).database(self.message),
         };
-        error = error.sqlstate(self.sqlstate);
-        if let Some(hint) = self.hint {
+        if let Some(hint) = self.hint.or(remedy) {
             error = error.hint(hint);
         }
+        error = error.sqlstate(self.sqlstate);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             error = error.retry_after(Duration::from_secs(1));
         }
@@ -99,6 +100,35 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
         ("23", _) => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+/// What helps where the server does not say; PgBouncer has one SQLSTATE for all that it refuses.
+fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
+    Some(match sqlstate {
+        // A prepared statement that there is not, and one that there is already.
+        "26000" | "42P05" => {
+            "where a pooler such as PgBouncer gives each transaction another connection, set `pooler = \"transaction\"` of the source"
+        }
+        "08P01" if message.contains("statement pooling") => {
+            "a response is a transaction: set `pool_mode = transaction` in the pooler"
+        }
+        "08P01" if message.contains("startup parameter: options") => {
+            "PgBouncer takes no `options` in a URL: leave them out, and set them by `alter role … set …` or `alter database … set …`"
+        }
+        "28P01" => "correct the user and the password in the source's `url`",
+        "28000" if message.contains("no encryption") => {
+            "this user has to come over TLS: leave `sslmode=disable` out of the `url`"
+        }
+        "28000" => {
+            "correct the user in the source's `url`, or let it in by a line of the server's pg_hba.conf"
+        }
+        "3D000" => {
+            "correct the database in the source's `url`, or create it; `psql -l` lists those that there are"
+        }
+        "53300" => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        "57P03" => "the server starts or stops: ask again in a moment",
+        _ => return None,
+    })
 }
 
 /// The byte at which character `position` (from 1) of `sql` begins.

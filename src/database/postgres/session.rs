@@ -81,9 +81,6 @@ use crate::database::{DatabaseSession, Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
-/// All statements of a response read one snapshot, and write nothing.
-const BEGIN: &str = "begin isolation level repeatable read, read only";
-
 /// How long a connection may take to become ready again after its response was dropped; then it is
 /// closed.
 const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
@@ -249,8 +246,10 @@ impl Session {
         connection: Connection,
         snapshot: Snapshot,
     ) -> Self {
-        // A portal outlives a Sync only inside a transaction.
-        let snapshot = if shared.fetch_rows > 0 { Snapshot::Transaction } else { snapshot };
+        // A portal outlives a Sync only inside a transaction, and behind a pooler so does
+        // everything else.
+        let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled;
+        let snapshot = if needs_transaction { Snapshot::Transaction } else { snapshot };
         Self {
             shared,
             held: Some((place, connection)),
@@ -281,6 +280,16 @@ impl Session {
         Ok(())
     }
 
+    /// Appends what opens the transaction, where that is to be done; whether it is.
+    fn write_begin(&mut self, messages: &mut BytesMut) -> Result<bool, Error> {
+        let begin = self.needs_begin();
+        if begin {
+            let is_pooled = self.connection().is_pooled;
+            frontend::query(self.shared.connector.begin(is_pooled), messages).map_err(unsendable)?;
+        }
+        Ok(begin)
+    }
+
     /// The statement as the connection has prepared it, unless types were altered since.
     fn known(&mut self, sql: &str) -> Option<Arc<Prepared>> {
         let version = self.shared.types.version();
@@ -297,8 +306,12 @@ impl Session {
         let version = self.shared.types.version();
         let (declared, Described { name, fields, .. }) = self.describe_typed(statement).await?;
         let types = self.types_of(&fields).await?;
-        let prepared = Arc::new(prepared(name, Arc::clone(&statement.sql), &fields, &types, version));
-        self.shared.descriptions.learn(&prepared, declared, fields);
+        let prepared = prepared(name, Arc::clone(&statement.sql), declared, &fields, &types, version);
+        let prepared = Arc::new(prepared);
+        if self.connection().is_pooled {
+            return Ok(prepared);
+        }
+        self.shared.descriptions.learn(&prepared, fields);
         let connection = self.connection();
         connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
         Ok(prepared)
@@ -306,33 +319,57 @@ impl Session {
 
     /// Parses the statement on the server under a new name, and tells its parameters and columns.
     async fn describe(&mut self, statement: &Statement, types: &[u32]) -> Result<Described, Error> {
+        if self.connection().is_pooled {
+            return self.describe_pooled(statement, types).await;
+        }
         let connection = self.connection();
         let write = &mut connection.wire.write;
         let name = connection.statements.next_name(write);
-        frontend::parse(&name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
-        frontend::describe(b'S', &name, write).map_err(unsendable)?;
-        frontend::sync(write);
-        match self.description(Some(&statement.sql)).await? {
-            (parameters, Some(_)) if parameters.iter().any(|oid| COMPOSITES.contains(oid)) => {
-                Err(of_composite())
-            }
-            (parameters, Some(fields)) => Ok(Described { name, parameters, fields }),
-            (_, None) => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+        write_describe(&name, statement, types, write)?;
+        let described = self.description(Some(&statement.sql), 1).await?;
+        Described::new(name, described)
+    }
+
+    /// The same without a name, in the transaction of the response, which holds what the statement
+    /// reads as it is until it is run. Where it is refused, the transaction goes on.
+    async fn describe_pooled(&mut self, statement: &Statement, types: &[u32]) -> Result<Described, Error> {
+        let mut messages = BytesMut::new();
+        let begin = self.write_begin(&mut messages)?;
+        frontend::query("savepoint described", &mut messages).map_err(unsendable)?;
+        write_describe("", statement, types, &mut messages)?;
+        self.connection().wire.write.unsplit(messages);
+        let described = self.description(Some(&statement.sql), if begin { 3 } else { 2 }).await;
+        if described.is_err() && self.connection().status == b'E' {
+            let back = "rollback to savepoint described";
+            frontend::query(back, &mut self.connection().wire.write).map_err(unsendable)?;
+            self.description(None, 1).await?;
         }
+        Described::new(String::new(), described?)
     }
 
     /// The types of the parameters, and the columns, by which the server answers the Describe that
-    /// was written; `None`: there is no result. Errors have their place in `sql`.
-    async fn description(&mut self, sql: Option<&str>) -> Result<(Vec<u32>, Option<Vec<Field>>), Error> {
-        self.answering(1)?;
+    /// was written as the last of so many sendings; `None`: there is no result. Errors have their place in `sql`.
+    async fn description(
+        &mut self,
+        sql: Option<&str>,
+        sent: u32,
+    ) -> Result<(Vec<u32>, Option<Vec<Field>>), Error> {
+        self.answering(sent)?;
         let mut described = None;
         let mut parameters = Vec::new();
         let mut failed = None;
         while self.state.in_flight() > 0 {
-            match self.message().await? {
+            let message = match self.message().await {
+                Ok(message) => message,
+                // Where it ends the connection, the error is what tells why.
+                Err(lost) => return Err(failed.unwrap_or(lost)),
+            };
+            match message {
                 Message::RowDescription(body) => described = Some(fields(&body)?),
                 Message::ParameterDescription(body) => parameters = of_parameters(&body)?,
-                Message::ErrorResponse(body) => failed = Some(DatabaseError::new(&body).into_error(sql)),
+                Message::ErrorResponse(body) => {
+                    failed.get_or_insert(DatabaseError::new(&body).into_error(sql));
+                }
                 _ => {}
             }
         }
@@ -393,13 +430,10 @@ impl Session {
         fetch_rows: i32,
     ) -> Result<Progress, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
-        let begin = self.needs_begin();
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
-        if begin {
-            frontend::query(BEGIN, &mut messages).map_err(unsendable)?;
-        }
-        bind("", &prepared.name, &prepared.decoders, args, &mut messages)?;
+        let begin = self.write_begin(&mut messages)?;
+        bind_prepared("", &prepared, args, &mut messages)?;
         frontend::execute("", fetch_rows, &mut messages).map_err(unsendable)?;
         frontend::sync(&mut messages);
         self.connection().wire.write.unsplit(messages);
@@ -724,6 +758,33 @@ impl Connection {
     }
 }
 
+/// Binds a statement to `portal`. One without a name is parsed first: another one may have been
+/// meanwhile.
+fn bind_prepared(
+    portal: &str,
+    prepared: &Prepared,
+    args: &[&ParamValue],
+    write: &mut BytesMut,
+) -> Result<(), Error> {
+    if prepared.name.is_empty() {
+        let types = prepared.types.iter().copied();
+        frontend::parse("", &prepared.sql, types, write).map_err(unsendable)?;
+    }
+    bind(portal, &prepared.name, &prepared.decoders, args, write)
+}
+
+fn write_describe(
+    name: &str,
+    statement: &Statement,
+    types: &[u32],
+    write: &mut BytesMut,
+) -> Result<(), Error> {
+    frontend::parse(name, &statement.sql, types.iter().copied(), write).map_err(unsendable)?;
+    frontend::describe(b'S', name, write).map_err(unsendable)?;
+    frontend::sync(write);
+    Ok(())
+}
+
 /// Binds the statement `name` to `portal`; the unnamed one is "".
 pub(super) fn bind(
     portal: &str,
@@ -752,12 +813,20 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
 }
 
 /// What is known of a statement once its columns are.
-fn prepared(name: String, sql: Arc<str>, fields: &[Field], types: &[ColumnType], version: u64) -> Prepared {
+fn prepared(
+    name: String,
+    sql: Arc<str>,
+    declared: Vec<u32>,
+    fields: &[Field],
+    types: &[ColumnType],
+    version: u64,
+) -> Prepared {
     let columns = fields.iter().zip(types);
     let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
     Prepared {
         name,
         sql,
+        types: declared,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),
         decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),
         refcursors: refcursors.map(|(column, _)| column).collect(),

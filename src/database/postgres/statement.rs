@@ -30,6 +30,8 @@ pub(super) struct Prepared {
     /// Its name on the server.
     pub(super) name: String,
     pub(super) sql: Arc<str>,
+    /// The types of its parameters, as far as the server was told.
+    pub(super) types: Vec<u32>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
@@ -125,10 +127,10 @@ impl Descriptions {
     }
 
     /// Keeps a description, unless it is known; another description of the same text is forgotten.
-    pub(super) fn learn(&self, prepared: &Prepared, types: Vec<u32>, fields: Vec<Field>) {
-        let version = prepared.version;
+    pub(super) fn learn(&self, prepared: &Prepared, fields: Vec<Field>) {
+        let Prepared { version, types, .. } = prepared;
         let same = |known: Arc<Described>| {
-            known.types == types && known.fields == fields && known.version == version
+            known.types == *types && known.fields == fields && known.version == *version
         };
         if self.get(&prepared.sql).is_some_and(same) {
             return;
@@ -138,12 +140,12 @@ impl Descriptions {
             number,
             shared_name: format!("l{number}"),
             sql: Arc::clone(&prepared.sql),
-            types,
+            types: types.clone(),
             fields,
             columns: Arc::clone(&prepared.columns),
             decoders: prepared.decoders.clone(),
             has_refcursors: !prepared.refcursors.is_empty(),
-            version,
+            version: *version,
             slow_since: Mutex::default(),
         };
         self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
@@ -262,6 +264,7 @@ mod tests {
         Arc::new(Prepared {
             name,
             sql: sql.into(),
+            types: Vec::new(),
             columns: Arc::new([]),
             decoders: Box::new([]),
             refcursors: Box::new([]),

@@ -31,7 +31,7 @@ use super::super::super::portions::{self, Held, Portion};
 use super::super::statement::Prepared;
 use super::super::value::Row;
 use super::super::wire::Frame;
-use super::{BEGIN, Session, State, bind, out_of_order, unsendable};
+use super::{Session, State, bind_prepared, out_of_order, unsendable};
 use crate::Error;
 use crate::database::Snapshot;
 use crate::params::ParamValue;
@@ -118,7 +118,7 @@ impl Portal {
     ) -> Result<Self, Error> {
         // A response runs each of its statements once, so names do not repeat in its transaction.
         let name = format!("p{index}");
-        bind(&name, &prepared.name, &prepared.decoders, args, write)?;
+        bind_prepared(&name, &prepared, args, write)?;
         let state = PortalState::Suspended;
         Ok(Self { prepared, name, state, portion: Portion::default(), held: Held::default() })
     }
@@ -153,8 +153,7 @@ impl Session {
         // Written apart, so that arguments that cannot be sent leave nothing half said.
         let mut messages = BytesMut::new();
         let mut portals = Portals::default();
-        if self.needs_begin() {
-            frontend::query(BEGIN, &mut messages).map_err(unsendable)?;
+        if self.write_begin(&mut messages)? {
             portals.asked.push_back(Asked::Begin);
         }
         for (which, (index, args)) in runs.iter().enumerate() {

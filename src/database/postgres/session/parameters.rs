@@ -12,7 +12,7 @@ use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::ParameterDescriptionBody;
 
 use super::super::statement::{may_differ, parameter_type};
-use super::{Field, Session};
+use super::{COMPOSITES, Field, Session, of_composite};
 use crate::Error;
 use crate::database::Statement;
 use crate::params::BindType;
@@ -24,6 +24,20 @@ pub(super) struct Described {
     /// The types of its parameters.
     pub(super) parameters: Vec<u32>,
     pub(super) fields: Vec<Field>,
+}
+
+impl Described {
+    /// Of what the server has told: the types of the parameters, and the columns.
+    pub(super) fn new(
+        name: String,
+        (parameters, fields): (Vec<u32>, Option<Vec<Field>>),
+    ) -> Result<Self, Error> {
+        match fields {
+            Some(_) if parameters.iter().any(|oid| COMPOSITES.contains(oid)) => Err(of_composite()),
+            Some(fields) => Ok(Self { name, parameters, fields }),
+            None => Err(Error::endpoint("the statement has no result: only queries can be streamed")),
+        }
+    }
 }
 
 impl Session {

@@ -109,7 +109,7 @@ impl Session {
         let write = &mut self.connection().wire.write;
         frontend::describe(b'P', name, write).map_err(unsendable)?;
         frontend::sync(write);
-        let fields = match self.description(None).await {
+        let fields = match self.description(None, 1).await {
             Err(error) if error.sqlstate_text() == Some("34000") => {
                 return Err(no_cursor(name).sqlstate("34000"));
             }
@@ -118,7 +118,7 @@ impl Session {
         let types = self.types_of(&fields).await?;
         let refcursor = Refcursor::new(name, self.shared.fetch_rows);
         let sql = Arc::from(refcursor.fetch());
-        let prepared = Arc::new(prepared(String::new(), sql, &fields, &types, version));
+        let prepared = Arc::new(prepared(String::new(), sql, Vec::new(), &fields, &types, version));
         let columns = Arc::clone(&prepared.columns);
         self.prepared[index] = prepared;
         self.refcursors.push((index, refcursor));

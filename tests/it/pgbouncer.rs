@@ -1,0 +1,249 @@
+//! PostgreSQL by way of a real PgBouncer, in each of its modes: the same rows as without it, nothing
+//! left on the connections that others share, and statements cancelled in the database.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Ended, Launch, PgBouncer, Reply, Server, TestDb, get, rowstream};
+use tokio::task::JoinSet;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+const SOON: Duration = Duration::from_secs(10);
+
+const TABLES: &str = "
+create table item as select i as id, 'item ' || i as name, i * 1.5 as price, timestamptz '2024-01-01' + i * interval '1 hour' as at,
+    i * interval '1 day 2 hours' as span, i / 7.0::float8 as ratio, decode(to_hex(i + 4096), 'hex') as bytes, '<a/>'::xml as doc
+    from generate_series(1, 20000) i;
+create unique index on item (id);
+create table part as select i / 2 as item_id, i as id from generate_series(2, 40001) i;
+create type mood as enum ('sad', 'ok');
+create table feeling as select 'ok'::mood as mood;
+create function open_items(count int) returns refcursor language plpgsql stable as $$
+    declare c refcursor; begin open c for select id, name from item where id <= count order by id; return c; end $$;
+create table log (id bigint primary key, note text);
+";
+
+/// Lists, several statements of one snapshot, nested and interleaved ones, cursors, and a lookup.
+const ENDPOINTS: &[(&str, &str)] = &[
+    ("items", "/*\n[params]\nmost = { type = \"integer\", default = 20000 }\n*/\nselect * from item where id <= :most order by id"),
+    (
+        "both",
+        "/* body = { items = \"$items\", mood = \"$mood\", n = \"$n\" } */
+        -- name: items :many\nselect id, span from item where id < 500 order by id;
+        -- name: mood :one\nselect mood, pg_current_snapshot()::text = pg_current_snapshot()::text as same from feeling;
+        -- name: n :value\nselect count(*) from item",
+    ),
+    (
+        "nested",
+        "-- name: items :many\nselect id, name from item where id <= 1000 order by id;
+        -- name: parts :many nested in items on item_id = id\nselect item_id, id from part where item_id <= 1000 order by item_id, id",
+    ),
+    ("cursor", "/*\n[params]\nmost = { type = \"integer\", default = 3000 }\n*/\nselect open_items(:most)"),
+    ("item/{id}", "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id, name, span, bytes from item where id = :id"),
+    // Of this parameter PostgreSQL says text at first: it is described twice.
+    ("typed", "/*\n[params]\na = { type = \"integer\", default = 9 }\n*/\nselect :a > :a as greater, id from item where id < 3 order by id"),
+    ("divided", "/*\n[params]\nby = { type = \"integer\", default = 0 }\n*/\nselect 1 / :by as n"),
+    ("slow", "select generate_series(1, 100000000) as i, repeat('x', 1000) as x, 'slow' as slow"),
+    ("log", "/* key = [\"id\"]\nfollow = { commits = \"ordered\", channel = \"news\", poll = \"50ms\" }\nheartbeat = \"100ms\" */\nselect id, note from log order by id"),
+];
+
+async fn server(url: &str, settings: &str) -> Server {
+    let config = format!(
+        "[source.db]\nurl = \"{url}\"\npool = {{ max = 20, acquire_timeout = \"20s\" }}\n{settings}\n"
+    );
+    let endpoints = ENDPOINTS.iter().map(|(name, sql)| (format!("endpoints/{name}.sql"), *sql));
+    let endpoints: Vec<_> = endpoints.collect();
+    let mut files = vec![("rowstream.toml", &config[..])];
+    files.extend(endpoints.iter().map(|(name, sql)| (&name[..], *sql)));
+    Launch::files(&files).start().await
+}
+
+/// A database whose own settings are none of those that values are read with.
+async fn database() -> TestDb {
+    let db = TestDb::new().await;
+    db.execute(TABLES).await;
+    for setting in [
+        "intervalstyle = iso_8601",
+        "timezone = 'Asia/Tokyo'",
+        "datestyle = 'German'",
+        "bytea_output = escape",
+    ] {
+        db.execute(&format!("alter database {} set {setting}", db.name())).await;
+    }
+    db
+}
+
+#[track_caller]
+fn whole(reply: &Reply) -> &str {
+    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+    reply.text()
+}
+
+/// Waits until no statement of the slow endpoint runs.
+async fn until_cancelled(db: &TestDb) {
+    let client = db.client().await;
+    let runs = "select count(*) from pg_stat_activity where datname = current_database()
+        and query like '%as slow%' and query not like '%pg_stat_activity%' and state = 'active'";
+    let deadline = Instant::now() + SOON;
+    while client.query_one(runs, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        assert!(Instant::now() < deadline, "the statement still runs");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What another program finds on each of the connections that are shared.
+async fn finds(bouncer: &PgBouncer, db: &TestDb, sql: &str) -> Vec<Option<String>> {
+    let (client, connection) = tokio_postgres::connect(&bouncer.url(db), NoTls).await.unwrap();
+    tokio::spawn(async { drop(connection.await) });
+    let mut found = Vec::new();
+    for message in client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")) {
+        if let SimpleQueryMessage::Row(row) = message {
+            found.extend((0..row.len()).map(|column| row.get(column).map(str::to_owned)));
+        }
+    }
+    found
+}
+
+/// The same answers as without it, with more requests at a time than connections, and twice, so
+/// that what is known of a statement is used on whatever connection it meets.
+async fn answers_are_the_same(mode: &str, settings: &str) {
+    let db = database().await;
+    let direct = server(&db.url(), "").await;
+    let bouncer = PgBouncer::start(mode, 6).await;
+    let pooled = server(&bouncer.url(&db), settings).await;
+    let paths = [
+        "items",
+        "items?most=7",
+        "both",
+        "nested",
+        "cursor",
+        "cursor?most=0",
+        "item/7",
+        "item/9",
+        "typed",
+        "items.csv",
+    ];
+    for _ in 0..2 {
+        let mut asked = JoinSet::new();
+        for path in paths {
+            let (direct, pooled) = (direct.url(&format!("/{path}")), pooled.url(&format!("/{path}")));
+            asked.spawn(async move {
+                let (expected, came) = (get(&direct).await, get(&pooled).await);
+                assert_eq!(whole(&expected), whole(&came), "{pooled}");
+            });
+        }
+        asked.join_all().await;
+    }
+    assert_eq!(get(&pooled.url("/item/0")).await.status, 404);
+    let divided = get(&pooled.url("/divided")).await;
+    assert_eq!(divided.status, 400, "{}", divided.text());
+    assert_eq!(whole(&get(&pooled.url("/divided?by=1")).await), "[{\"n\":1}]");
+}
+
+#[tokio::test]
+async fn in_transaction_mode_answers_are_the_same() {
+    answers_are_the_same("transaction", "").await;
+}
+
+#[tokio::test]
+async fn in_session_mode_answers_are_the_same() {
+    answers_are_the_same("session", "").await;
+    answers_are_the_same("session", "pooler = \"session\"").await;
+}
+
+#[tokio::test]
+async fn rows_in_portions() {
+    answers_are_the_same("transaction", "fetch_rows = 100").await;
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_lookups_and_is_left_as_it_was() {
+    let db = database().await;
+    let bouncer = PgBouncer::start("transaction", 1).await;
+    let server = server(&bouncer.url(&db), "").await;
+    let mut asked = JoinSet::new();
+    for id in 1..=100 {
+        let url = server.url(&format!("/item/{id}"));
+        asked.spawn(async move { whole(&get(&url).await).contains(&format!("\"id\":{id},")) });
+    }
+    assert!(asked.join_all().await.into_iter().all(|right| right));
+    let left = "show default_transaction_read_only; show intervalstyle; show statement_timeout; select count(*) from pg_prepared_statements";
+    let left = finds(&bouncer, &db, left).await;
+    assert_eq!(left, ["off", "iso_8601", "0", "0"].map(|value| Some(value.to_owned())));
+    finds(&bouncer, &db, "insert into log values (1, 'written by another')").await;
+}
+
+#[tokio::test]
+async fn who_leaves_cancels_the_statement() {
+    let db = database().await;
+    for mode in ["transaction", "session"] {
+        let bouncer = PgBouncer::start(mode, 2).await;
+        let server = server(&bouncer.url(&db), "").await;
+        for _ in 0..4 {
+            let mut stream = Client::HTTP1.stream(&server.url("/slow.ndjson")).await;
+            stream.at_least(100_000).await;
+            drop(stream);
+            until_cancelled(&db).await;
+        }
+        assert!(whole(&get(&server.url("/item/7")).await).contains("item 7"), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn rows_are_followed_without_listening() {
+    let db = database().await;
+    let bouncer = PgBouncer::start("transaction", 2).await;
+    let server = server(&bouncer.url(&db), "").await;
+    let mut stream = Client::HTTP1.stream(&server.url("/log.ndjson?_follow=1")).await;
+    let mut read = Vec::new();
+    for id in 1..=3 {
+        db.execute(&format!("insert into log values ({id}, 'new')")).await;
+        let row = format!("{{\"id\":{id},\"note\":\"new\"}}\n");
+        while !String::from_utf8_lossy(&read).contains(&row) {
+            read.extend_from_slice(&stream.chunk().await.unwrap());
+        }
+    }
+    drop(stream);
+    assert_eq!(
+        finds(&bouncer, &db, "select count(*) from pg_listening_channels()").await,
+        [Some("0".to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn a_migration_between_two_requests() {
+    let db = database().await;
+    let bouncer = PgBouncer::start("transaction", 1).await;
+    let server = server(&bouncer.url(&db), "").await;
+    assert!(whole(&get(&server.url("/items?most=1")).await).contains("\"price\":1.5,"));
+    db.execute("alter table item alter column price type text using 'about ' || price, drop column at").await;
+    let changed = get(&server.url("/items?most=1")).await;
+    assert!(whole(&changed).contains("\"price\":\"about 1.5\",\"span\":"), "{}", changed.text());
+}
+
+/// What cannot work says why, and what to do.
+#[tokio::test]
+async fn what_cannot_work_says_what_to_do() {
+    let db = database().await;
+    let check = |url: String, settings: &'static str| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!("[source.db]\nurl = \"{url}\"\n{settings}\n");
+        std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+        std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+        std::fs::write(folder.path().join("endpoints/one.sql"), "select 1 as one").unwrap();
+        let checked = rowstream(&["check", folder.path().to_str().unwrap()]).await;
+        assert_eq!(checked.status.code(), Some(1));
+        String::from_utf8(checked.stderr).unwrap()
+    };
+    let statements = PgBouncer::start("statement", 1).await;
+    let refused = check(statements.url(&db), "").await;
+    assert!(refused.contains("pool_mode = transaction"), "{refused}");
+    let transactions = PgBouncer::start("transaction", 1).await;
+    let refused = check(format!("{}&options=-c%20search_path%3Dx", transactions.url(&db)), "").await;
+    assert!(refused.contains("alter role") && refused.contains("unsupported startup parameter"), "{refused}");
+    let refused = check(transactions.url(&db).replace(db.name(), "nowhere"), "").await;
+    assert!(refused.contains("database \"nowhere\" does not exist"), "{refused}");
+    let refused = check(transactions.url(&db), "pooler = \"yes\"").await;
+    assert!(refused.contains("write \"transaction\" or \"session\""), "{refused}");
+}

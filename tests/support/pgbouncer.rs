@@ -1,0 +1,83 @@
+//! A real PgBouncer before the private PostgreSQL.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::hops::free_ports;
+use super::{TestDb, pg_port};
+
+/// What it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A PgBouncer that runs. Dropping it ends it.
+pub struct PgBouncer {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl PgBouncer {
+    /// One of this `pool_mode`, with so many connections to each database.
+    pub async fn start(pool_mode: &str, connections: usize) -> Self {
+        // A port may be taken between its choice and its use: then another one is.
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let open = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(folder.path(), open).expect("the folder is ours");
+            let (address, _) = free_ports();
+            let file = folder.path().join("pgbouncer.ini");
+            let config = format!(
+                "[databases]\n* = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+                 listen_port = {}\nunix_socket_dir =\nauth_type = any\npool_mode = {pool_mode}\n\
+                 default_pool_size = {connections}\nmax_client_conn = 1000\nserver_tls_sslmode = disable\n",
+                pg_port(),
+                address.port()
+            );
+            std::fs::write(&file, config).expect("the folder is writable");
+            let mut command = unprivileged();
+            command.arg("pgbouncer").arg(&file);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let child = command.spawn();
+            let child = child.unwrap_or_else(|fault| panic!("pgbouncer: {fault}: run `cargo xtask test`"));
+            let mut bouncer = Self { child, port: address.port(), _folder: folder };
+            if bouncer.listens().await {
+                return bouncer;
+            }
+        }
+        panic!("PgBouncer does not start");
+    }
+
+    /// The URL of a test's database by way of it.
+    pub fn url(&self, db: &TestDb) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{}?sslmode=disable", self.port, db.name())
+    }
+
+    async fn listens(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline && self.child.try_wait().ok().flatten().is_none() {
+            if tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// It refuses to run as root. `setpriv` becomes what it starts, so ending it ends that.
+fn unprivileged() -> Command {
+    let mut command = Command::new("setpriv");
+    if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
+        command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+    }
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command
+}
