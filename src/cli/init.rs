@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Failure, csv, tables};
+use super::{Failure, csv, schema, tables};
 use crate::config::Config;
 use crate::source::{Kind, SourceConfig};
 use crate::sql::dialect::Location;
@@ -26,6 +26,8 @@ pub(super) struct Args {
 
 /// The name of the configuration.
 const CONFIG: &str = "rowstream.toml";
+/// The file that editors read what the configuration may have from.
+const SCHEMA: &str = "rowstream.schema.json";
 /// The variable that has the URL where a file must not.
 const VARIABLE: &str = "DATABASE_URL";
 
@@ -109,6 +111,7 @@ fn example() -> Plan {
     let source = "# The file is made by the script at the first start.\nurl    = \"sqlite:shop.db\"\ncreate = [\"data.sql\"]\n";
     let files = [
         (CONFIG, configuration(source)),
+        (SCHEMA, schema::config()),
         ("data.sql", DATA.to_owned()),
         ("endpoints/books.sql", LIST.to_owned()),
         ("endpoints/books/{id}.sql", ONE.to_owned()),
@@ -122,7 +125,8 @@ fn of_database(given: &str, dir: &Path) -> Result<Plan, Failure> {
     let tables = tables::read(&source)?;
     let table = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
     let (url, first) = url(&source, dir)?;
-    let mut files = vec![(PathBuf::from(CONFIG), configuration(&format!("url = {url}\n")))];
+    let configuration = configuration(&format!("url = {url}\n"));
+    let mut files = vec![(PathBuf::from(CONFIG), configuration), (PathBuf::from(SCHEMA), schema::config())];
     files.extend(endpoints(table));
     Ok(Plan { files, first })
 }
@@ -156,7 +160,8 @@ fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Fa
 
 fn configuration(source: &str) -> String {
     format!(
-        "# Written by `rowstream init`, and yours to change. `rowstream check` says what is wrong with it.\n\
+        "#:schema {SCHEMA}\n\
+         # Written by `rowstream init`, and yours to change. `rowstream check` says what is wrong with it.\n\
          listen    = \"{}\"   # this machine alone; \":8080\" is all its addresses\n\
          endpoints = \"endpoints\"        # endpoints/books/{{id}}.sql answers at /books/{{id}}\n\
          # max_streams = 1024            # beyond: 503\n\

@@ -30,6 +30,7 @@ mod output;
 mod param;
 mod query;
 mod ready;
+mod schema;
 mod serve;
 mod tables;
 mod token;
@@ -62,6 +63,7 @@ enum Command {
     // Boxed, as it has three times the options of any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
+    Schema(schema::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -75,7 +77,12 @@ impl Command {
             Self::Check(args) => Some(args.folder()),
             Self::Demo(args) => Some(args.folder()),
             Self::Query(_) | Self::Init(_) => Some(PathBuf::new()),
-            Self::Bench(_) | Self::Ready(_) | Self::Token(_) | Self::Completions(_) | Self::Man(_) => None,
+            Self::Bench(_)
+            | Self::Ready(_)
+            | Self::Schema(_)
+            | Self::Token(_)
+            | Self::Completions(_)
+            | Self::Man(_) => None,
         }
     }
 }
@@ -158,6 +165,7 @@ pub fn run() -> ExitCode {
         Command::Ready(args) => ready::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => manual::complete(&args),
         Command::Man(args) => manual::man(&args),
     };

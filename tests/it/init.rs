@@ -19,7 +19,7 @@ async fn an_example_runs() {
     let dir = folder.path().join("new");
     let ran = rowstream(&["init", "--dir", dir.to_str().unwrap()]).await;
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
-    assert_eq!(text(&ran.stdout).lines().count(), 4, "{}", text(&ran.stdout));
+    assert_eq!(text(&ran.stdout).lines().count(), 5, "{}", text(&ran.stdout));
     assert!(text(&ran.stderr).contains("rowstream serve"), "{}", text(&ran.stderr));
     let server = Launch::folder(&dir).start().await;
     assert_eq!(get(&server.url("/books?limit=1")).await.json()[0]["title"], "Frankenstein");

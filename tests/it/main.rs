@@ -58,6 +58,7 @@ mod ready;
 mod reload;
 mod resume;
 mod rolling;
+mod schema;
 mod slow;
 mod sqlite;
 mod start;

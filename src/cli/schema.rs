@@ -1,0 +1,58 @@
+//! `rowstream schema`: the JSON Schemas by which editors complete and check the files.
+//!
+//! They stand beside this file. A test asks the readers of the files for every key that they know,
+//! and compares.
+
+use std::io::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::Failure;
+use super::output::Results;
+
+const CONFIG: &str = include_str!("schema/config.json");
+const ENDPOINT: &str = include_str!("schema/endpoint.json");
+/// The definitions that both have.
+const SHARED: &str = include_str!("schema/shared.json");
+
+/// Writes the JSON Schema of rowstream.toml or of endpoint files, for editors.
+///
+/// Editors with Taplo (Even Better TOML and others) read it where the file begins with
+/// `#:schema rowstream.schema.json`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Of what.
+    #[arg(value_enum, default_value = "config")]
+    of: Of,
+}
+
+/// What a schema describes.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Of {
+    /// rowstream.toml
+    Config,
+    /// Endpoint files: `.toml`, and but for `sql` the first comment of `.sql`
+    Endpoint,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let text = match args.of {
+        Of::Config => config(),
+        Of::Endpoint => with_shared(ENDPOINT),
+    };
+    Ok(Results::new().write_all(text.as_bytes())?)
+}
+
+/// The schema of `rowstream.toml`.
+pub(super) fn config() -> String {
+    with_shared(CONFIG)
+}
+
+fn with_shared(schema: &str) -> String {
+    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).expect("it is JSON");
+    let mut schema = read(schema);
+    if let Some(Value::Object(definitions)) = schema.get_mut("definitions") {
+        definitions.extend(read(SHARED));
+    }
+    format!("{:#}\n", Value::Object(schema))
+}
