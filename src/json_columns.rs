@@ -86,7 +86,8 @@ impl Kind {
             Self::Float => ColumnKind::Float64,
             Self::DecimalOf(precision, scale) => ColumnKind::Decimal { precision, scale },
             // How many digits they have is not known.
-            Self::Decimal | Self::Text => ColumnKind::Text,
+            Self::Decimal => ColumnKind::Number,
+            Self::Text => ColumnKind::Text,
             Self::Boolean => ColumnKind::Bool,
             Self::Date => ColumnKind::Date,
             Self::Timestamp => ColumnKind::TimestampTz,

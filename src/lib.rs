@@ -40,6 +40,7 @@ mod lock;
 pub mod log;
 pub mod metrics;
 pub mod negotiate;
+mod openapi;
 pub mod outcome;
 pub mod params;
 pub mod pointer;

@@ -108,7 +108,7 @@ fn fitting_value(u: &mut Unstructured<'_>, kind: ColumnKind) -> Result<Owned> {
         ColumnKind::Float32 => Owned::Float4(u.arbitrary()?),
         ColumnKind::Float64 => Owned::Float(u.arbitrary()?),
         ColumnKind::Decimal { precision, scale } => Owned::Number(decimal(u, precision, scale)?),
-        ColumnKind::Text => Owned::Text(u.arbitrary()?),
+        ColumnKind::Number | ColumnKind::Text | ColumnKind::Any => Owned::Text(u.arbitrary()?),
         ColumnKind::Json => Owned::Json(JsonText::arbitrary(u)?),
         ColumnKind::Bytes => Owned::Bytes(u.arbitrary()?),
         ColumnKind::Date => Owned::Date(Days::arbitrary(u)?),
@@ -163,7 +163,7 @@ fn assert_value(array: &dyn Array, row: usize, kind: ColumnKind, value: &Owned) 
         (ColumnKind::Decimal { .. }, value) => {
             number(value).is_some_and(|text| digits(&decimal_text(array, row)) == digits(&text))
         }
-        (ColumnKind::Text, value) => {
+        (ColumnKind::Number | ColumnKind::Text | ColumnKind::Any, value) => {
             return value.assert_plain(array.as_string::<i32>().value(row), BytesForm::Hex);
         }
         (ColumnKind::Json, Owned::Json(json)) => array.as_string::<i32>().value(row) == json.0,

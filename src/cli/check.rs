@@ -7,7 +7,7 @@
 mod json;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rowstream_encode::{Column, Format};
@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::config::memory;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
+use crate::openapi;
 use crate::params::{Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
 
@@ -35,6 +36,9 @@ pub(super) struct Args {
     /// How what is found is written.
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
+    /// Writes the endpoints to FILE as an OpenAPI document, if there is no error.
+    #[arg(long, value_name = "FILE")]
+    openapi: Option<PathBuf>,
 }
 
 /// Whom the report is for.
@@ -65,8 +69,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         ReportFormat::Text => report.print(),
         ReportFormat::Json => println!("{:#}", json::document(&report)),
     }
-    match report.errors() {
-        0 => Ok(()),
+    match (report.errors(), &args.openapi) {
+        (0, None) => Ok(()),
+        (0, Some(file)) => report.write_openapi(file),
         _ => Err(Failure::Reported),
     }
 }
@@ -117,6 +122,20 @@ impl<'a> Report<'a> {
         self.sources
             .iter()
             .filter_map(|(source, checked)| Some((source.name.as_str(), checked.failed.as_ref()?)))
+    }
+
+    /// Writes all endpoints as an OpenAPI document.
+    fn write_openapi(&self, file: &Path) -> Result<(), Failure> {
+        let Some(config) = self.config else { return Ok(()) };
+        // In the order of the configuration, as a server lists them.
+        let checked = |endpoint: &&Endpoint| {
+            let mut all = self.endpoints();
+            all.find(|checked| std::ptr::eq(checked.endpoint, *endpoint)).map(|found| &found.results[..])
+        };
+        let endpoints = config.endpoints.iter().map(|endpoint| (endpoint, checked(&endpoint)));
+        let document = openapi::document(config, endpoints, openapi::Asked::default(), None);
+        let written = std::fs::write(file, format!("{document:#}\n"));
+        written.map_err(|error| Failure::Message(format!("{}: {error}", file.display())))
     }
 
     fn errors(&self) -> usize {

@@ -92,7 +92,7 @@ pub(crate) fn reply_budget(max_reply: usize) -> usize {
 const REPLY: [(&str, &str, ColumnKind); 4] = [
     ("status", "integer", ColumnKind::Int32),
     ("duration_ms", "number", ColumnKind::Float64),
-    ("body", "json or text", ColumnKind::Text),
+    ("body", "json or text", ColumnKind::Any),
     ("error", "text", ColumnKind::Text),
 ];
 

@@ -79,6 +79,13 @@ pub(crate) fn of(code: &str) -> Option<&'static str> {
     Some(PAGES[found].1)
 }
 
+/// The status of a code's problem documents, as its page has it; `None`: only the command line
+/// tells of it.
+pub(crate) fn status(code: &str) -> Option<u16> {
+    let (_, after) = of(code)?.split_once("\n\n**")?;
+    after.split(' ').next()?.parse().ok()
+}
+
 /// Every code that there is.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     PAGES.iter().map(|(code, _)| *code)
@@ -95,5 +102,7 @@ mod tests {
             assert!(of(code).is_some_and(|page| page.starts_with(&format!("# {code}\n"))), "{code}");
         }
         assert_eq!(of("none"), None);
+        let without: Vec<_> = codes().filter(|code| status(code).is_none()).collect();
+        assert_eq!(without, ["configuration"]);
     }
 }

@@ -13,8 +13,10 @@ use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
 use crate::completeness::streams::Stream;
+use crate::endpoint::Endpoint;
 use crate::error::pages;
 use crate::metrics::{Exposition, Metrics};
+use crate::openapi;
 
 /// Before the path of each admin endpoint.
 pub(super) const ADMIN: &str = "/_rowstream/";
@@ -24,6 +26,11 @@ const LIVE: &str = "live";
 const READY: &str = "ready";
 /// Where the metrics are, below [`ADMIN`].
 const METRICS: &str = "metrics";
+/// Below [`ADMIN`]: the endpoints as an OpenAPI document.
+const OPENAPI: &str = "openapi.json";
+/// What the paths of that document stand below, seen from it: a proxy may have the server at a path
+/// of its own.
+const ABOVE: &str = "..";
 /// Where the server reports how streams go, below [`ADMIN`].
 const STREAMS: &str = "streams/";
 /// Where the pages about errors are, below [`ADMIN`].
@@ -56,6 +63,8 @@ pub(super) enum AdminEndpoint {
     Live,
     Ready,
     Metrics(Exposition),
+    /// The endpoints that who asks may call.
+    OpenApi(openapi::Asked),
     /// How a stream went.
     Stream(Arc<Stream>),
     /// What an error's code means.
@@ -66,14 +75,15 @@ impl App {
     /// The admin endpoint of this name.
     ///
     /// # Errors
-    /// 404: there is none, or not at the port that the request came to. How a stream went, and what
-    /// an error means, is said wherever streams are.
+    /// 404: there is none, or not at the port that the request came to. What the endpoints are, how
+    /// a stream went, and what an error means, is said wherever streams are. 400: its query.
     pub(super) fn find_admin<B>(&self, name: &str, request: &Request<B>) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
             LIVE if is_here => AdminEndpoint::Live,
             READY if is_here => AdminEndpoint::Ready,
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
+            OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
             _ => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
         })
     }
@@ -110,6 +120,10 @@ impl App {
                 }
                 &access.streams
             }
+            AdminEndpoint::OpenApi(_) => {
+                tracker.credentials = self.credentials(headers).await;
+                return Ok(());
+            }
             AdminEndpoint::Page(_) => return Ok(()),
         };
         self.authorize(wanted, headers, tracker).await
@@ -129,6 +143,7 @@ impl App {
                 Ok(ok())
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
+            AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
             // Browsers show plain text, and save Markdown.
             AdminEndpoint::Page(page) => {
@@ -148,6 +163,27 @@ impl App {
         }
         let mut response = report(Bytes::from(text), exposition.media_type());
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+        Ok(response)
+    }
+}
+
+/// The endpoints that a request may call, as an OpenAPI document.
+impl App {
+    fn answer_openapi(
+        &self,
+        asked: openapi::Asked,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        let columns = self.columns();
+        let all = self.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
+        let may_call = |(one, _): &(&Endpoint, _)| tracker.credentials.authorize(&one.authorization).is_ok();
+        let document = openapi::document(&self.config, all.filter(may_call), asked, Some(ABOVE));
+        let text = format!("{document:#}\n");
+        if let Some(held) = &mut tracker.permit {
+            self.admission.widen(held, text.len(), Holder::Admin)?;
+        }
+        let mut response = report(Bytes::from(text), openapi::MEDIA_TYPE);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization"));
         Ok(response)
     }
 }

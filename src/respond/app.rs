@@ -8,11 +8,13 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::admission::{Admission, Usage};
 use crate::auth::Verifier;
+use crate::check::Columns;
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
 use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
+use crate::lock::Mutex;
 use crate::metrics::{self, Metrics, Series, Subject};
 use crate::readiness::Readiness;
 use crate::route::Router;
@@ -36,7 +38,12 @@ pub struct App {
     pub(super) state: Arc<ServerState>,
     /// What is counted of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
+    /// The columns of each endpoint's statements, once its source has prepared them.
+    columns: Mutex<Vec<Option<Arc<Results>>>>,
 }
+
+/// The columns of an endpoint's statements, in their order.
+type Results = [Option<Columns>];
 
 /// What outlives a configuration.
 #[derive(Default)]
@@ -115,12 +122,35 @@ impl App {
         }
         let detail = config.error_detail();
         let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
-        Ok(Self { config, router, sources, admission, notifiers, readiness, detail, verifier, state, series })
+        let columns = Mutex::new(vec![None; config.endpoints.len()]);
+        Ok(Self {
+            config,
+            router,
+            sources,
+            admission,
+            notifiers,
+            readiness,
+            detail,
+            verifier,
+            state,
+            series,
+            columns,
+        })
     }
 
     /// What was configured.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Notes the columns of an endpoint's statements.
+    pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) {
+        self.columns.lock()[endpoint] = Some(results.into());
+    }
+
+    /// The columns of each endpoint's statements, as far as they are known by now.
+    pub(super) fn columns(&self) -> Vec<Option<Arc<Results>>> {
+        self.columns.lock().clone()
     }
 
     /// Whether requests should come here.

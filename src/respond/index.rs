@@ -104,7 +104,8 @@ fn page(endpoints: &[&Endpoint], has_tokens: bool) -> String {
     for endpoint in endpoints {
         section(endpoint, &mut out);
     }
-    out + "<p>Programs read the same as JSON: <code>Accept: application/json</code>.</p>\n"
+    out + "<p>Programs read the same as JSON: <code>Accept: application/json</code>; or \
+        <a href=\"./_rowstream/openapi.json\">as OpenAPI</a>.</p>\n"
 }
 
 /// One endpoint of the page.

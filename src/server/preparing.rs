@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use crate::Error;
-use crate::check::{self, Checked, Refusal};
+use crate::check::{self, Checked, Columns, Refusal};
 use crate::endpoint::Endpoint;
 use crate::log;
 use crate::readiness::Unprepared;
@@ -66,6 +66,7 @@ pub(crate) async fn prepare(app: &App) -> Result<(), String> {
             log::warning!("warning: {oversight}");
         }
         app.readiness().note(&source.name, found.unprepared);
+        note_columns(app, found.columns);
         refusals.extend(found.refusals);
     }
     refusals.sort_by(|one, other| one.diagnostic.cmp(&other.diagnostic));
@@ -115,7 +116,14 @@ async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> b
         log::info!("source {source}: all statements are prepared");
     }
     app.readiness().note(source, found.unprepared);
+    note_columns(app, found.columns);
     is_done
+}
+
+fn note_columns(app: &App, columns: Vec<(usize, Vec<Option<Columns>>)>) {
+    for (endpoint, results) in columns {
+        app.note_columns(endpoint, results);
+    }
 }
 
 /// The endpoints that a source answers, by their indices.
@@ -131,6 +139,8 @@ async fn ask<'a>(app: &'a App, source: &SourceConfig, endpoints: &[usize]) -> Ch
 
 /// What came of asking a source.
 struct Found {
+    /// Of the statements of each endpoint, by its index.
+    columns: Vec<(usize, Vec<Option<Columns>>)>,
     unprepared: Unprepared,
     refusals: Vec<Refusal>,
     oversights: Vec<Refusal>,
@@ -141,17 +151,19 @@ impl Found {
     /// Of `endpoints`, some at the end may not have been asked for.
     fn new(mut endpoints: Vec<usize>, checked: Checked<'_>) -> Self {
         let waiting = endpoints.split_off(checked.endpoints.len());
-        let mut refused = Vec::new();
+        let (mut refused, mut columns) = (Vec::new(), Vec::new());
         let (mut refusals, mut oversights) = (Vec::new(), Vec::new());
         for (index, endpoint) in endpoints.into_iter().zip(checked.endpoints) {
             oversights.extend(endpoint.oversights);
             oversights.extend(endpoint.warnings);
+            columns.push((index, endpoint.results));
             if !endpoint.refusals.is_empty() {
                 refused.push(index);
                 refusals.extend(endpoint.refusals);
             }
         }
-        Self { unprepared: Unprepared { waiting, refused }, refusals, oversights, failed: checked.failed }
+        let unprepared = Unprepared { waiting, refused };
+        Self { columns, unprepared, refusals, oversights, failed: checked.failed }
     }
 }
 

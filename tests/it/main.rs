@@ -43,6 +43,7 @@ mod metrics;
 mod monitoring;
 mod mysql;
 mod nested;
+mod openapi;
 mod packaging;
 mod pages;
 mod parameters;

@@ -34,9 +34,13 @@ pub enum ColumnKind {
         /// How many of them stand after the point.
         scale: u8,
     },
-    /// Texts, and all that the source promises nothing of: values of any kind as their texts.
-    #[default]
+    /// Exact decimals of which no digits are promised.
+    Number,
+    /// Texts.
     Text,
+    /// What the source promises nothing of: values of any kind.
+    #[default]
+    Any,
     /// JSON documents.
     Json,
     /// Raw bytes.
@@ -57,7 +61,8 @@ impl ColumnKind {
     /// The most digits of a decimal: more do not fit the widest type of Arrow.
     pub const MAX_PRECISION: u8 = 76;
 
-    /// The decimals of SQL's `numeric(precision, scale)`; texts where they have too many digits.
+    /// The decimals of SQL's `numeric(precision, scale)`; [`ColumnKind::Number`] where they have too
+    /// many digits.
     ///
     /// SQL also has scales below zero (`numeric(3, -2)` counts hundreds) and beyond the precision
     /// (`numeric(2, 4)` holds 0.0099 at most), and few others do: there the precision is so much
@@ -67,7 +72,7 @@ impl ColumnKind {
         let precision = u8::try_from(precision.saturating_add(zeros).max(places)).unwrap_or(u8::MAX);
         match (precision, u8::try_from(places)) {
             (1..=Self::MAX_PRECISION, Ok(scale)) => Self::Decimal { precision, scale },
-            _ => Self::Text,
+            _ => Self::Number,
         }
     }
 }
@@ -136,7 +141,7 @@ mod tests {
             assert_eq!(ColumnKind::decimal(precision, scale), kind, "{precision}, {scale}");
         }
         for (precision, scale) in [(0, 0), (77, 0), (70, -7), (1000, 1000), (76, 77), (u16::MAX, i16::MIN)] {
-            assert_eq!(ColumnKind::decimal(precision, scale), ColumnKind::Text, "{precision}, {scale}");
+            assert_eq!(ColumnKind::decimal(precision, scale), ColumnKind::Number, "{precision}, {scale}");
         }
     }
 }

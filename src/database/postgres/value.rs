@@ -148,7 +148,7 @@ fn numeric_kind(modifier: i32) -> ColumnKind {
             let scale = ((packed & 0x7ff) ^ 0x400) - 0x400;
             ColumnKind::decimal((packed >> 16) as u16, scale as i16)
         }
-        _ => ColumnKind::Text,
+        _ => ColumnKind::Number,
     }
 }
 

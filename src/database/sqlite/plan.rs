@@ -121,7 +121,7 @@ fn affinity_kind(declared: &str) -> ColumnKind {
     } else if names(&["REAL", "FLOA", "DOUB"]) {
         ColumnKind::Float64
     } else {
-        ColumnKind::Text
+        ColumnKind::Any
     }
 }
 
@@ -132,7 +132,7 @@ fn decimal_kind(declared: &str) -> ColumnKind {
     let limits = limits.map(|limits| limits.split_once(',').unwrap_or((limits, "0")));
     match limits.map(|(precision, scale)| (precision.trim().parse(), scale.trim().parse())) {
         Some((Ok(precision), Ok(scale))) => ColumnKind::decimal(precision, scale),
-        _ => ColumnKind::Text,
+        _ => ColumnKind::Number,
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
             ("DOUBLE PRECISION", ColumnKind::Float64),
             ("real", ColumnKind::Float64),
             ("float", ColumnKind::Float64),
-            ("", ColumnKind::Text),
-            ("uuid", ColumnKind::Text),
+            ("", ColumnKind::Any),
+            ("uuid", ColumnKind::Any),
             ("Boolean", ColumnKind::Bool),
             ("DATE", ColumnKind::Date),
             ("datetime", ColumnKind::Timestamp),
@@ -164,11 +164,11 @@ mod tests {
             ("decimal(10,2)", decimal(10, 2)),
             ("Numeric ( 10 , 2 ) ", decimal(10, 2)),
             ("NUMERIC(5)", decimal(5, 0)),
-            ("decimal", ColumnKind::Text),
-            ("decimal(80,2)", ColumnKind::Text),
-            ("decimal(a)", ColumnKind::Text),
-            ("decimal(1,2,3)", ColumnKind::Text),
-            ("decimal(-1)", ColumnKind::Text),
+            ("decimal", ColumnKind::Number),
+            ("decimal(80,2)", ColumnKind::Number),
+            ("decimal(a)", ColumnKind::Number),
+            ("decimal(1,2,3)", ColumnKind::Number),
+            ("decimal(-1)", ColumnKind::Number),
         ] {
             assert_eq!(super::kind(declared), kind, "{declared}");
         }

@@ -41,7 +41,11 @@ impl Layout {
             | ColumnKind::TimestampTz => Self::Fixed(8),
             ColumnKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ColumnKind::Uuid => Self::Fixed(16),
             ColumnKind::Decimal { .. } => Self::Fixed(32),
-            ColumnKind::Text | ColumnKind::Json | ColumnKind::Bytes => Self::Variable,
+            ColumnKind::Number
+            | ColumnKind::Text
+            | ColumnKind::Any
+            | ColumnKind::Json
+            | ColumnKind::Bytes => Self::Variable,
         }
     }
 }
@@ -61,6 +65,11 @@ pub(super) struct Array {
 impl Array {
     pub(super) fn new(kind: ColumnKind) -> Self {
         let layout = Layout::of(kind);
+        let kind = match kind {
+            // Their values are texts here.
+            ColumnKind::Number | ColumnKind::Any => ColumnKind::Text,
+            kind => kind,
+        };
         let mut array =
             Self { kind, layout, nulls: 0, validity: Vec::new(), ends: Vec::new(), values: Vec::new() };
         array.clear();

@@ -128,7 +128,8 @@ pub(super) fn data_type(kind: ColumnKind) -> DataType {
             DataType::Decimal128(precision, scale.cast_signed())
         }
         ColumnKind::Decimal { precision, scale } => DataType::Decimal256(precision, scale.cast_signed()),
-        ColumnKind::Text | ColumnKind::Json => DataType::Utf8,
+        // What has no type of its own there is its text.
+        ColumnKind::Number | ColumnKind::Text | ColumnKind::Any | ColumnKind::Json => DataType::Utf8,
         ColumnKind::Bytes => DataType::Binary,
         ColumnKind::Date => DataType::Date32,
         ColumnKind::Time => DataType::Time64(TimeUnit::Microsecond),

@@ -1,0 +1,229 @@
+//! Endpoints as an OpenAPI document: what a request may give, and what each answer holds, by the
+//! types that the statements have in their databases.
+//!
+//! | module | what it describes |
+//! |---|---|
+//! | [`operation`] | an endpoint: parameters, answers, errors |
+//! | [`schema`] | JSON Schemas of values, rows and bodies |
+//!
+//! The document is the same for the same configuration: names are made of the endpoints' paths, in
+//! their order.
+
+mod operation;
+mod schema;
+
+use std::collections::BTreeSet;
+
+use rowstream_encode::{Choice, ValueOptions};
+use serde_json::{Map, Value, json};
+
+use self::operation::Operation;
+use crate::Error;
+use crate::check::Columns;
+use crate::config::Config;
+use crate::endpoint::{Authorization, Endpoint};
+use crate::params::{self, Chosen, Param, ParamType, ParamValue};
+use crate::route;
+
+/// The media type of a document (the draft of the OpenAPI media types).
+pub(crate) const MEDIA_TYPE: &str = "application/json";
+
+/// The versions of OpenAPI that a document can be of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// 3.1, which says of a stream that it is a text.
+    #[default]
+    V3_1,
+    /// 3.2, which says what the items of a stream are (`itemSchema`).
+    V3_2,
+}
+
+impl Choice for Version {
+    const ALL: &'static [Self] = &[Self::V3_1, Self::V3_2];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::V3_1 => "3.1",
+            Self::V3_2 => "3.2",
+        }
+    }
+}
+
+/// Which document is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    version: Version,
+    /// How the requests that it describes have values written, where not as by default.
+    options: Chosen,
+}
+
+impl Asked {
+    /// What a query asks for: `version`, and the control parameters of values.
+    ///
+    /// # Errors
+    /// 400 that names what is unknown or wrong.
+    pub(crate) fn read(query: Option<&str>) -> Result<Self, Error> {
+        let text = |version: &Version| ParamValue::Text(version.name().to_owned());
+        let version = Param {
+            default: Some(text(&Version::default())),
+            allowed: Version::ALL.iter().map(text).collect(),
+            ..Param::new("version", ParamType::Text)
+        };
+        let bound = params::bind(&[version], &[] as &[(&str, &str)], query, &http::HeaderMap::new())?;
+        let version = match bound.values.first() {
+            Some(ParamValue::Text(name)) => Version::from_name(name),
+            _ => None,
+        };
+        Ok(Self { version: version.unwrap_or_default(), options: bound.options })
+    }
+
+    fn options(self, endpoint: &Endpoint) -> ValueOptions {
+        self.options.over(endpoint.options)
+    }
+}
+
+/// The document of some endpoints, each with the columns of its statements where these are known.
+/// `server` is the URL that the paths stand below, relative to where the document is.
+pub(crate) fn document<'a>(
+    config: &Config,
+    endpoints: impl Iterator<Item = (&'a Endpoint, Option<&'a [Option<Columns>]>)>,
+    asked: Asked,
+    server: Option<&str>,
+) -> Value {
+    let mut names = BTreeSet::new();
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    schemas.insert("Problem".to_owned(), problem());
+    names.insert("Problem".to_owned());
+    for (endpoint, columns) in endpoints {
+        let name = unused(&pascal(&endpoint.path), &mut names);
+        let operation = Operation { config, endpoint, columns, asked, name: &name };
+        paths.insert(route::encoded(&endpoint.path), json!({"get": operation.describe(&mut schemas)}));
+    }
+    let mut document = json!({
+        "openapi": format!("{}.0", asked.version.name()),
+        "info": {
+            "title": "Rowstream",
+            "description": "SQL as streaming HTTP endpoints. An answer that breaks off is not whole, \
+                whatever its status.",
+            "version": "1",
+        },
+    });
+    if let Some(server) = server {
+        document["servers"] = json!([{"url": server}]);
+    }
+    document["paths"] = paths.into();
+    document["components"] = json!({
+        "schemas": schemas,
+        "parameters": operation::controls(),
+        "headers": operation::headers(),
+        "securitySchemes": security_schemes(config),
+    });
+    document
+}
+
+/// How clients show who they are, each by its name.
+fn security_schemes(config: &Config) -> Map<String, Value> {
+    let mut schemes = Map::new();
+    if !config.tokens.is_empty() {
+        schemes.insert("token".to_owned(), json!({"type": "http", "scheme": "bearer"}));
+        let description = "The name of the token, and the token as the password.";
+        schemes.insert(
+            "basic".to_owned(),
+            json!({"type": "http", "scheme": "basic", "description": description}),
+        );
+    }
+    if config.jwt.is_some() {
+        schemes.insert("jwt".to_owned(), json!({"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}));
+    }
+    schemes
+}
+
+/// Any one of the schemes opens an endpoint; none is needed where it is public.
+fn security(config: &Config, authorization: &Authorization) -> Value {
+    match authorization {
+        Authorization::Public => json!([]),
+        Authorization::Authenticated | Authorization::Tokens(_) => {
+            security_schemes(config).keys().map(|scheme| json!({scheme: []})).collect()
+        }
+    }
+}
+
+/// A problem document (RFC 9457).
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "code"],
+        "properties": {
+            "type": {"type": "string", "format": "uri-reference", "description": "the page about the code"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "code": {"type": "string"},
+            "hint": {"type": "string"},
+            "sqlstate": {"type": "string"},
+            "parameters": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "message"],
+                    "properties": {"name": {"type": "string"}, "message": {"type": "string"}},
+                },
+            },
+        },
+    })
+}
+
+/// A path template as a name: `/authors/{id}` is `AuthorsById`.
+fn pascal(path: &str) -> String {
+    let mut name = String::new();
+    for segment in path.split('/') {
+        let parameter = route::parameter_name(segment);
+        name.push_str(parameter.map_or("", |_| "By"));
+        let words = parameter.unwrap_or(segment).split(|c: char| !c.is_ascii_alphanumeric());
+        for word in words.filter(|word| !word.is_empty()) {
+            name.push_str(&word[..1].to_ascii_uppercase());
+            name.push_str(&word[1..]);
+        }
+    }
+    if name.is_empty() { "Root".to_owned() } else { name }
+}
+
+/// The name, or with the first number that makes it one that no other has. A row has its own.
+fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}{number}"));
+    let mut all = std::iter::once(name.to_owned()).chain(numbered);
+    let free = all.find(|name| !names.contains(name) && !names.contains(&schema::row_name(name)));
+    let free = free.unwrap_or_default();
+    names.extend([schema::row_name(&free), free.clone()]);
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_names() {
+        for (path, expected) in [
+            ("/", "Root"),
+            ("/authors", "Authors"),
+            ("/authors/{id}", "AuthorsById"),
+            ("/a-b/c_d/{theId}/x", "ABCDByTheIdX"),
+            ("/größe", "GrE"),
+        ] {
+            assert_eq!(pascal(path), expected, "{path}");
+        }
+        let mut names = BTreeSet::new();
+        let all = ["A", "A", "ARow", "Row", "A2"].map(|name| unused(name, &mut names));
+        assert_eq!(all, ["A", "A2", "ARow2", "Row", "A22"]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_checked() {
+        assert_eq!(Asked::read(None).unwrap().version, Version::V3_1);
+        assert_eq!(Asked::read(Some("version=3.2&_numbers=string")).unwrap().version, Version::V3_2);
+        for wrong in ["version=2", "v=3.1", "_numbers=no"] {
+            assert_eq!(Asked::read(Some(wrong)).unwrap_err().code(), "invalid_parameter", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! JSON Schemas (2020-12) of what endpoints answer with: values by the kind of their column, rows,
+//! and the bodies around them.
+
+use rowstream_encode::{BytesForm, Column, ColumnKind, Intervals, Nulls, Numbers, ValueOptions};
+use serde_json::{Map, Value, json};
+
+use super::Asked;
+use crate::check::Columns;
+use crate::endpoint::{Cardinality, Endpoint, Handler, Piece};
+
+/// In the place of a placeholder, before its number: no text of a template begins so.
+const PLACEHOLDER: char = '\u{1}';
+
+/// The name of the schema of the rows of the endpoint `name`.
+pub(super) fn row_name(name: &str) -> String {
+    format!("{name}Row")
+}
+
+/// A reference to the schema of this name.
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// What an endpoint answers with.
+pub(super) struct Answers<'a> {
+    endpoint: &'a Endpoint,
+    /// Of each statement; `None`: of no statement they are known.
+    columns: Option<&'a [Option<Columns>]>,
+    options: ValueOptions,
+    /// The name of the endpoint.
+    name: &'a str,
+}
+
+impl<'a> Answers<'a> {
+    pub(super) fn new(
+        endpoint: &'a Endpoint,
+        columns: Option<&'a [Option<Columns>]>,
+        asked: Asked,
+        name: &'a str,
+    ) -> Self {
+        Self { endpoint, columns, options: asked.options(endpoint), name }
+    }
+
+    /// Adds the schema of the rows that formats without a body have, and gives its name; `None`
+    /// where there are several kinds of rows, or none.
+    pub(super) fn add_row(&self, schemas: &mut Map<String, Value>) -> Option<String> {
+        let rows = self.endpoint.rows_statement()?;
+        let name = row_name(self.name);
+        schemas.insert(name.clone(), self.row(rows));
+        Some(name)
+    }
+
+    /// The schema of a JSON body; `row` is the name of that of the rows.
+    pub(super) fn body(&self, row: Option<&str>) -> Value {
+        let mut text = Vec::new();
+        for (index, piece) in self.endpoint.body.iter().enumerate() {
+            match piece {
+                Piece::Literal(literal) => text.extend_from_slice(literal),
+                _ => text.extend_from_slice(json!(format!("{PLACEHOLDER}{index}")).to_string().as_bytes()),
+            }
+        }
+        // A template was JSON when it was read.
+        serde_json::from_slice(&text).map_or_else(|_| json!({}), |template| self.template(&template, row))
+    }
+
+    fn template(&self, template: &Value, row: Option<&str>) -> Value {
+        let placed = template.as_str().and_then(|text| text.strip_prefix(PLACEHOLDER)?.parse::<usize>().ok());
+        if let Some(piece) = placed.and_then(|index| self.endpoint.body.get(index)) {
+            return self.piece(piece, row);
+        }
+        match template {
+            Value::Object(members) => {
+                let properties =
+                    members.iter().map(|(name, value)| (name.clone(), self.template(value, row)));
+                object(&properties.collect(), &members.keys().collect::<Vec<_>>())
+            }
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(|item| self.template(item, row)).collect();
+                let length = items.len();
+                match length {
+                    0 => json!({"type": "array", "maxItems": 0}),
+                    _ => json!({
+                        "type": "array", "prefixItems": items, "minItems": length, "maxItems": length,
+                    }),
+                }
+            }
+            constant => json!({"const": constant}),
+        }
+    }
+
+    fn piece(&self, piece: &Piece, row: Option<&str>) -> Value {
+        match piece {
+            Piece::Literal(_) => json!({}),
+            Piece::Rows(statement) => self.rows(*statement, row),
+            Piece::Count(_) => json!({"type": "integer", "minimum": 0}),
+            Piece::Next => json!({"type": ["string", "null"], "description": "the cursor of the last row"}),
+            Piece::Digest => json!({"type": "string", "description": "the digest of all bytes before it"}),
+        }
+    }
+
+    /// What stands in a body for the rows of a statement.
+    fn rows(&self, statement: usize, row: Option<&str>) -> Value {
+        let one = || match row {
+            Some(name) if self.endpoint.rows_statement() == Some(statement) => reference(name),
+            _ => self.row(statement),
+        };
+        match self.cardinality(statement) {
+            Cardinality::Many => json!({"type": "array", "items": one()}),
+            Cardinality::One if self.endpoint.not_found() => one(),
+            Cardinality::One => json!({"anyOf": [one(), {"type": "null"}]}),
+            Cardinality::Value => match self.columns(statement).as_deref() {
+                Some([column]) => self.value(column),
+                _ => json!({}),
+            },
+        }
+    }
+
+    fn cardinality(&self, statement: usize) -> Cardinality {
+        let statement = self.endpoint.statements().get(statement);
+        statement.map_or(Cardinality::Many, |statement| statement.cardinality)
+    }
+
+    /// The columns of a statement, as far as they are known.
+    fn columns(&self, statement: usize) -> Option<Vec<Column>> {
+        match &self.endpoint.handler {
+            Handler::Sql(_) => match self.columns?.get(statement)?.as_ref()? {
+                Columns::Own(columns) => Some(columns.clone()),
+                Columns::Refcursor(_) => None,
+            },
+            Handler::Calls(calls) => Some(calls.columns().to_vec()),
+            Handler::Pages(pages) => Some(pages.columns().to_vec()),
+            Handler::Proxy(_) => None,
+        }
+    }
+
+    /// A row of a statement, with the lists that are nested in it.
+    fn row(&self, statement: usize) -> Value {
+        let Some(columns) = self.columns(statement) else { return json!({"type": "object"}) };
+        let mut properties: Map<_, _> =
+            columns.iter().map(|column| (column.name.clone(), self.value(column))).collect();
+        let mut required: Vec<_> = match self.options.nulls {
+            Nulls::Null => columns.iter().map(|column| &column.name).collect(),
+            Nulls::Omit => Vec::new(),
+        };
+        for child in self.endpoint.children(statement) {
+            let name = &self.endpoint.statements()[child].name;
+            properties.insert(name.clone(), json!({"type": "array", "items": self.row(child)}));
+            required.push(name);
+        }
+        object(&properties, &required)
+    }
+
+    /// A value of a column. No database tells which results are never NULL.
+    fn value(&self, column: &Column) -> Value {
+        let as_string = self.options.numbers == Numbers::String;
+        let is_iso = self.options.intervals == Intervals::Iso;
+        match column.kind {
+            ColumnKind::Bool => nullable("boolean", None),
+            ColumnKind::Int16 | ColumnKind::Int32 => nullable("integer", Some("int32")),
+            ColumnKind::Int64 if as_string => json!({"type": ["string", "null"], "pattern": "^-?[0-9]+$"}),
+            ColumnKind::Int64 => nullable("integer", Some("int64")),
+            ColumnKind::Float32 => float("float"),
+            ColumnKind::Float64 => float("double"),
+            ColumnKind::Decimal { .. } | ColumnKind::Number if as_string => {
+                nullable("string", Some("decimal"))
+            }
+            ColumnKind::Decimal { .. } | ColumnKind::Number => float("decimal"),
+            ColumnKind::Text if column.type_name == "interval" && is_iso => {
+                nullable("string", Some("duration"))
+            }
+            ColumnKind::Text => nullable("string", None),
+            // PostgreSQL names the types of its arrays so.
+            ColumnKind::Json if column.type_name.ends_with("[]") => nullable("array", None),
+            ColumnKind::Any | ColumnKind::Json => json!({}),
+            ColumnKind::Bytes => match self.options.bytes {
+                BytesForm::Hex => json!({"type": ["string", "null"], "pattern": r"^\\x([0-9a-f]{2})*$"}),
+                BytesForm::Base64 => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
+            },
+            ColumnKind::Date => nullable("string", Some("date")),
+            ColumnKind::Time => nullable("string", Some("time-local")),
+            ColumnKind::Timestamp => nullable("string", Some("date-time-local")),
+            ColumnKind::TimestampTz => nullable("string", Some("date-time")),
+            ColumnKind::Uuid => nullable("string", Some("uuid")),
+        }
+    }
+}
+
+fn object(properties: &Map<String, Value>, required: &[&String]) -> Value {
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn nullable(kind: &str, format: Option<&str>) -> Value {
+    match format {
+        None => json!({"type": [kind, "null"]}),
+        Some(format) => json!({"type": [kind, "null"], "format": format}),
+    }
+}
+
+/// A number, or what JSON has no number for.
+fn float(format: &str) -> Value {
+    json!({"anyOf": [
+        {"type": "number", "format": format},
+        {"enum": ["NaN", "Infinity", "-Infinity"]},
+        {"type": "null"},
+    ]})
+}

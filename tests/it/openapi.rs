@@ -1,0 +1,278 @@
+//! `/_rowstream/openapi.json`: another program finds it valid, and answers are as it says.
+//!
+//! Tests that call Python begin with `python_reads_`: see `python.rs`.
+
+use std::path::Path;
+
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::delegate;
+use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
+use crate::support::{Client, Ended, Launch, Server, TestDb, get, rowstream};
+use crate::worked;
+
+/// What a server answers, and its document.
+struct Seen {
+    base: String,
+    document: Value,
+    answers: Vec<Value>,
+}
+
+impl Seen {
+    async fn new(base: &str, asked: &str) -> Self {
+        let reply = get(&format!("{base}/_rowstream/openapi.json{asked}")).await;
+        assert_eq!((reply.status.as_u16(), reply.header("vary")), (200, Some("authorization")));
+        Self { base: base.to_owned(), document: reply.json(), answers: Vec::new() }
+    }
+
+    async fn of(server: &Server, asked: &str) -> Self {
+        Self::new(server.url("").trim_end_matches('/'), asked).await
+    }
+
+    /// Asks for `path`, of the endpoint `template`.
+    async fn ask(&mut self, template: &str, path: &str, status: u16) {
+        let reply = get(&format!("{}{path}", self.base)).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.ended),
+            (status, &Ended::Complete),
+            "{path}: {:.300}",
+            reply.text()
+        );
+        let kind = reply.header("content-type").unwrap_or_default().split(';').next();
+        self.answers
+            .push(json!({"template": template, "status": status, "type": kind, "body": reply.text()}));
+    }
+
+    /// Fails unless the document is valid and all answers are as it says.
+    fn agree(&self) {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let asked = json!({"document": self.document, "answers": self.answers});
+        std::fs::write(&file, asked.to_string()).expect("it can be written");
+        let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
+        let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/openapi.py");
+        let ran = std::process::Command::new(python).arg(script).arg(file.path()).output();
+        let ran = ran.expect("Python can be started");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "[]");
+    }
+}
+
+/// The formats whose items are rows.
+const STREAMS: [&str; 4] = ["json", "ndjson", "sse", "json-seq"];
+
+#[tokio::test]
+async fn python_reads_documents_of_every_value() {
+    let db = TestDb::new().await;
+    db.execute(POSTGRES_SETUP).await;
+    let lines = corpus::postgres(db.version().await);
+    let values: Vec<_> = (0..).zip(lines).map(|(n, line)| format!("{} as c{n}", line.expression())).collect();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("values.db");
+    // What its column does not promise: Arrow refuses it, or has it as a text as all decimals.
+    let is_promised = |line: &&Line| matches!(line.arrow, Arrow::Value(..)) && line.sql != "'n/a'";
+    let lines: Vec<_> = corpus::sqlite().filter(is_promised).collect();
+    let connection = rusqlite::Connection::open(&file).expect("a database");
+    connection.execute_batch(&corpus::sqlite_table(&lines)).expect("a table");
+    let config =
+        format!("[source.db]\nurl = \"{}\"\n[source.file]\nurl = \"sqlite:{}\"\n", db.url(), file.display());
+    let postgres = format!("/*\nsource = \"db\"\n*/\nselect {}", values.join(", "));
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/values.sql", &postgres),
+        ("endpoints/file.sql", "/*\nsource = \"file\"\n*/\nselect * from t"),
+    ])
+    .await;
+    for options in ["", "_numbers=string&_bytes=base64&_intervals=iso", "_nulls=omit"] {
+        for version in ["3.1", "3.2"] {
+            let mut seen = Seen::of(&server, &format!("?version={version}&{options}")).await;
+            assert_eq!(seen.document["openapi"], format!("{version}.0"));
+            for format in STREAMS {
+                seen.ask("/values", &format!("/values.{format}?{options}"), 200).await;
+                seen.ask("/file", &format!("/file.{format}?{options}"), 200).await;
+            }
+            seen.agree();
+        }
+    }
+}
+
+const NESTED: &str = "/*\n\
+    body = { kind = \"list\", all = { a = \"$a\" }, one = \"$one\", none = \"$none\", total = \"$total\",\n\
+    n = \"$count\", x = [1, \"x\"] }\n\
+    [params]\nid = \"integer\"\n\
+    l = { type = \"integer[]\", default = [1, 2], min = 1, max = 9 }\n\
+    d = { type = \"number\", default = \"1.50\", min = \"0.5\" }\n\
+    w = { type = \"text\", optional = true, enum = [\"a\", \"b\"], summary = \"which\" }\n\
+    j = { type = \"json\", optional = true }\n\
+    h = { type = \"date\", optional = true, header = \"X-Day\" }\n*/\n\
+    -- name: a :many\nselect n::int8 as id from generate_series(1, 2) n where :id > 0 order by 1\n;\n\
+    -- name: b :many nested in a on a_id = id\nselect 1::int8 as a_id, 'x' as t\n;\n\
+    -- name: one :one\nselect 1.5::numeric as v, :l as l, :d as d, :w as w, :j as j, :h as h\n;\n\
+    -- name: none :one\nselect 1 as v where false\n;\n\
+    -- name: total :value\nselect count(*) from generate_series(1, 3)\n";
+
+const KEYED: &str = "/*\nkey = [\"n\"]\nbody = { rows = \"$rows\", next = \"$next\", n = \"$count\" }\n*/\n\
+    select n from generate_series(1, 3) n order by n";
+
+#[tokio::test]
+async fn python_reads_documents_of_every_body() {
+    let db = TestDb::new().await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/a b/{id}.sql", NESTED),
+        ("endpoints/keyed.sql", KEYED),
+        (
+            "endpoints/one.sql",
+            "/*\nresult = \"one\"\n[params]\nn = \"integer\"\n*/\nselect :n as n where :n > 0",
+        ),
+        ("endpoints/fails.sql", "select 1 / (n - 1) as n from generate_series(1, 1) n"),
+    ])
+    .await;
+    let mut seen = Seen::of(&server, "").await;
+    seen.ask("/a%20b/{id}", "/a%20b/7", 200).await;
+    seen.ask("/a%20b/{id}", "/a%20b/x", 400).await;
+    seen.ask("/keyed", "/keyed", 200).await;
+    seen.ask("/keyed", "/keyed.sse", 200).await;
+    seen.ask("/keyed", "/keyed?_after=x", 400).await;
+    seen.ask("/one", "/one?n=1", 200).await;
+    seen.ask("/one", "/one.ndjson?n=1", 200).await;
+    seen.ask("/one", "/one?n=0", 404).await;
+    seen.ask("/one", "/one", 400).await;
+    seen.ask("/fails", "/fails", 400).await;
+    seen.agree();
+
+    let operation = &seen.document["paths"]["/a%20b/{id}"]["get"];
+    assert_eq!(operation["operationId"], "getABById");
+    let parameters = operation["parameters"].as_array().expect("a list");
+    let own = json!([
+        {"name": "id", "in": "path", "required": true, "schema": {"type": "integer", "format": "int64"}},
+        {"name": "l", "in": "query", "required": false, "schema": {"type": "array",
+            "items": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 9}, "default": [1, 2]}},
+        {"name": "d", "in": "query", "required": false,
+            "schema": {"type": "number", "minimum": 0.5, "default": 1.5}},
+        {"name": "w", "in": "query", "required": false, "description": "which",
+            "schema": {"type": "string", "enum": ["a", "b"]}},
+        {"name": "j", "in": "query", "required": false, "content": {"application/json": {"schema": {}}}},
+        {"name": "x-day", "in": "header", "required": false, "schema": {"type": "string", "format": "date"}},
+    ]);
+    assert_eq!(json!(parameters[..6]), own);
+    let rows = &seen.document["components"]["schemas"]["ABById"]["properties"];
+    let b = &rows["all"]["properties"]["a"]["items"]["$ref"];
+    assert_eq!(b, "#/components/schemas/ABByIdRow");
+    assert_eq!(rows["total"], json!({"type": ["integer", "null"], "format": "int64"}));
+    assert_eq!(rows["kind"], json!({"const": "list"}));
+}
+
+#[tokio::test]
+async fn python_reads_the_documents_of_the_demo_and_the_examples() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = folder.path().to_str().expect("UTF-8");
+    let arguments = ["demo", "--dir", place, "--listen", "127.0.0.1:0", "--log-format=off"];
+    let demo = worked::Started::new(worked::program(), &arguments).listening().await;
+    let mut seen = Seen::new(demo.url("").trim_end_matches('/'), "?version=3.2").await;
+    for format in STREAMS {
+        seen.ask("/authors", &format!("/authors.{format}"), 200).await;
+        seen.ask("/articles", &format!("/articles.{format}"), 200).await;
+        seen.ask("/events", &format!("/events.{format}?lastEventNo=999990"), 200).await;
+    }
+    seen.ask("/authors/{id}", "/authors/7", 200).await;
+    seen.ask("/authors/{id}", "/authors/0", 404).await;
+    seen.ask("/films/{id}", "/films/133", 200).await;
+    seen.agree();
+
+    let shop = worked::copy("shop");
+    let server = Launch::folder(shop.path()).argument("--log-format=off").start().await;
+    let mut seen = Seen::of(&server, "").await;
+    seen.ask("/orders/{id}", "/orders/1", 200).await;
+    seen.ask("/orders", "/orders", 200).await;
+    seen.ask("/customers", "/customers", 200).await;
+    seen.ask("/readings", "/readings.sse", 200).await;
+    seen.agree();
+}
+
+#[tokio::test]
+async fn python_reads_the_document_of_upstreams() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let upstream = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(delegate::serve(listener));
+    let config = format!("[source.up]\nurl = \"{upstream}\"\n");
+    let calls = "[params]\nn = { type = \"integer\", default = 2 }\n[upstream]\nsource = \"up\"\n\
+        request = \"GET /demo?processDuration=PT0S&id={n}\"\nrepeat = \"n\"\n";
+    let calls = calls.replace("n = {", "k = {").replace("\"n\"", "\"k\"");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/calls.toml", &calls),
+        ("endpoints/proxy.toml", PROXY),
+    ];
+    let server = Server::start(&files).await;
+    let mut seen = Seen::of(&server, "").await;
+    seen.ask("/calls", "/calls", 200).await;
+    seen.ask("/calls", "/calls.ndjson", 200).await;
+    seen.agree();
+    assert_eq!(seen.document["paths"]["/proxy"]["get"]["responses"]["200"]["content"], json!({"*/*": {}}));
+}
+
+const PROXY: &str = "[upstream]\nsource = \"up\"\nrequest = \"GET /demo?processDuration=PT0S&id=1\"\n";
+
+fn sha256(text: &str) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn only_what_may_be_called_is_there() {
+    let config = format!(
+        "authorization = [\"reader\"]\nadmin_listen = \"127.0.0.1:0\"\n[source.db]\nurl = \"sqlite:t.db\"\n\
+         create = [\"t.sql\"]\n[token.reader]\nsha256 = \"{}\"\n",
+        sha256("secret")
+    );
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("t.sql", "create table t(n int)"),
+        ("endpoints/closed.sql", "select n from t"),
+        ("endpoints/open.sql", "/*\nauthorization = \"public\"\n*/\nselect n from t"),
+    ])
+    .await;
+    let document = async |token: &str| {
+        let request = Request::get(server.url("/_rowstream/openapi.json"));
+        let request = request.header("authorization", format!("Bearer {token}"));
+        Client::HTTP1.send(request.body(String::new()).expect("a request")).await.json()
+    };
+    let paths =
+        |document: &Value| document["paths"].as_object().expect("paths").keys().cloned().collect::<Vec<_>>();
+    let others = document("wrong").await;
+    assert_eq!(paths(&others), ["/open"]);
+    assert_eq!(others["paths"]["/open"]["get"]["security"], json!([]));
+    let own = document("secret").await;
+    assert_eq!(paths(&own), ["/closed", "/open"]);
+    let closed = &own["paths"]["/closed"]["get"];
+    assert_eq!(closed["security"], json!([{"token": []}, {"basic": []}]));
+    assert!(closed["responses"]["401"].is_object() && closed["responses"]["403"].is_object());
+    assert_eq!(own["components"]["securitySchemes"]["token"], json!({"type": "http", "scheme": "bearer"}));
+    let refused = get(&server.url("/_rowstream/openapi.json?version=2")).await;
+    assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (400, &json!("invalid_parameter")));
+}
+
+#[tokio::test]
+async fn check_writes_the_document_that_the_server_serves() {
+    let files = [
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t(n int, d decimal(10, 2))"),
+        ("endpoints/t.sql", "select n, d from t"),
+    ];
+    let server = Server::start(&files).await;
+    let mut served = get(&server.url("/_rowstream/openapi.json")).await.json();
+    assert_eq!(served["servers"], json!([{"url": ".."}]));
+    served.as_object_mut().expect("an object").remove("servers");
+    let (folder, file) = (server.folder().to_str().expect("UTF-8"), server.folder().join("openapi.json"));
+    let into = file.to_str().expect("UTF-8");
+    let checked = rowstream(&["check", folder, "--openapi", into]).await;
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("JSON");
+    assert_eq!(written, served);
+    let nowhere = rowstream(&["check", folder, "--openapi", "/nowhere/openapi.json"]).await;
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/nowhere/openapi.json"));
+}
