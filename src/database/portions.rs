@@ -52,6 +52,11 @@ impl Portion {
         self.bytes += bytes;
     }
 
+    /// Whether none of its rows has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.came == 0
+    }
+
     /// It has come: the next one is as long as its rows were short.
     pub(super) fn end(&mut self) {
         let fitting = HELD / (self.bytes / self.came.max(1)).max(1);

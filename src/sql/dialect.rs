@@ -135,6 +135,8 @@ pub enum BlockComments {
     Nested,
     /// The first `*/` ends it.
     Flat,
+    /// The same; what stands in `/*! … */` and `/*M! … */` is executed, by some versions.
+    FlatOrExecuted,
 }
 
 /// How names are compared.

@@ -127,6 +127,9 @@ impl<'a> Lexer<'a> {
 
     fn block_comment(&mut self) -> Result<Kind, SqlError> {
         let start = self.at;
+        if self.syntax.block_comments == BlockComments::FlatOrExecuted && is_executed(self.rest()) {
+            return Err(executed(start));
+        }
         let nested = self.syntax.block_comments == BlockComments::Nested;
         let mut depth = 0;
         loop {
@@ -285,6 +288,18 @@ impl<'a> Lexer<'a> {
         }
         Ok(Kind::Word)
     }
+}
+
+/// Whether a comment of MySQL or MariaDB is SQL.
+fn is_executed(text: &str) -> bool {
+    ["/*!", "/*M!"].iter().any(|begin| text.starts_with(begin))
+}
+
+/// Which versions execute it is the database's to say, so what it holds cannot be read here: its
+/// parameters, its end, or whether there is a limit in it.
+fn executed(offset: usize) -> SqlError {
+    let hint = "write it as plain SQL, without `/*!` and `*/`; for a comment, put a blank before the `!`";
+    SqlError::new(offset, "the database executes what stands in this comment", Some(hint))
 }
 
 fn unterminated(start: usize, what: &str, quote: u8) -> SqlError {

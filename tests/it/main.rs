@@ -42,6 +42,7 @@ mod jwt;
 mod metrics;
 mod monitoring;
 mod mysql;
+mod mysql_peer;
 mod nested;
 mod openapi;
 mod packaging;

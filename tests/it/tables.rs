@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Reply, TestDb, get, rowstream};
+use crate::support::{MariaDb, Reply, TestDb, get, mariadb_port, rowstream};
 use crate::worked::{Listening, Started, program};
 
 /// Names that every character of SQL's is in, and columns of several types and keys.
@@ -166,6 +166,81 @@ async fn postgres_keys_of_all_types_find_rows() {
     for path in ["/by_mood/bored", "/by_domain/abcd"] {
         assert_eq!(get(&server.url(path)).await.status.as_u16(), 400, "{path}");
     }
+}
+
+#[tokio::test]
+async fn mariadb_tables_are_endpoints() {
+    let odd = ODD.replace("text", "varchar(40)").replace("numeric", "decimal(9, 1)");
+    let db = MariaDb::new(&format!("set sql_mode = 'ANSI_QUOTES'; {odd}"));
+    serves_odd_tables(&db.url()).await;
+}
+
+/// The same of MariaDB; and what its user may not read.
+#[tokio::test]
+async fn mariadb_keys_of_all_types_find_rows() {
+    let db = MariaDb::new(
+        "create table by_mood (mood enum('glad', 'sad') primary key); insert into by_mood values ('sad');
+        create table by_set (s set('a', 'b') primary key); insert into by_set values ('a,b');
+        create table by_char (c char(5) primary key); insert into by_char values ('ab');
+        create table by_time (t datetime(3) primary key); insert into by_time values ('2024-01-02 03:04:05.678');
+        create table by_hour (t time primary key); insert into by_hour values ('-100:01:02');
+        create table by_instant (t timestamp primary key); set time_zone = '+00:00';
+        insert into by_instant values ('2024-01-02 03:04:05');
+        create table by_day (d date primary key); insert into by_day values ('2024-01-02');
+        create table by_year (y year primary key); insert into by_year values (2024);
+        create table by_large (n bigint unsigned primary key); insert into by_large values (18446744073709551615);
+        create table by_decimal (n decimal(30, 10) primary key); insert into by_decimal values (12345678901234567890.5);
+        create table by_double (n double primary key); insert into by_double values (0.1);
+        create table by_bits (b bit(10) primary key); insert into by_bits values (515);
+        create table by_uuid (u uuid primary key); insert into by_uuid values ('5f0c5f0c-0000-4000-8000-000000000001');
+        create table by_address (a inet6 primary key); insert into by_address values ('::1');
+        create table by_prefix (t text, primary key (t(3))); insert into by_prefix values ('abcdef');
+        create table by_float (f float primary key); insert into by_float values (0.1);
+        create table by_bytes (b varbinary(9) primary key); insert into by_bytes values (x'00ff');
+        create table `Case` (id integer primary key); create table `case` (other integer primary key);
+        insert into `Case` values (1); insert into `case` values (2);
+        create table part (id integer primary key, seen integer, unseen integer); insert into part values (1, 2, 3);
+        create table unseen (id integer primary key);
+        create sequence numbers; create view v as select 1 as a",
+    );
+    let user = format!("{}_some", db.name());
+    db.execute(&format!("create user {user}"));
+    let tables = db.ask("select table_name from information_schema.tables where table_schema = database()");
+    for table in tables.lines().filter(|name| !matches!(*name, "part" | "unseen")) {
+        db.execute(&format!("grant select on `{table}` to {user}"));
+    }
+    db.execute(&format!("grant select (id, seen) on part to {user}"));
+    let url = format!("mysql://{user}@127.0.0.1:{}/{}?ssl-mode=disabled", mariadb_port(), db.name());
+    let server = started(&url).await;
+    for path in [
+        "/by_mood/sad",
+        "/by_set/a,b",
+        "/by_char/ab",
+        "/by_time/2024-01-02T03:04:05.678",
+        "/by_hour/-100:01:02",
+        "/by_instant/2024-01-02T03:04:05Z",
+        "/by_day/2024-01-02",
+        "/by_year/2024",
+        "/by_large/18446744073709551615",
+        "/by_decimal/12345678901234567890.5",
+        "/by_double/0.1",
+        "/by_bits/515",
+        "/by_uuid/5f0c5f0c-0000-4000-8000-000000000001",
+        "/by_address/::1",
+        "/by_prefix/abcdef",
+        "/by_float",
+        "/by_bytes",
+        "/Case/1",
+        "/case/2",
+        "/v",
+    ] {
+        json_of(&server, path).await;
+    }
+    assert_eq!(json_of(&server, "/part/1").await, json!({"id": 1, "seen": 2}));
+    for path in ["/unseen", "/numbers", "/by_float/0.1", "/by_bytes/x", "/by_mood/bored", "/by_time/never"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
+    }
+    db.execute(&format!("drop user {user}"));
 }
 
 /// One view that is broken does not keep the rest from being served.

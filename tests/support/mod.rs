@@ -23,6 +23,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
+mod altered;
 mod browser;
 mod clients;
 pub mod corpus;
@@ -36,6 +37,7 @@ mod proxy;
 mod server;
 pub mod upstream;
 
+pub use altered::altered_conversations;
 pub use browser::Browser;
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};

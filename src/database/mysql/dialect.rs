@@ -1,8 +1,9 @@
 //! What is MySQL's and MariaDB's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment, Location,
-    Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, Urls,
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
+    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
+    Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -18,7 +19,7 @@ pub static DIALECT: Dialect = Dialect {
         identifiers: &[Quotes::Doubled(b'`')],
         strings: &[Strings::Backslash],
         line_comments: &[LineComment::DashesAndBlank, LineComment::Hash],
-        block_comments: BlockComments::Flat,
+        block_comments: BlockComments::FlatOrExecuted,
         line_ends: b"\n",
         // `@x` is a variable of the session, and no parameter.
         variables: b"?",
@@ -59,8 +60,38 @@ pub static DIALECT: Dialect = Dialect {
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
-    catalog: None,
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
 };
+
+/// What a user may read of the database that the URL names. Names of the catalog are compared without
+/// regard to capital letters, and are in no order of bytes.
+const TABLES: &str = "select t.table_name as name, if(t.table_type = 'VIEW', 'view', 'table') as kind
+    from information_schema.tables t
+    where t.table_schema = database() and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
+      and exists (
+        select 1 from information_schema.columns c
+        where c.table_schema = t.table_schema and c.table_name = t.table_name and find_in_set('select', c.privileges))
+    order by cast(t.table_name as binary)";
+
+/// A text is compared with a time by what it says, if it is cast to one. A float is not what its
+/// digits say, bytes are no parameter, and neither is a document.
+const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
+      when c.data_type in ('tinyint', 'smallint', 'mediumint', 'int', 'year') then 'integer'
+      when c.data_type = 'bigint' then if(c.column_type like '%unsigned%', 'number', 'integer')
+      when c.data_type in ('decimal', 'double', 'bit') then 'number'
+      when c.data_type in ('date', 'timestamp', 'uuid') then c.data_type
+      when c.data_type in ('datetime', 'time', 'char', 'varchar', 'tinytext', 'text', 'mediumtext', 'longtext',
+        'enum', 'set', 'inet4', 'inet6') then 'text'
+      end as param, case
+      when c.data_type in ('datetime', 'time') then concat(c.data_type, '(6)')
+      end as `cast`, coalesce(k.seq_in_index, 0) as place
+    from information_schema.columns c
+    left join information_schema.statistics k on k.table_schema = c.table_schema and k.table_name = c.table_name
+      and cast(k.table_name as binary) = cast(c.table_name as binary)
+      and k.index_name = 'PRIMARY' and k.column_name = c.column_name
+    where c.table_schema = database() and c.table_name = :table
+      and cast(c.table_name as binary) = cast(:table as binary) and find_in_set('select', c.privileges)
+    order by c.ordinal_position";
 
 /// A part of a key that is an expression has no column.
 const UNIQUE_KEYS: &str = "select 1 as found from information_schema.statistics
@@ -98,5 +129,23 @@ mod tests {
             assert_eq!(parsed(text), (expected.to_owned(), names.to_owned()), "{text}");
         }
         assert!(Sql::parse("select ?", &DIALECT).is_err());
+    }
+
+    /// Their content is SQL to the server, whose strings and placeholders would be none here.
+    #[test]
+    fn comments_that_are_executed_are_refused() {
+        for text in [
+            "select /*! :a, */ 1",
+            "select /*!50000 ?, */ :b",
+            "select 1 /*M!100100 limit 5 */",
+            "select /*! '*/' :a */ 1",
+        ] {
+            let error = Sql::parse(text, &DIALECT).unwrap_err();
+            assert_eq!(&text[error.offset..][..2], "/*", "{text}");
+            assert!(error.message.contains("executes"), "{text}: {error}");
+        }
+        for text in ["select /*+ hint */ 1", "select /* ! */ 1", "select '/*! :a */'", "select 1 -- /*! :a"] {
+            assert_eq!(parsed(text), (text.to_owned(), String::new()), "{text}");
+        }
     }
 }

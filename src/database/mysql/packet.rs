@@ -127,6 +127,9 @@ pub(super) fn eof_status(body: &[u8]) -> Option<u16> {
     reader.u16()
 }
 
+/// The longest message of an error that is kept, in bytes; servers' own have 512.
+const MESSAGE_AT_MOST: usize = 4096;
+
 /// An ERR packet. What comes in the place of a greeting has no SQLSTATE.
 pub(super) fn error(body: &[u8]) -> Option<DatabaseError> {
     let mut reader = Reader(body);
@@ -136,6 +139,7 @@ pub(super) fn error(body: &[u8]) -> Option<DatabaseError> {
         Some(([b'#', sqlstate @ ..], message)) => (&sqlstate[..], message),
         _ => (&b""[..], reader.0),
     };
+    let message = &message[..message.len().min(MESSAGE_AT_MOST)];
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     Some(DatabaseError { number, sqlstate: text(sqlstate), message: text(message) })
 }
@@ -248,6 +252,8 @@ mod tests {
         let read = error(b"\xff\x10\x04Too many connections").unwrap();
         assert_eq!((read.number, &*read.sqlstate, &*read.message), (1040, "", "Too many connections"));
         assert!(error(b"\xff").is_none());
+        let long = [b"\xff\x7a\x04#42S02", &[b'x'; 100_000][..]].concat();
+        assert_eq!(error(&long).unwrap().message.len(), MESSAGE_AT_MOST);
     }
 
     #[test]

@@ -235,7 +235,7 @@ impl Session {
         let Some((id, columns, parameters)) = prepared_ok(body) else {
             return Err(self.broken(out_of_order()));
         };
-        self.definitions(parameters).await?;
+        self.parameters(parameters).await?;
         let definitions = self.definitions(columns).await?;
         self.state = State::Idle;
         let prepared = self.described(id, sql, parameters.into(), &definitions);
@@ -253,21 +253,41 @@ impl Session {
         }
     }
 
-    /// So many columns or parameters, and the EOF behind them; nothing where there are none.
+    /// So many parameters, of which nothing is known before they are bound.
+    async fn parameters(&mut self, count: u16) -> Result<(), Error> {
+        for _ in 0..count {
+            self.frame().await?;
+        }
+        self.end_of_definitions(count).await
+    }
+
+    /// So many columns, which take no more than a row may.
     async fn definitions(&mut self, count: u16) -> Result<Vec<Definition>, Error> {
         let extended = self.connection().has_extended_metadata;
+        let mut left = self.wire().limit();
         let mut definitions = Vec::new();
         for _ in 0..count {
             let frame = self.frame().await?;
+            match left.checked_sub(frame.len()) {
+                Some(less) => left = less,
+                None => return Err(self.broken(too_many_columns())),
+            }
             match Definition::parse(self.wire().body(&frame), extended) {
                 Some(definition) => definitions.push(definition),
                 None => return Err(self.broken(out_of_order())),
             }
         }
-        if count > 0 && self.frame().await?.tag != EOF {
-            return Err(self.broken(out_of_order()));
-        }
+        self.end_of_definitions(count).await?;
         Ok(definitions)
+    }
+
+    /// The EOF that stands behind parameters and columns, where there are any.
+    async fn end_of_definitions(&mut self, count: u16) -> Result<(), Error> {
+        match count {
+            0 => Ok(()),
+            _ if self.frame().await?.tag == EOF => Ok(()),
+            _ => Err(self.broken(out_of_order())),
+        }
     }
 
     /// What is known of a statement once its columns are.
@@ -449,6 +469,11 @@ impl Session {
         self.state = State::Broken;
         error
     }
+}
+
+#[cold]
+fn too_many_columns() -> Error {
+    Error::protocol("the columns of the statement take more than `max_row_bytes`")
 }
 
 /// What came of the start of a transaction.

@@ -14,6 +14,8 @@ use crate::datetime::days;
 
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
+/// The whole days of 838:59:59.
+const LONGEST_TIME: i64 = 34;
 
 /// The collation that says of a text that it is bytes.
 const BINARY: u16 = 63;
@@ -329,6 +331,9 @@ fn time(field: &[u8]) -> Result<i64, BadField> {
         return if field.is_empty() { Ok(0) } else { Err(BadField::Malformed) };
     };
     let days = i64::from(u32::from_le_bytes([*d1, *d2, *d3, *d4]));
+    if days > LONGEST_TIME {
+        return Err(BadField::Malformed);
+    }
     let micros = days * DAY + micros(rest, 24)?;
     Ok(if *sign == 0 { micros } else { -micros })
 }
@@ -464,6 +469,7 @@ mod tests {
             (Decoder::Text, b"\x02\xc3\x28"),
             (Decoder::Text, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff"),
             (Decoder::Time, b"\x08\x01\x22\0\0\0\x18\x3b\x3b"),
+            (Decoder::Time, b"\x08\x01\xff\xff\xff\xff\x17\x3b\x3b"),
             (Decoder::Date(ZeroDates::Refuse), b"\x00"),
             (Decoder::Bits, b"\x09123456789"),
             (Decoder::Null, b""),

@@ -225,6 +225,10 @@ impl Session {
                 open.state = OpenState::Suspended;
                 *asked = None;
             }
+            // A portion without rows is the last, or they could go on for ever.
+            Step::End { last: false } if command == Command::Fetch && open.portion.is_empty() => {
+                return Err(self.broken(out_of_order()));
+            }
             Step::End { last } => {
                 open.portion.end();
                 let complete = last || command == Command::Execute;

@@ -1,0 +1,390 @@
+//! A MariaDB that lies: lengths, counts, types and packets that cannot be. Whatever it says ends in
+//! an error, within bounds, and without a panic.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rowstream::Error;
+use rowstream::config::Config;
+use rowstream::source::Source;
+use rowstream::stream::RowStream;
+use rowstream_encode::Format;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::support::altered_conversations;
+
+const SQL: &str = "select n, t";
+const GOOD_ROWS: &str = "{\"n\":7,\"t\":\"seven\"}\n{\"n\":8,\"t\":\"é\"}\n";
+const MAX_ROW_BYTES: usize = 1 << 20;
+
+const INT: u8 = 3;
+const VARCHAR: u8 = 253;
+/// Longer than a peer waits for what a client sends.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Payloads as packets, numbered from `first` on.
+fn packets(first: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
+    let packet = |(number, payload): (usize, &Vec<u8>)| {
+        let [a, b, c, _] = (payload.len() as u32).to_le_bytes();
+        [&[a, b, c, first.wrapping_add(number as u8)][..], payload].concat()
+    };
+    payloads.iter().enumerate().flat_map(packet).collect()
+}
+
+/// The packets that answer a command.
+fn answer(payloads: &[Vec<u8>]) -> Vec<u8> {
+    packets(1, payloads)
+}
+
+fn ok() -> Vec<u8> {
+    vec![0, 0, 0, 2, 0, 0, 0]
+}
+
+fn eof(status: u16) -> Vec<u8> {
+    let [low, high] = status.to_le_bytes();
+    vec![0xfe, 0, 0, low, high]
+}
+
+fn short_text(text: &[u8]) -> Vec<u8> {
+    [&[text.len() as u8][..], text].concat()
+}
+
+fn column(name: &[u8], kind: u8) -> Vec<u8> {
+    let around = [short_text(b"def"), vec![0, 0, 0], short_text(name), vec![0]].concat();
+    [&around[..], &[12, 45, 0, 40, 0, 0, 0, kind, 0, 0, 0, 0, 0]].concat()
+}
+
+fn row(number: i32, text: &[u8]) -> Vec<u8> {
+    [&[0, 0][..], &number.to_le_bytes(), &short_text(text)].concat()
+}
+
+fn greeting() -> Vec<u8> {
+    let mut greeting = b"\x0a5.5.5-10.11.6-MariaDB\0\x07\0\0\0abcdefgh\0".to_vec();
+    greeting.extend_from_slice(b"\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0");
+    greeting.extend_from_slice(b"mysql_native_password\0");
+    greeting
+}
+
+fn columns() -> [Vec<u8>; 2] {
+    [column(b"n", INT), column(b"t", VARCHAR)]
+}
+
+/// The answer to COM_STMT_PREPARE: so many columns and parameters, and what describes them.
+fn prepared(columns: u16, parameters: u16, described: &[Vec<u8>]) -> Vec<u8> {
+    let mut head = vec![0, 1, 0, 0, 0];
+    head.extend_from_slice(&columns.to_le_bytes());
+    head.extend_from_slice(&parameters.to_le_bytes());
+    head.extend_from_slice(&[0; 3]);
+    answer(&[&[head][..], described].concat())
+}
+
+/// The answer to COM_STMT_EXECUTE: the head of a result of two columns, and `rest`.
+fn result(rest: &[Vec<u8>]) -> Vec<u8> {
+    let [n, t] = columns();
+    answer(&[&[vec![2], n, t, eof(2)][..], rest].concat())
+}
+
+/// What a peer sends: at the start, and in answer to the login, to two settings, to the statement
+/// that is prepared, and to its execution.
+const START: usize = 0;
+const LOGIN: usize = 1;
+const SETTING: usize = 2;
+const PREPARED: usize = 4;
+const ROWS: usize = 5;
+
+/// A conversation as it should be: two rows of a number and a text.
+fn good() -> Vec<Vec<u8>> {
+    let [n, t] = columns();
+    vec![
+        packets(0, &[greeting()]),
+        packets(2, &[ok()]),
+        answer(&[ok()]),
+        answer(&[ok()]),
+        prepared(2, 0, &[n, t, eof(2)]),
+        result(&[row(7, b"seven"), row(8, "é".as_bytes()), eof(2)]),
+    ]
+}
+
+/// How a peer goes on after its last answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Close,
+    /// Sends the last answer again and again.
+    Repeat,
+}
+
+/// A server that plays a script on every connection, and notes what clients send.
+struct Peer {
+    url: String,
+    sent: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Peer {
+    async fn new(script: Vec<Vec<u8>>, after: After) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url =
+            format!("mysql://u@{}/d?ssl-mode=disabled&connect-timeout=1", listener.local_addr().unwrap());
+        let (script, sent) = (Arc::new(script), Arc::default());
+        let noted = Arc::clone(&sent);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (script, noted) = (Arc::clone(&script), Arc::clone(&noted));
+                // A client that goes away in between is none of the peer's business.
+                tokio::spawn(async move { drop(play(socket, &script, after, &noted).await) });
+            }
+        });
+        Self { url, sent }
+    }
+
+    fn source(&self) -> Source {
+        let mut config = Config::single(&self.url, "select 1").unwrap().sources.remove(0);
+        config.pool.max = 1;
+        config.max_row_bytes = MAX_ROW_BYTES;
+        Source::open(&config).unwrap()
+    }
+}
+
+/// Closes once the client has been silent for a while: one that waits for what never comes is right
+/// to.
+async fn play(
+    mut socket: TcpStream,
+    script: &[Vec<u8>],
+    after: After,
+    noted: &Mutex<Vec<u8>>,
+) -> std::io::Result<()> {
+    for (index, answer) in script.iter().enumerate() {
+        if index > 0 && !command(&mut socket, noted).await? {
+            return Ok(());
+        }
+        socket.write_all(answer).await?;
+    }
+    if after == After::Close {
+        return command(&mut socket, noted).await.map(drop);
+    }
+    loop {
+        socket.write_all(script.last().unwrap()).await?;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads a packet that asks for an answer. False when the client is silent.
+async fn command(socket: &mut TcpStream, noted: &Mutex<Vec<u8>>) -> std::io::Result<bool> {
+    const COM_STMT_CLOSE: u8 = 0x19;
+    loop {
+        let mut header = [0; 4];
+        match timeout(Duration::from_millis(150), socket.read_exact(&mut header)).await {
+            Ok(read) => read?,
+            Err(_) => return Ok(false),
+        };
+        let [a, b, c, _] = header;
+        let mut body = vec![0; u32::from_le_bytes([a, b, c, 0]) as usize];
+        socket.read_exact(&mut body).await?;
+        noted.lock().unwrap().extend_from_slice(&body);
+        if body.first() != Some(&COM_STMT_CLOSE) {
+            return Ok(true);
+        }
+    }
+}
+
+async fn rows(source: &Source) -> Result<String, Error> {
+    let config = Config::single("mysql://u@h/d", SQL).unwrap();
+    let mut stream = RowStream::open(&config.endpoints[0], source, Format::Ndjson, Vec::new()).await?;
+    let mut out = Vec::new();
+    while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
+        out.extend_from_slice(&chunk?);
+    }
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// What a client makes of a peer.
+async fn meets(script: Vec<Vec<u8>>, after: After) -> Result<String, Error> {
+    let peer = Peer::new(script, after).await;
+    timeout(SOON, rows(&peer.source())).await.expect("no hang")
+}
+
+/// A script with one answer changed.
+fn with(index: usize, answer: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut script = good();
+    script[index] = answer;
+    script
+}
+
+#[tokio::test]
+async fn the_scripted_peer_is_believed_when_it_keeps_to_the_protocol() {
+    assert_eq!(meets(good(), After::Close).await.unwrap(), GOOD_ROWS);
+}
+
+#[tokio::test]
+async fn a_peer_that_lies_about_rows_is_an_error() {
+    let one = || row(7, b"x");
+    let numbered = |first: u8, payloads: &[Vec<u8>]| [result(&[one()]), packets(first, payloads)].concat();
+    let [n, t] = columns();
+    let counted = |count: Vec<u8>| answer(&[count, n.clone(), t.clone(), eof(2), one(), eof(2)]);
+    for (what, rows) in [
+        ("a row that is cut", result(&[one()[..3].to_vec(), eof(2)])),
+        ("a row without its map of NULLs", result(&[vec![0], eof(2)])),
+        ("a row with more than its values", result(&[[one(), vec![0]].concat(), eof(2)])),
+        (
+            "a text that is longer than its row",
+            result(&[[&[0, 0, 7, 0, 0, 0, 250][..], b"x"].concat(), eof(2)]),
+        ),
+        ("a text of 2^64 - 1 bytes", result(&[[&[0, 0, 7, 0, 0, 0, 254][..], &[0xff; 8]].concat(), eof(2)])),
+        ("a length that is none", result(&[vec![0, 0, 7, 0, 0, 0, 255], eof(2)])),
+        ("a text that is not UTF-8", result(&[row(7, b"\xc3("), eof(2)])),
+        ("an empty packet", result(&[one(), Vec::new()])),
+        ("a packet of 16 MB that never comes", [result(&[one()]), vec![0xff, 0xff, 0xff, 6, 0]].concat()),
+        ("a packet whose number is not the next", numbered(7, &[eof(2)])),
+        ("a packet whose number is the last one's", numbered(5, &[eof(2)])),
+        ("no end", result(&[one()])),
+        ("an EOF that is cut", result(&[one(), vec![0xfe, 0]])),
+        ("another result", result(&[one(), eof(2 | 8)])),
+        ("a result behind the end", [result(&[one(), eof(2 | 8)]), packets(7, &[ok()])].concat()),
+        ("an OK in the place of columns", answer(&[ok()])),
+        ("an EOF in the place of columns", answer(&[eof(2)])),
+        ("a file that it wants", answer(&[b"\xfb/etc/passwd".to_vec()])),
+        ("an error that is cut", answer(&[vec![0xff]])),
+        ("an error in the midst of rows", result(&[one(), b"\xff\x7a\x04#42S02no".to_vec()])),
+        ("fewer columns", counted(vec![1])),
+        ("more columns", counted(vec![3])),
+        ("2^64 - 1 columns", counted([&[254][..], &[0xff; 8]].concat())),
+        ("no column, in three bytes", counted(vec![0xfc, 0, 0])),
+        ("a column of another name", answer(&[vec![2], column(b"x", INT), t.clone(), eof(2), one(), eof(2)])),
+        ("a column that is cut", answer(&[vec![2], n[..9].to_vec(), t.clone(), eof(2), one(), eof(2)])),
+        (
+            "a column of an unknown type",
+            answer(&[vec![2], column(b"n", 99), t.clone(), eof(2), one(), eof(2)]),
+        ),
+        ("no end of the columns", answer(&[vec![2], n.clone(), t.clone(), one(), eof(2)])),
+        (
+            "a cursor that nobody asked for",
+            answer(&[vec![2], n.clone(), t.clone(), eof(2 | 0x40), one(), eof(2)]),
+        ),
+    ] {
+        match meets(with(ROWS, rows), After::Close).await {
+            Ok(rows) => panic!("{what} is taken for {rows:?}"),
+            Err(error) => {
+                let codes = [
+                    "source_protocol",
+                    "source_unavailable",
+                    "bad_value",
+                    "row_too_large",
+                    "statement_changed",
+                    "statement_failed",
+                    "endpoint",
+                ];
+                assert!(codes.contains(&error.code()), "{what}: {error:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_lies_before_the_rows_is_an_error() {
+    let [n, t] = columns();
+    let switch = |plugin: &str| packets(2, &[[&[0xfe][..], plugin.as_bytes(), b"\0abcdefgh\0"].concat()]);
+    let cut = |at: usize| packets(0, &[greeting()[..at].to_vec()]);
+    let older = [&[9][..], &greeting()[1..]].concat();
+    for (what, index, answer) in [
+        ("nothing", START, Vec::new()),
+        ("HTTP", START, b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec()),
+        ("a greeting of another version", START, packets(0, &[older])),
+        ("a greeting that is cut", START, cut(30)),
+        ("an empty greeting", START, cut(0)),
+        ("a greeting of 16 MB", START, vec![0xff, 0xff, 0xff, 0]),
+        ("an error without a state", START, packets(0, &[b"\xff\x10\x04Too many connections".to_vec()])),
+        ("a plugin that nobody knows", LOGIN, switch("mysql_unknown")),
+        ("the password, in the open", LOGIN, switch("mysql_clear_password")),
+        ("a switch without a plugin", LOGIN, packets(2, &[vec![0xfe]])),
+        ("a file that it wants", LOGIN, packets(2, &[b"\xfb/etc/passwd".to_vec()])),
+        ("a number that is not the next", LOGIN, packets(9, &[ok()])),
+        ("an error", LOGIN, packets(2, &[b"\xff\x15\x04#28000no".to_vec()])),
+        ("a file in the place of a setting", SETTING, answer(&[b"\xfb/etc/passwd".to_vec()])),
+        ("rows in the place of a setting", SETTING, result(&[row(7, b"x"), eof(2)])),
+        ("a file in the place of a statement", PREPARED, answer(&[b"\xfb/etc/passwd".to_vec()])),
+        ("a statement that is cut", PREPARED, answer(&[vec![0, 1, 0]])),
+        ("a statement without columns", PREPARED, prepared(0, 0, &[])),
+        (
+            "a parameter that is none",
+            PREPARED,
+            prepared(2, 1, &[n.clone(), eof(2), n.clone(), t.clone(), eof(2)]),
+        ),
+        ("65,535 columns", PREPARED, prepared(0xffff, 0, &[n.clone(), t.clone(), eof(2)])),
+        ("65,535 parameters", PREPARED, prepared(2, 0xffff, &[n.clone(), t.clone(), eof(2)])),
+        ("a column that is cut", PREPARED, prepared(2, 0, &[n[..9].to_vec(), t.clone(), eof(2)])),
+        ("no end of the columns", PREPARED, prepared(2, 0, &[n.clone(), t.clone(), ok()])),
+        ("two columns of one name", PREPARED, prepared(2, 0, &[n.clone(), n, eof(2)])),
+    ] {
+        if let Ok(rows) = meets(with(index, answer), After::Close).await {
+            panic!("{what} is taken for {rows:?}");
+        }
+    }
+}
+
+/// A file that a server asks for is never read, whenever it asks.
+#[tokio::test]
+async fn no_file_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "hunter2").unwrap();
+    let wanted = [b"\xfb", file.as_os_str().as_encoded_bytes()].concat();
+    for index in [LOGIN, SETTING, PREPARED, ROWS] {
+        let first = if index == LOGIN { 2 } else { 1 };
+        let peer = Peer::new(with(index, packets(first, std::slice::from_ref(&wanted))), After::Close).await;
+        timeout(SOON, rows(&peer.source())).await.expect("no hang").unwrap_err();
+        // Longer than the peer waits for it.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let sent = peer.sent.lock().unwrap();
+        assert!(!sent.is_empty() && !sent.windows(7).any(|bytes| bytes == b"hunter2"), "{index}");
+    }
+}
+
+/// Metadata take no more memory than a row may, however many columns there are to be.
+#[tokio::test]
+async fn columns_that_never_end_are_refused() {
+    let long = [&[0xfd, 0, 0xe0, 0][..], &[b'x'; 0xe000]].concat();
+    let head = [short_text(b"def"), vec![0, 0, 0], long, vec![0]].concat();
+    let long = [&head[..], &[12, 45, 0, 40, 0, 0, 0, VARCHAR, 0, 0, 0, 0, 0]].concat();
+    let many = vec![long; 2 * MAX_ROW_BYTES / 0xe000];
+    let error = meets(with(PREPARED, prepared(0xffff, 0, &many)), After::Close).await.unwrap_err();
+    assert!(error.to_string().contains("max_row_bytes"), "{error:?}");
+}
+
+/// What comes behind the end of an answer is none of the next one's: the connection is closed.
+#[tokio::test]
+async fn endless_ends_belong_to_no_other_answer() {
+    let mut script = good();
+    // Numbered as the first answer to the next command would be.
+    script.push(packets(1, &[eof(2)]));
+    let ends = script.pop().unwrap();
+    script[ROWS].extend_from_slice(&ends.repeat(100));
+    let peer = Peer::new(script, After::Close).await;
+    let source = peer.source();
+    for _ in 0..3 {
+        assert_eq!(timeout(SOON, rows(&source)).await.expect("no hang").unwrap(), GOOD_ROWS);
+    }
+}
+
+/// A login that goes on for ever ends with its time.
+#[tokio::test]
+async fn an_endless_login_ends_with_its_time() {
+    let switches =
+        |number: u8| packets(number, &[b"\xfemysql_native_password\0abcdefghijklmnopqrst\0".to_vec()]);
+    let known = packets(2, &(0..=255).map(|_| vec![1, 3]).collect::<Vec<_>>());
+    let all_switches = (0..120).map(|turn| switches(2 + 2 * turn));
+    let turns = [packets(0, &[greeting()])].into_iter().chain(all_switches).collect();
+    for (script, after) in [(turns, After::Close), (vec![packets(0, &[greeting()]), known], After::Repeat)] {
+        let error = meets(script, after).await.unwrap_err();
+        assert_eq!(error.code(), "source_unavailable", "{error:?}");
+    }
+}
+
+/// Altered bytes of a good conversation.
+#[tokio::test]
+async fn no_altered_conversation_makes_a_panic() {
+    altered_conversations(&good(), |script| async { drop(meets(script, After::Close).await) }).await;
+}
