@@ -18,6 +18,7 @@
 mod connection;
 mod connections;
 mod heap;
+mod origin;
 mod preparing;
 mod reload;
 mod reporting;
@@ -39,6 +40,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::connections::{Connections, Taken};
+pub use self::origin::{Origin, Tables};
 pub use self::preparing::Preparing;
 pub(crate) use self::preparing::prepare;
 pub use self::reload::Reload;

@@ -11,8 +11,11 @@ use std::path::PathBuf;
 
 use rowstream_encode::Format;
 
-pub(crate) use self::catalog::{Table, read};
+pub(crate) use self::catalog::{Found, Table, read};
 use self::write::{list, lookup};
+use crate::Error;
+use crate::config::Config;
+use crate::source::SourceConfig;
 
 /// An endpoint file: its path below the folder of endpoints, and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +31,21 @@ pub(crate) fn endpoints(tables: &[Table]) -> Vec<EndpointFile> {
     tables.iter().flat_map(|table| [Some(list(table)), lookup(table)]).flatten().collect()
 }
 
+/// The configuration that serves `tables` of a source.
+///
+/// # Errors
+/// There is none of them, or one cannot be served.
+pub(crate) fn configuration(source: SourceConfig, tables: &[Table]) -> Result<Config, Error> {
+    if tables.is_empty() {
+        let message = "there is no table in this database that may be read, and no view";
+        return Err(Error::endpoint(message).hint("make one, or serve a statement: `--sql 'select …'`"));
+    }
+    let files: Vec<_> = endpoints(tables).into_iter().map(|file| (file.path, file.text)).collect();
+    Config::of_endpoints(source, &files).map_err(|errors| Error::endpoint(errors.to_string()))
+}
+
 /// Why a table can have no path; `None`: it can.
-pub(crate) fn unserved(table: &Table) -> Option<&'static str> {
+fn unserved(table: &Table) -> Option<&'static str> {
     let is_one_segment = |c: char| !matches!(c, '/' | '%' | '?' | '#' | '\\' | '{' | '}') && !c.is_control();
     if matches!(table.name.as_str(), "" | "." | "..") {
         return Some("a path cannot have such a segment");

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::builder::BoolishValueParser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 
@@ -36,7 +36,9 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
 
 fn read() -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(env::args_os())?;
+    let matches = command
+        .try_get_matches_from_mut(env::args_os())
+        .map_err(|error| of_variable(&error, &mut command).unwrap_or(error))?;
     if let Some((name, arguments)) = matches.subcommand()
         && names_two_configurations(arguments)
     {
@@ -44,6 +46,34 @@ fn read() -> Result<Cli, clap::Error> {
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
     Cli::from_arg_matches(&matches)
+}
+
+/// The error of a value that came from a variable, which it names. The value may be a secret, and is
+/// not shown. `None`: it came from the command line.
+fn of_variable(error: &clap::Error, command: &mut Command) -> Option<clap::Error> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_value = matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue);
+    let words: Vec<_> = env::args().skip(1).collect();
+    let name = words.first().filter(|_| is_value)?;
+    let of_command = command.find_subcommand(name)?;
+    let flag = of_command.get_arguments().find(|flag| flag.to_string() == *argument)?;
+    let (variable, long) = (flag.get_env()?.to_str()?, format!("--{}", flag.get_long()?));
+    let short = flag.get_short().map(|short| format!("-{short}"));
+    let is_written = |word: &String| {
+        *word == long
+            || word.starts_with(&format!("{long}="))
+            || short.as_ref().is_some_and(|short| word.starts_with(short.as_str()))
+    };
+    if words.iter().any(is_written) || env::var_os(variable).is_none() {
+        return None;
+    }
+    let why = match (error.get(ContextKind::ValidValue), std::error::Error::source(error)) {
+        (Some(ContextValue::Strings(values)), _) => format!("the choices are {}", values.join(", ")),
+        (_, Some(source)) => source.to_string(),
+        _ => format!("it is no value of {argument}"),
+    };
+    let message = format!("the variable {variable} has an invalid value: {why}");
+    Some(command.error(ErrorKind::ValueValidation, message))
 }
 
 /// All commands, with a variable for each of their flags.

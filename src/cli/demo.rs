@@ -13,7 +13,7 @@ use super::serve::{ListenArgs, serve};
 use crate::Error;
 use crate::config::Config;
 use crate::log;
-use crate::server::{Preparing, Reload, Roles};
+use crate::server::{Origin, Preparing, Reload, Roles};
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&path)?;
     let listen = args.listen.address(&config.listen);
     let (inherited, log) = (Roles::default(), args.listen.log_format);
-    let reload = Reload { path, listen, inherited, log, watch: args.watch, preparing };
+    let reload = Reload { origin: Origin::File(path), listen, inherited, log, watch: args.watch, preparing };
     serve(config, &args.listen, (preparing, Some(reload)), |url| log::info!("\n{}", banner(url)))
 }
 

@@ -13,7 +13,7 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
-use crate::server::{Listeners, Preparing, Reload, Roles};
+use crate::server::{Listeners, Origin, Preparing, Reload, Roles};
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
@@ -36,7 +36,8 @@ pub(super) struct Args {
     /// What PostgreSQL infers from the statement needs no type; other databases infer none.
     #[arg(short, long, value_name = "NAME:TYPE[=DEFAULT]", requires = "sql", value_parser = param::parse)]
     param: Vec<Argument>,
-    /// Reload when the configuration or an endpoint file changes, as on SIGHUP.
+    /// Reload when the configuration or an endpoint file changes, as on SIGHUP; or the tables of a
+    /// database that is served without files.
     #[arg(long, conflicts_with = "sql")]
     watch: bool,
     /// Do not have the databases prepare every statement at the start and at each reload.
@@ -81,17 +82,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // What fails before the configuration is read is said so, too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let Some(sql) = &args.sql else {
-        let path = match target(&args.chosen())? {
-            Target::Configuration(path) => path,
-            Target::Database(url) => {
-                return serve(tables::configuration(&url)?, &args.listen, (preparing, None), |_| {});
-            }
+        let (config, origin) = match target(&args.chosen())? {
+            Target::Configuration(path) => (load(&path, args.listen.log_format)?, Origin::File(path)),
+            Target::Database(url) => tables::configuration(&url)?,
         };
-        let inherited = Roles::default();
-        let log = args.listen.log_format;
-        let mut reload = Reload { path, listen: None, inherited, log, watch: args.watch, preparing };
-        let config = Config::load(&reload.path).inspect_err(|_| say_as_configured(&reload))?;
-        reload.listen = args.listen.address(&config.listen);
+        let (inherited, log) = (Roles::default(), args.listen.log_format);
+        let listen = args.listen.address(&config.listen);
+        let reload = Reload { origin, listen, inherited, log, watch: args.watch, preparing };
         return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
     };
     let config = Config::single_with(
@@ -168,10 +165,13 @@ pub(super) fn serve(
     })
 }
 
-/// Has the errors of a configuration said as it says itself, as far as it could be read.
-fn say_as_configured(reload: &Reload) {
-    let (config, _) = Config::load_partly(&reload.path);
-    log::set_format(config.map(|config| config.log).unwrap_or_default().with(reload.log).format);
+/// Reads a configuration. Its errors are said as it says itself, as far as it could be read.
+fn load(path: &Path, log: Option<LogFlag>) -> Result<Config, Failure> {
+    let config = Config::load(path).inspect_err(|_| {
+        let (config, _) = Config::load_partly(path);
+        log::set_format(config.map(|config| config.log).unwrap_or_default().with(log).format);
+    });
+    Ok(config?)
 }
 
 /// Opens the ports of a configuration that were not handed over.

@@ -6,36 +6,27 @@ use super::{Failure, block_on};
 use crate::config::Config;
 use crate::diagnostic::shown;
 use crate::log;
-use crate::source::{Kind, SourceConfig};
+use crate::server::Origin;
+use crate::source::{Kind, Source, SourceConfig};
 use crate::sql::dialect::Location;
-use crate::tables::{self, Table};
+use crate::tables::{self, Found, Table};
 
-/// What is served of the database at `url`.
-pub(super) fn configuration(url: &str) -> Result<Config, Failure> {
+/// What is served of the database at `url`, and how it is read again.
+pub(super) fn configuration(url: &str) -> Result<(Config, Origin), Failure> {
     let source = Config::database(url)?;
     let tables = read(&source)?;
-    if tables.is_empty() {
-        let message = "there is no table in this database that may be read, and no view";
-        let hint = "make one, or serve a statement: `--sql 'select …'`";
-        return Err(Failure::Message(format!("{message}\n    hint: {hint}")));
-    }
-    let files: Vec<_> = tables::endpoints(&tables).into_iter().map(|file| (file.path, file.text)).collect();
-    Ok(Config::of_endpoints(source, &files)?)
+    let config = tables::configuration(source.clone(), &tables)?;
+    Ok((config, Origin::tables(source, &tables)))
 }
 
 /// The tables and views of a database that can have a path; others are reported.
 pub(super) fn read(source: &SourceConfig) -> Result<Vec<Table>, Failure> {
     refuse_missing(source)?;
-    let mut tables = block_on(async { Ok(tables::read(source).await?) })?;
-    tables.retain(|table| match tables::unserved(table) {
-        None => true,
-        Some(why) => {
-            let (kind, name) = (&table.kind, shown(&table.name));
-            let hint = "write an endpoint file for it, with a `path` of its own";
-            log::warning!("warning: the {kind} {name} is not served: {why}\n    hint: {hint}");
-            false
-        }
-    });
+    let Found { tables, warnings } =
+        block_on(async { Ok(tables::read(source, &Source::open(source)?).await?) })?;
+    for warning in warnings {
+        log::warning!("{warning}");
+    }
     Ok(tables)
 }
 

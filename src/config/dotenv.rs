@@ -34,9 +34,18 @@ fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String
     let begun = Cell::new(0);
     let lines = Lines { rest: text.trim_start_matches('\u{feff}').as_bytes(), begun: &begun };
     let mut variables = BTreeMap::new();
-    for entry in dotenvy::from_read_iter(lines) {
+    let mut entries = dotenvy::from_read_iter(lines);
+    loop {
+        let before = begun.get();
+        let Some(entry) = entries.next() else { return variables };
         match entry {
-            Ok((name, value)) => drop(variables.insert(name, value)),
+            Ok((name, value)) => {
+                let written = text.lines().skip(before).take(begun.get() - before);
+                if let Some(at) = written.into_iter().position(|line| replaces_unknown(line, &variables)) {
+                    errors.add(unknown(path, before + at + 1));
+                }
+                variables.insert(name, value);
+            }
             Err(dotenvy::Error::LineParse(entry, _)) => {
                 let line = begun.get() + 1 - entry.lines().count().max(1);
                 errors.add(unreadable(path, line));
@@ -44,7 +53,48 @@ fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String
             Err(error) => errors.add_to_file(path, error.to_string(), None),
         }
     }
-    variables
+}
+
+/// Whether a `$NAME` of a line is replaced, of which nobody knows what it is. It would be nothing
+/// then, and a password shorter than it was written.
+fn replaces_unknown(line: &str, before: &BTreeMap<String, String>) -> bool {
+    let (mut quote, mut last, mut chars) = (None, ' ', line.chars());
+    if line.trim_start().starts_with('#') {
+        return false;
+    }
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if quote != Some('\'') => drop(chars.next()),
+            '#' if quote.is_none() && last.is_whitespace() => return false,
+            '\'' | '"' if quote == Some(c) => quote = None,
+            '\'' | '"' if quote.is_none() => quote = Some(c),
+            '$' if quote != Some('\'') => {
+                let rest = chars.as_str();
+                let rest = rest.strip_prefix('{').unwrap_or(rest);
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                let name = &rest[..end];
+                if name.is_empty() || (std::env::var_os(name).is_none() && !before.contains_key(name)) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        last = c;
+    }
+    false
+}
+
+fn unknown(path: &Path, line: usize) -> Diagnostic {
+    Diagnostic {
+        file: path.to_owned(),
+        line,
+        column: 1,
+        message: "a value has a `$` that would be replaced by a variable, and there is none of this name"
+            .to_owned(),
+        hint: Some(
+            "put a value with `$` into single quotes, in which nothing is replaced: NAME='a$b'".to_owned(),
+        ),
+    }
 }
 
 /// What is wrong with a line, which may hold a secret and is not shown.
@@ -99,9 +149,34 @@ mod tests {
             ("A='b\nc'\n", "b\nc"),
             ("A=", ""),
             ("A=b\nA=c\n", "c"),
+            ("A=b # $c", "b"),
+            ("A='b$c'", "b$c"),
+            ("A=b\\$c", "b$c"),
+            ("A=b\nA=$A-${A}c", "b-bc"),
+            ("A=b\nA=\"$A c\"", "b c"),
             ("A=postgres://u:p%40@h/d?sslmode=require", "postgres://u:p%40@h/d?sslmode=require"),
         ] {
             assert_eq!(read_text(text), Ok(vec![("A".to_owned(), value.to_owned())]), "{text}");
+        }
+    }
+
+    /// Such a password lost its end, and nobody said so.
+    #[test]
+    fn what_would_be_replaced_by_nothing_is_an_error() {
+        for (text, line) in [
+            ("A=pa$$word", 1),
+            ("A=b\n\n# $no\nexport B=pa$secret", 4),
+            ("A=\"pa${secret}\"", 1),
+            ("A='b$c'\nB='b'pa$secret", 2),
+            ("A=pa$", 1),
+            ("A=$B\nB=c", 1),
+        ] {
+            let errors = read_text(text).unwrap_err();
+            assert!(
+                errors[0].starts_with(&format!(".env:{line}:1: a value has a `$`")),
+                "{text}: {errors:?}"
+            );
+            assert!(!format!("{errors:?}").contains("secret"), "{errors:?}");
         }
     }
 

@@ -402,7 +402,7 @@ struct Unexpandable {
 }
 
 /// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in
-/// a shell. `$$` stays, and hides a brace after it.
+/// a shell. `$${` is `${` itself; every other `$` stays.
 fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -414,9 +414,9 @@ fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Un
             out.push_str(&variable(&inner[..end], environment)?);
             rest = &inner[end + 1..];
         } else {
-            let keep = if from.starts_with("$$") { 2 } else { 1 };
-            out.push_str(&from[..keep]);
-            rest = &from[keep..];
+            let escaped = from.strip_prefix("$${");
+            out.push_str(if escaped.is_some() { "${" } else { "$" });
+            rest = escaped.unwrap_or(&from[1..]);
         }
     }
     out.push_str(rest);
@@ -519,7 +519,10 @@ mod tests {
             ("${B:-}", Ok("")),
             ("${NESTED}", Ok("${A}")),
             ("$$", Ok("$$")),
-            ("$${A}", Ok("$${A}")),
+            ("$${A}", Ok("${A}")),
+            ("a$${A}${A}", Ok("a${A}x")),
+            ("$$${", Ok("$${")),
+            ("$${", Ok("${")),
             ("$A $", Ok("$A $")),
             ("${B}", Err("the environment variable `B` is not set")),
             ("${1}", Err("`1` is not the name of an environment variable")),

@@ -5,13 +5,12 @@
 //! nothing changes, and the errors are reported as `rowstream check` reports them.
 //!
 //! ```text
-//! SIGHUP, or a file has changed ──► read, check, prepare ──► swap the app ──► what is no longer used is closed with its last stream
+//! SIGHUP, or it has changed ──────► read, check, prepare ──► swap the app ──► what is no longer used is closed with its last stream
 //!                                            └── an error ──► reported; all stays as it is
 //! ```
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +18,16 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::origin::{Origin, Seen};
 use super::preparing::{self, Preparing};
 use super::systemd::{self, Roles};
 use crate::capacity;
-use crate::config::{Config, Files};
+use crate::config::Config;
 use crate::lock::RwLock;
 use crate::log::{self, LogFlag};
 use crate::respond::App;
 
-/// How often files are looked at.
+/// How often it is looked for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The app of the requests to come. Each request takes it once, for which a lock that is hardly
@@ -51,15 +51,15 @@ impl Current {
 /// What is read again.
 #[derive(Debug, Clone)]
 pub struct Reload {
-    /// The configuration file.
-    pub path: PathBuf,
+    /// Where it comes from.
+    pub origin: Origin,
     /// Where the server listens, instead of where the file says.
     pub listen: Option<String>,
     /// Where the sockets listen that were handed over, wherever the file says.
     pub inherited: Roles<SocketAddr>,
     /// How log lines look, instead of as the file says.
     pub log: Option<LogFlag>,
-    /// Whether files are watched.
+    /// Whether it is watched.
     pub watch: bool,
     /// Whether statements are prepared before anything changes.
     pub preparing: Preparing,
@@ -70,8 +70,8 @@ pub(super) struct Reloader {
     reload: Reload,
     hangup: Signal,
     ticks: Interval,
-    /// The files as they were when they were read last.
-    files: Files,
+    /// What was there at the last look.
+    seen: Seen,
     /// What is being loaded.
     loading: Option<Loading>,
 }
@@ -87,12 +87,12 @@ type Loaded = (App, Vec<&'static str>);
 
 impl Reloader {
     /// # Errors
-    /// The handler of the signal cannot be installed.
+    /// The handler of the signal cannot be installed, or the database not be opened.
     pub(super) fn new(reload: Reload, config: &Config) -> io::Result<Self> {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let files = Files::of(&reload.path, config);
-        Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, files, reload, loading: None })
+        let seen = reload.origin.seen(config).map_err(io::Error::other)?;
+        Ok(Self { hangup: signal(SignalKind::hangup())?, ticks, seen, reload, loading: None })
     }
 
     /// Waits until there is another app, and gives that of before. May be dropped at any point and
@@ -128,7 +128,7 @@ impl Reloader {
             tokio::select! {
                 _ = self.hangup.recv() => return,
                 _ = self.ticks.tick(), if self.reload.watch => {
-                    if Files::of(&self.reload.path, current.get().config()) != self.files {
+                    if self.seen.has_changed(&self.reload.origin, current.get().config()).await {
                         return;
                     }
                 }
@@ -138,8 +138,6 @@ impl Reloader {
 
     fn load(&mut self, before: Arc<App>) -> Loading {
         systemd::reloading();
-        // Before they are read: what changes meanwhile is seen by the next look.
-        self.files = Files::of(&self.reload.path, before.config());
         let loaded = Box::pin(load(self.reload.clone(), Arc::clone(&before)));
         Loading { before, loaded }
     }
@@ -157,7 +155,7 @@ impl Reloader {
         }
         let (endpoints, sources) = (app.config().endpoints.len(), app.config().sources.len());
         if app.config().folder != before.config().folder {
-            self.files = Files::of(&self.reload.path, app.config());
+            self.seen.other_folder(&self.reload.origin, app.config());
         }
         log::set_format(app.config().log.format);
         current.set(Arc::new(app));
@@ -166,7 +164,7 @@ impl Reloader {
 }
 
 async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
-    let mut config = Config::load(&reload.path).map_err(|errors| errors.to_string())?;
+    let mut config = reload.origin.read().await?;
     if let Some(listen) = &reload.listen {
         config.listen.clone_from(listen);
     }

@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::Error;
 use crate::config::{Argument, Config, Purpose};
 use crate::diagnostic::shown;
-use crate::log;
 use crate::params::{ParamType, ParamValue};
 use crate::source::{Source, SourceConfig};
 use crate::sql::dialect::{Catalog, Dialect};
@@ -58,28 +57,46 @@ impl Table {
     }
 }
 
-/// The tables and views that a source may read, by name. One that cannot be described is reported,
-/// and left out.
+/// What a database says of its tables and views.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Those that can be served, by name.
+    pub(crate) tables: Vec<Table>,
+    /// Why others cannot.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The tables and views that `source`, which was opened by `config`, may read.
 ///
 /// # Errors
 /// The database cannot be asked.
-pub(crate) async fn read(config: &SourceConfig) -> Result<Vec<Table>, Error> {
-    let source = Source::open(config)?;
+pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Found, Error> {
     let dialect = source.database()?.dialect();
     let Some(catalog) = &dialect.catalog else {
         return Err(Error::endpoint(format!("{} is not asked for its tables", dialect.name))
             .hint("write endpoint files, or `--sql 'select …'`"));
     };
-    let mut found = Vec::new();
-    for row in ask(config, &source, (catalog.tables, None)).await? {
+    let mut found = Found::default();
+    for row in ask(config, source, (catalog.tables, None)).await? {
         let (name, kind) = (text(&row, "name"), text(&row, "kind"));
-        match columns(config, &source, catalog, &name).await {
-            Ok(columns) => found.push(Table { name, kind, columns, dialect }),
+        match columns(config, source, catalog, &name).await {
+            Ok(columns) => found.add(Table { name, kind, columns, dialect }),
             Err(error) if error.is_of_source() => return Err(error),
-            Err(error) => log::warning!("warning: the {kind} {} is left out: {error}", shown(&name)),
+            Err(error) => {
+                found.warnings.push(format!("warning: the {kind} {} is left out: {error}", shown(&name)));
+            }
         }
     }
     Ok(found)
+}
+
+impl Found {
+    fn add(&mut self, table: Table) {
+        let Some(why) = super::unserved(&table) else { return self.tables.push(table) };
+        let (kind, name) = (&table.kind, shown(&table.name));
+        let hint = "write an endpoint file for it, with a `path` of its own";
+        self.warnings.push(format!("warning: the {kind} {name} is not served: {why}\n    hint: {hint}"));
+    }
 }
 
 async fn columns(

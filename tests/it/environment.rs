@@ -71,7 +71,28 @@ fn a_flag_has_a_variable_and_the_command_line_wins() {
     }
     let ran = run(folder.path(), &[("ROWSTREAM_QUERY_FORMAT", "xml")], &QUERY);
     assert_eq!(ran.status.code(), Some(2));
-    assert!(stderr(&ran).contains("'--format <FORMAT>'"), "{}", stderr(&ran));
+    let expected = "error: the variable ROWSTREAM_QUERY_FORMAT has an invalid value: the formats are table, ";
+    assert!(stderr(&ran).starts_with(expected), "{}", stderr(&ran));
+    for (variable, value, arguments, words) in [
+        (
+            "ROWSTREAM_LISTEN",
+            "80hunter2",
+            &["serve"][..],
+            "ROWSTREAM_LISTEN has an invalid value: write host and port",
+        ),
+        ("ROWSTREAM_PORT", "hunter2", &["serve"], "ROWSTREAM_PORT has an invalid value: invalid digit"),
+        ("ROWSTREAM_LOG_FORMAT", "hunter2", &["serve"], "the choices are text, json, off"),
+        ("ROWSTREAM_WATCH", "hunter2", &["demo"], "ROWSTREAM_DEMO_WATCH"),
+    ] {
+        let ran = run(folder.path(), &[(variable, value), ("ROWSTREAM_DEMO_WATCH", "hunter2")], arguments);
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(stderr(&ran).contains(words) && !stderr(&ran).contains("hunter2"), "{}", stderr(&ran));
+    }
+    // What the command line says is of the command line.
+    let ran = run(folder.path(), &[("ROWSTREAM_PORT", "80")], &["serve", "--port", "x"]);
+    assert!(stderr(&ran).contains("invalid value 'x' for '--port"), "{}", stderr(&ran));
+    let ran = run(folder.path(), &[("ROWSTREAM_PORT", "80")], &["serve", "--log-format=x"]);
+    assert!(stderr(&ran).contains("invalid value 'x' for '--log-format"), "{}", stderr(&ran));
     for (value, code) in [("1", 0), ("true", 0), ("yes", 0), ("0", 0), ("", 0), ("maybe", 2)] {
         let ran = run(folder.path(), &[("ROWSTREAM_WATCH", value)], &["serve", "--help"]);
         assert_eq!(ran.status.code(), Some(0), "help is answered before");

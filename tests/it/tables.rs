@@ -283,3 +283,38 @@ async fn a_slip_makes_no_database() {
     }
     assert!(!Path::new(&slip).exists());
 }
+
+/// What holds while tables come, change and go; `change` executes SQL.
+async fn tables_are_watched(url: &str, change: impl AsyncFn(&str)) {
+    change("create table item (id integer primary key); insert into item values (1)").await;
+    let arguments = ["serve", url, "--port", "0", "--watch"];
+    let mut server = Started::new(program(), &arguments).listening().await;
+    assert_eq!(json_of(&server, "/item").await, json!([{"id": 1}]));
+    change("create table other (id integer primary key, v text); insert into other values (7, 'a')").await;
+    server.started = server.started.said("reloaded: 4 endpoints").await;
+    assert_eq!(json_of(&server, "/other/7").await, json!({"id": 7, "v": "a"}));
+    change("alter table item add column label text; update item set label = 'x'").await;
+    server.started = server.started.said("reloaded: 4 endpoints").await;
+    assert_eq!(json_of(&server, "/item").await, json!([{"id": 1, "label": "x"}]));
+    change("drop table other").await;
+    server.started = server.started.said("reloaded: 2 endpoints").await;
+    assert_eq!(get(&server.url("/other")).await.status.as_u16(), 404);
+    // Without any table there is nothing to serve instead.
+    change("drop table item").await;
+    server.started = server.started.said("not reloaded: all stays as it was").await;
+}
+
+/// `--watch` was taken here, and watched nothing.
+#[tokio::test]
+async fn tables_of_sqlite_are_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("watched.db");
+    let file = sqlite(&path, "create table item0 (id integer); drop table item0");
+    tables_are_watched(&file, async |sql| drop(sqlite(&path, sql))).await;
+}
+
+#[tokio::test]
+async fn tables_of_postgres_are_watched() {
+    let db = TestDb::new().await;
+    tables_are_watched(&db.url(), async |sql| db.execute(sql).await).await;
+}

@@ -114,6 +114,15 @@ impl Started {
         .await
     }
 
+    /// Waits for a line with these words.
+    pub async fn said(self, words: &'static str) -> Self {
+        self.blocking(move |mut started| {
+            started.wait_for(words);
+            started
+        })
+        .await
+    }
+
     async fn blocking<T: Send + 'static>(self, wait: impl FnOnce(Self) -> T + Send + 'static) -> T {
         tokio::task::spawn_blocking(move || wait(self)).await.expect("no panic")
     }

@@ -1,0 +1,107 @@
+//! Where what is served comes from: how it is read again, and what is looked at for changes.
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::config::{Config, Files};
+use crate::log;
+use crate::source::{Source, SourceConfig};
+use crate::tables::{self, EndpointFile, Found, Table};
+
+/// Where what is served comes from.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A configuration file and its endpoints.
+    File(PathBuf),
+    /// The tables of a database.
+    Tables(Tables),
+}
+
+/// The tables of a database that are served.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    source: Box<SourceConfig>,
+    /// What was served of them at the start.
+    endpoints: Vec<EndpointFile>,
+}
+
+/// What was looked at last.
+pub(super) enum Seen {
+    Files(Files),
+    Tables {
+        /// Beside the pool that requests use. It keeps one connection.
+        source: Source,
+        endpoints: Vec<EndpointFile>,
+    },
+}
+
+impl Origin {
+    /// Of the tables of a source.
+    pub(crate) fn tables(source: SourceConfig, tables: &[Table]) -> Self {
+        Self::Tables(Tables { source: Box::new(source), endpoints: tables::endpoints(tables) })
+    }
+
+    /// Reads it again.
+    ///
+    /// # Errors
+    /// Why it cannot be served, as it is shown.
+    pub(super) async fn read(&self) -> Result<Config, String> {
+        match self {
+            Self::File(path) => Config::load(path).map_err(|errors| errors.to_string()),
+            Self::Tables(Tables { source, .. }) => read_tables(source).await.map_err(|error| shown(&error)),
+        }
+    }
+
+    /// What `config` was read from.
+    ///
+    /// # Errors
+    /// The source cannot be opened.
+    pub(super) fn seen(&self, config: &Config) -> Result<Seen, Error> {
+        Ok(match self {
+            Self::File(path) => Seen::Files(Files::of(path, config)),
+            Self::Tables(Tables { source, endpoints }) => {
+                Seen::Tables { source: Source::open(source)?, endpoints: endpoints.clone() }
+            }
+        })
+    }
+}
+
+impl Seen {
+    /// Looks again. Whether there is something else than at the last look; a database that cannot be
+    /// asked says nothing.
+    pub(super) async fn has_changed(&mut self, origin: &Origin, config: &Config) -> bool {
+        match (self, origin) {
+            (Self::Files(files), Origin::File(path)) => {
+                let before = std::mem::replace(files, Files::of(path, config));
+                before != *files
+            }
+            (Self::Tables { source, endpoints }, Origin::Tables(of)) => {
+                let Ok(Found { tables, .. }) = tables::read(&of.source, source).await else { return false };
+                let before = std::mem::replace(endpoints, tables::endpoints(&tables));
+                before != *endpoints
+            }
+            _ => unreachable!("what is seen is of its origin"),
+        }
+    }
+
+    /// Looks at the files of `config` from now on, whose endpoints are in another folder.
+    pub(super) fn other_folder(&mut self, origin: &Origin, config: &Config) {
+        if let (Self::Files(files), Origin::File(path)) = (self, origin) {
+            *files = Files::of(path, config);
+        }
+    }
+}
+
+async fn read_tables(source: &SourceConfig) -> Result<Config, Error> {
+    let Found { tables, warnings } = tables::read(source, &Source::open(source)?).await?;
+    let config = tables::configuration(source.clone(), &tables)?;
+    for warning in warnings {
+        log::warning!("{warning}");
+    }
+    Ok(config)
+}
+
+fn shown(error: &Error) -> String {
+    let hint = error.hint_text().map_or_else(String::new, |hint| format!("\n    hint: {hint}"));
+    format!("{error}{hint}")
+}
