@@ -69,6 +69,11 @@ impl<'a> Outline<'a> {
         Some(Self { parts, dialect })
     }
 
+    /// Whether this is its first word.
+    pub fn begins_with(&self, word: &str) -> bool {
+        self.parts.first().is_some_and(|part| part.is(word))
+    }
+
     /// Whether the rows are ordered by the columns `key` before all else, so that rows follow each
     /// other that are the same in them. `columns` are the names of the result's.
     pub fn is_ordered_by(&self, columns: &[&str], key: &[usize]) -> bool {

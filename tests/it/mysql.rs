@@ -697,6 +697,136 @@ async fn interleaved_statements_may_be_dropped_at_every_poll() {
     dropped_at_every_poll(TURNS, true).await;
 }
 
+// --- Procedures ----------------------------------------------------------------------------------
+
+const PROCEDURES: &str = "delimiter //
+create procedure numbers(below int) begin
+  declare doubled int default 2 * below;
+  if below < 0 then signal sqlstate '45000' set message_text = 'below nothing'; end if;
+  select seq as n, cast(seq / 2 as decimal(9, 1)) as half, doubled from seq_1_to_100000 where seq < below;
+end //
+create procedure endless() select seq as n, repeat('x', 100) as x from seq_1_to_100000000 //
+create procedure waits() begin do sleep(300); select 1; end //
+create procedure none() begin declare x int; select 1 into x; end //
+create procedure two() begin select 1 as a; select 2 as b; end //
+create procedure writes() begin insert into t values (1); select 1 as a; end //
+create procedure fails() begin select seq as n from seq_1_to_3; signal sqlstate '45000' set message_text = 'late'; end //
+delimiter ;
+create table t (a integer)";
+
+const CALL_NUMBERS: &str = "/* body = { rows = \"$rows\", total = \"$total\" } */
+-- name: rows :many
+call numbers(4);
+-- name: total :value
+select count(*) from t";
+
+#[tokio::test]
+async fn procedures_answer_with_the_rows_of_their_result() {
+    let db = MariaDb::script(PROCEDURES);
+    let source = source(&db.url());
+    for round in 0..3 {
+        let rows = run(&source, "-- the rows\ncall numbers(3)").await.unwrap();
+        assert_eq!(
+            rows, "{\"n\":1,\"half\":0.5,\"doubled\":6}\n{\"n\":2,\"half\":1.0,\"doubled\":6}\n",
+            "{round}"
+        );
+        assert_eq!(run(&source, "CALL numbers(0)").await.unwrap(), "", "{round}");
+        assert_eq!(
+            body(&source, "call numbers(2)", Format::Csv).await.unwrap(),
+            "n,half,doubled\r\n1,0.5,4\r\n"
+        );
+        let both = body(&source, CALL_NUMBERS, Format::Json).await.unwrap();
+        let rows =
+            r#"{"n":1,"half":0.5,"doubled":8},{"n":2,"half":1.0,"doubled":8},{"n":3,"half":1.5,"doubled":8}"#;
+        assert_eq!(both, format!("{{\"rows\":[{rows}],\"total\":0}}"));
+    }
+    let all = run(&source, "call numbers(100001)").await.unwrap();
+    assert_eq!(all.lines().count(), 100_000);
+    for (sql, code, says) in [
+        ("call numbers(-1)", "invalid_data", "below nothing"),
+        ("call none()", "endpoint", "no result"),
+        ("call two()", "endpoint", "more than one result"),
+        ("call writes()", "statement_failed", ""),
+        ("call fails()", "invalid_data", "late"),
+        ("call nothing()", "statement_failed", ""),
+        ("do 1", "endpoint", "no result"),
+        (
+            "/* body = [\"$a\", \"$b\"] */\n-- name: a :value\nselect 1;\n-- name: b :many\ncall numbers(3)",
+            "endpoint",
+            "first",
+        ),
+        (
+            "/* body = [\"$a\", \"$b\"] */\n-- name: a :many\ncall numbers(3);\n-- name: b :many\ncall numbers(3)",
+            "endpoint",
+            "first",
+        ),
+    ] {
+        let error = body(&source, sql, Format::Json).await.unwrap_err();
+        assert_eq!(error.code(), code, "{sql}: {error:?}");
+        assert!(error.to_string().contains(says), "{sql}: {error:?}");
+        let after = timeout(SOON, run(&source, "select 1 as v")).await.expect("the connection lives on");
+        assert_eq!(after.unwrap(), "{\"v\":1}\n", "{sql}");
+    }
+}
+
+/// Parameters, a real status before the first row, and a body that is cut after it.
+#[tokio::test]
+async fn procedures_are_endpoints() {
+    let db = MariaDb::script(PROCEDURES);
+    let config = format!("[source.db]\nurl = \"{}\"\npool.max = 1\n", db.url());
+    let call = "/*\n[params]\nn = \"integer\"\n*/\ncall numbers(:n)";
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/t.sql", call),
+        ("endpoints/two.sql", "call two()"),
+    ])
+    .await;
+    let reply = get(&server.url("/t?n=2")).await;
+    assert_eq!(reply.json(), json!([{"n": 1, "half": 0.5, "doubled": 4}]));
+    let reply = get(&server.url("/t?n=-1")).await;
+    assert_eq!((reply.status.as_u16(), reply.json()["detail"].as_str()), (400, Some("below nothing")));
+    let reply = get(&server.url("/two.ndjson")).await;
+    assert!(reply.status == 500 || reply.ended != Ended::Complete, "{reply:?}");
+    let reply = get(&server.url("/t?n=2")).await;
+    assert_eq!(reply.json()[0]["n"], 1);
+}
+
+#[tokio::test]
+async fn a_procedure_that_nobody_reads_ends_in_the_database() {
+    let db = MariaDb::script(PROCEDURES);
+    let source = source(&db.url());
+    let id = connection_id(&source).await;
+    let stream = started(&source, "call endless()").await;
+    until(&db, &active(&db), "1").await;
+    drop(stream);
+    until(&db, &active(&db), "0").await;
+    assert_eq!(connection_id(&source).await, id);
+    let mut waits = Box::pin(run(&source, "call waits()"));
+    let active_one = active(&db);
+    tokio::select! {
+        done = &mut waits => panic!("{done:?}"),
+        () = until(&db, &active_one, "1") => {}
+    }
+    drop(waits);
+    until(&db, &active(&db), "0").await;
+    assert_eq!(connection_id(&source).await, id);
+}
+
+#[tokio::test]
+async fn a_procedure_may_be_dropped_at_every_poll() {
+    let db = MariaDb::script(PROCEDURES);
+    let shared = source(&db.url());
+    for polls in 0.. {
+        let done = polled(body(&shared, CALL_NUMBERS, Format::Json), polls).await;
+        let answer = timeout(LONG, run(&shared, "select 1 as v")).await.expect("a connection");
+        assert_eq!(answer.unwrap(), "{\"v\":1}\n", "after a drop at poll {polls}");
+        if let Some(done) = done {
+            done.unwrap();
+            return;
+        }
+    }
+}
+
 // --- Bytes ---------------------------------------------------------------------------------------
 
 /// A connection is opened for each byte of the answer, so it is short.

@@ -1,7 +1,8 @@
 //! The private MariaDB: a database for each test, filled and asked by MariaDB's own client.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::given;
@@ -37,6 +38,15 @@ impl MariaDb {
         run("mysql", &format!("create database {name} character set utf8mb4"));
         let this = Self { name };
         this.execute(sql);
+        this
+    }
+
+    /// A database that a script has filled, in which `delimiter` may divide statements otherwise.
+    pub fn script(sql: &str) -> Self {
+        let this = Self::new("select 1");
+        let mut client = client(&this.name).stdin(Stdio::piped()).spawn().expect("MariaDB's client runs");
+        client.stdin.take().expect("it is piped").write_all(sql.as_bytes()).expect("the client reads");
+        assert!(client.wait().expect("it is our child").success(), "{sql}");
         this
     }
 
@@ -76,12 +86,17 @@ impl Drop for MariaDb {
     }
 }
 
-fn run(database: &str, sql: &str) -> String {
+/// MariaDB's own client.
+fn client(database: &str) -> Command {
     let mut client = Command::new("mariadb");
     client.args(["--no-defaults", "--user=root", "--host=127.0.0.1", "--default-character-set=utf8mb4"]);
     client.args(["--batch", "--raw", "--skip-column-names", "--skip-ssl"]);
-    client.arg(format!("--port={}", mariadb_port())).args(["--execute", sql, database]);
-    let output = client.output().expect("MariaDB's client runs");
+    client.arg(format!("--port={}", mariadb_port())).arg(database);
+    client
+}
+
+fn run(database: &str, sql: &str) -> String {
+    let output = client(database).args(["--execute", sql]).output().expect("MariaDB's client runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\nin: {sql}");
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -3,10 +3,11 @@
 //! ```text
 //!   Head ── how many columns ──► Columns ── the last one ──► ColumnsEnd ── EOF ──► Rows ── EOF ──► done
 //!     │                                                          │
-//!     └── OK: there are no rows ──► done                         └── EOF, of a cursor ──► done
+//!     └── OK: no rows, or no more ──► done                       └── EOF, of a cursor ──► done
 //! ```
 //!
-//! An ERR in any place ends it. COM_STMT_FETCH is answered from `Rows` on.
+//! An ERR in any place ends it. COM_STMT_FETCH is answered from `Rows` on. Behind the rows of a
+//! procedure stands what else it answers, from `Head` on, and at last an OK.
 
 use super::error::DatabaseError;
 use super::packet::{self, EOF, EOF_BELOW, ERR, LOCAL_INFILE, OK, Reader, status};
@@ -35,8 +36,12 @@ pub(super) enum Step {
     Opened,
     /// How many columns there are.
     Counted(u64),
-    /// The last row, or none. Of a cursor: the last of a portion, and whether it was the last.
+    /// The last row. Of a cursor: the last of a portion, and whether it was the last.
     End { last: bool },
+    /// The last row of a result, behind which another answer stands.
+    Another,
+    /// No rows, and none to come.
+    Done,
     /// The statement has failed, which ends the answer.
     Failed(DatabaseError),
     /// What cannot be.
@@ -57,9 +62,14 @@ impl Stage {
                 Some(status) if status & status::MORE_RESULTS == 0 => {
                     Step::End { last: status & status::LAST_ROW_SENT != 0 }
                 }
-                _ => Step::Broken,
+                Some(_) => {
+                    *self = Self::Head;
+                    Step::Another
+                }
+                None => Step::Broken,
             },
-            Self::Head if matches!(frame.tag, OK | LOCAL_INFILE | EOF) => Step::Broken,
+            Self::Head if frame.tag == OK => Step::Done,
+            Self::Head if matches!(frame.tag, LOCAL_INFILE | EOF) => Step::Broken,
             Self::Head => match Reader(wire.body(frame)).length() {
                 Some(columns) => {
                     *self = Self::Columns(columns);

@@ -37,6 +37,8 @@ const CAPABILITIES: u64 = capability::LONG_FLAG
     | capability::PROTOCOL_41
     | capability::TRANSACTIONS
     | capability::SECURE_CONNECTION
+    | capability::MULTI_RESULTS
+    | capability::PS_MULTI_RESULTS
     | capability::PLUGIN_AUTH
     | capability::PLUGIN_AUTH_LENENC
     | capability::EXTENDED_METADATA;

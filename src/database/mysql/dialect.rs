@@ -53,7 +53,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     refcursors: Err(Refusal {
         message: "MySQL has no refcursors",
-        hint: "they are PostgreSQL's: write a statement for each list",
+        hint: "a procedure's rows are read where it is the only statement (`call p(:a)`); else write a statement for each list",
     }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

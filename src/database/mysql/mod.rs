@@ -14,7 +14,7 @@
 //! | [`connect`] | TLS, authentication, session settings, KILL QUERY |
 //! | [`statement`], [`bind`] | prepared statements and their cache; arguments |
 //! | [`answer`] | the answer to a command, packet by packet |
-//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements |
+//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements; rows of procedures |
 //! | [`value`] | rows to [`Value`](rowstream_encode::Value)s |
 //! | [`changes`], [`probe`] | that time has gone by; whether the database can be reached |
 //! | [`error`] | ERR packets to [`Error`] |
@@ -146,6 +146,18 @@ impl DatabaseSession for Session {
 
     fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
         self.execute_interleaved(runs);
+    }
+
+    fn refcursors(&self, index: usize) -> &[usize] {
+        self.results(index)
+    }
+
+    async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
+        self.call_procedure(index, args)
+    }
+
+    async fn open_refcursor(&mut self, _index: usize, _name: &str) -> Result<Arc<[Column]>, Error> {
+        self.describe_result().await
     }
 
     #[inline]

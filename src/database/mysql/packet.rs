@@ -15,6 +15,9 @@ pub(super) mod capability {
     pub(in super::super) const SSL: u64 = 1 << 11;
     pub(in super::super) const TRANSACTIONS: u64 = 1 << 13;
     pub(in super::super) const SECURE_CONNECTION: u64 = 1 << 15;
+    /// Procedures may answer with results, also where they are prepared.
+    pub(in super::super) const MULTI_RESULTS: u64 = 1 << 17;
+    pub(in super::super) const PS_MULTI_RESULTS: u64 = 1 << 18;
     pub(in super::super) const PLUGIN_AUTH: u64 = 1 << 19;
     pub(in super::super) const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
     /// MariaDB: columns tell what their text is, such as JSON.

@@ -26,6 +26,7 @@
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
 //! 3. rows end with `None` only after the EOF behind the last of them.
 
+mod call;
 mod interleaved;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use self::call::Call;
 use self::interleaved::Interleaved;
 use super::super::refused::general;
 use super::answer::{Stage, Step};
@@ -113,35 +115,51 @@ struct Execution {
     prepared: Arc<Prepared>,
     /// Those of this run, where they differ.
     decoders: Vec<Decoder>,
+    /// Where it stands, if it calls a procedure.
+    call: Option<Call>,
 }
 
 impl Execution {
     fn new(prepared: Arc<Prepared>) -> Self {
-        Self { prepared, decoders: Vec::new() }
+        let call = prepared.is_call.then(Call::default);
+        Self { prepared, decoders: Vec::new(), call }
     }
 
     /// The result has so many columns.
     fn count(&self, columns: u64) -> Result<(), Error> {
+        if let Some(call) = &self.call {
+            return call.begin_result();
+        }
         if columns == self.prepared.columns.len() as u64 { Ok(()) } else { Err(changed()) }
     }
 
     /// The next column.
-    fn column(&mut self, shared: &Shared, definition: &Definition) -> Result<(), Error> {
+    fn column(&mut self, shared: &Shared, definition: Definition) -> Result<(), Error> {
+        if let Some(call) = &mut self.call {
+            return call.column(definition);
+        }
         let known = self.prepared.columns.get(self.decoders.len());
         if known.is_none_or(|column| column.name != definition.name) {
             return Err(changed());
         }
-        self.decoders.push(decoder(shared, definition)?);
+        self.decoders.push(decoder(shared, &definition)?);
         Ok(())
     }
 
     /// All columns have come. Whether they are those that were prepared.
-    fn settle(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// A procedure's result has a column of a type that is not known here.
+    fn settle(&mut self, shared: &Shared) -> Result<bool, Error> {
+        if let Some(call) = &mut self.call {
+            self.prepared = Arc::new(call.described(shared, &self.prepared)?);
+            return Ok(true);
+        }
         let same = self.decoders == *self.prepared.decoders;
         if same {
             self.decoders.clear();
         }
-        same
+        Ok(same)
     }
 
     #[inline]
@@ -298,15 +316,19 @@ impl Session {
         parameters: usize,
         definitions: &[Definition],
     ) -> Result<Prepared, Error> {
-        if definitions.is_empty() {
+        let is_call = definitions.is_empty() && call::is_call(&sql);
+        if definitions.is_empty() && !is_call {
             return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
         }
-        let decoders = definitions.iter().map(|definition| decoder(&self.shared, definition));
-        let decoders = decoders.collect::<Result<Box<[_]>, _>>()?;
-        let columns = decoders.iter().zip(definitions).map(|(decoder, column)| decoder.column(column));
+        let (columns, decoders) = if is_call {
+            ([call::result_set()].into(), Box::default())
+        } else {
+            described(&self.shared, definitions)?
+        };
         Ok(Prepared {
             id,
-            columns: columns.collect(),
+            columns,
+            is_call,
             parameters,
             limits: limit_placeholders(&sql, &DIALECT).into(),
             sql,
@@ -316,6 +338,10 @@ impl Session {
 
     /// See [`crate::database::Session::execute`].
     pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        // A procedure runs since it was called: its rows are what comes.
+        if self.is_called() {
+            return;
+        }
         let sent = self.execute_statement(index, args);
         self.enter(sent.map(State::Running));
     }
@@ -416,14 +442,25 @@ impl Session {
                 let noted = note_column(&mut running.execution, &self.shared, connection, frame);
                 noted.map_err(|error| self.stale(error))?;
             }
-            Step::Described if running.execution.settle() => {}
-            Step::Described => self.forget(),
+            Step::Described => {
+                if !running.execution.settle(&self.shared)? {
+                    self.forget();
+                }
+            }
+            // Behind the rows of a procedure, an OK ends it.
+            Step::Another if running.execution.call.is_some() => {}
+            Step::Done if running.execution.call.is_some() => {
+                self.state = State::Idle;
+                return Ok(true);
+            }
             Step::End { .. } => {
                 self.state = State::Idle;
                 return Ok(true);
             }
             Step::Failed(error) => return Err(self.failed(error)),
-            Step::Row | Step::Opened | Step::Broken => return Err(self.broken(out_of_order())),
+            Step::Another | Step::Done | Step::Row | Step::Opened | Step::Broken => {
+                return Err(self.broken(out_of_order()));
+            }
         }
         Ok(false)
     }
@@ -500,7 +537,17 @@ fn note_column(
     frame: &Frame,
 ) -> Result<(), Error> {
     let definition = Definition::parse(connection.wire.body(frame), connection.has_extended_metadata);
-    execution.column(shared, &definition.ok_or_else(out_of_order)?)
+    execution.column(shared, definition.ok_or_else(out_of_order)?)
+}
+
+/// What columns are, and how their values are read.
+type Described = (Arc<[Column]>, Box<[Decoder]>);
+
+fn described(shared: &Shared, definitions: &[Definition]) -> Result<Described, Error> {
+    let decoders = definitions.iter().map(|definition| decoder(shared, definition));
+    let decoders = decoders.collect::<Result<Box<[_]>, _>>()?;
+    let columns = decoders.iter().zip(definitions).map(|(decoder, column)| decoder.column(column));
+    Ok((columns.collect(), decoders))
 }
 
 /// The number of a statement, and how many columns and parameters it has.
@@ -589,9 +636,9 @@ async fn until_ended(connection: &mut Connection, stage: &mut Stage) -> Result<(
     loop {
         let frame = connection.wire.frame().await?;
         match stage.step(&connection.wire, &frame) {
-            Step::End { .. } | Step::Opened | Step::Failed(_) => return Ok(()),
+            Step::End { .. } | Step::Opened | Step::Done | Step::Failed(_) => return Ok(()),
             Step::Broken => return Err(out_of_order()),
-            Step::Row | Step::Column | Step::Described | Step::Counted(_) => {}
+            Step::Row | Step::Column | Step::Described | Step::Counted(_) | Step::Another => {}
         }
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Prepared {
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
+    /// Whether it calls a procedure, whose columns are known when it has been called.
+    pub(super) is_call: bool,
     /// How many placeholders it has.
     pub(super) parameters: usize,
     /// The placeholders that are all of a limit or of an offset, from 0.

@@ -218,10 +218,10 @@ impl Session {
                 noted.map_err(|error| self.stale(error))?;
             }
             Step::Described => {
-                open.execution.settle();
+                open.execution.settle(&self.shared)?;
             }
             Step::Opened => {
-                open.execution.settle();
+                open.execution.settle(&self.shared)?;
                 open.state = OpenState::Suspended;
                 *asked = None;
             }
@@ -236,7 +236,7 @@ impl Session {
                 *asked = None;
             }
             Step::Failed(error) => return Err(self.failed(error)),
-            Step::Row | Step::Broken => return Err(self.broken(out_of_order())),
+            Step::Row | Step::Another | Step::Done | Step::Broken => return Err(self.broken(out_of_order())),
         }
         Ok(())
     }
