@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::database::DatabaseKind;
+pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::Endpoint;

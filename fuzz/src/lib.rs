@@ -10,6 +10,7 @@ mod count;
 mod csv;
 mod endpoint;
 mod json;
+mod mysql;
 mod request;
 mod row;
 mod split;
@@ -23,6 +24,7 @@ pub use count::count;
 pub use csv::csv;
 pub use endpoint::endpoint;
 pub use json::json;
+pub use mysql::{mysql_row, mysql_wire};
 pub use request::request;
 pub use row::{postgres_row, postgres_values};
 pub use split::split;
@@ -40,6 +42,8 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("csv", csv),
     ("endpoint", endpoint),
     ("json", json),
+    ("mysql_row", mysql_row),
+    ("mysql_wire", mysql_wire),
     ("postgres_row", postgres_row),
     ("postgres_values", postgres_values),
     ("postgres_wire", postgres_wire),

@@ -25,6 +25,8 @@ mod changes;
 mod connect;
 mod dialect;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod packet;
 mod probe;
 mod session;

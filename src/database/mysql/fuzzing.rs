@@ -1,0 +1,80 @@
+//! See [`crate::fuzzing`].
+
+use rowstream_encode::{Column, RowWriter};
+use tokio::net::UnixStream;
+
+use super::super::socket::Socket;
+use super::packet::{self, Definition, Greeting};
+use super::value::{Decoder, Row, ZeroDates};
+use super::wire::Wire;
+use crate::Error;
+use crate::database::DatabaseRow as _;
+
+/// What reads the rows of one statement.
+pub struct Rows {
+    columns: Vec<Column>,
+    decoders: Vec<Decoder>,
+    scratch: Vec<u8>,
+}
+
+impl Rows {
+    /// Of columns as the server describes them; `None` where one cannot be read, or is of a type
+    /// that is not known.
+    pub fn new(definitions: &[Vec<u8>]) -> Option<Self> {
+        let (mut columns, mut decoders) = (Vec::new(), Vec::new());
+        for body in definitions {
+            let definition = Definition::parse(body, true)?;
+            let decoder = Decoder::of(&definition, ZeroDates::Null)?;
+            columns.push(decoder.column(&definition));
+            decoders.push(decoder);
+        }
+        Some(Self { columns, decoders, scratch: Vec::new() })
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Encodes a row of the binary protocol.
+    ///
+    /// # Errors
+    /// It is no such row, or a value has no meaning.
+    pub fn encode(
+        &mut self,
+        data: &[u8],
+        encoder: &mut impl RowWriter,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let Self { columns, decoders, scratch } = self;
+        Row { data, decoders, columns, scratch }.encode(encoder, out)
+    }
+}
+
+/// The payloads that come from a server until the connection ends, each read as what it may be; and
+/// why it ended.
+pub async fn payloads(server: UnixStream, limit: usize) -> (Vec<Vec<u8>>, Error) {
+    let mut wire = Wire::new(Socket::Unix(server), limit, 0);
+    let mut payloads = Vec::new();
+    loop {
+        match wire.frame().await {
+            Ok(frame) => {
+                let body = wire.body(&frame);
+                read(body);
+                payloads.push(body.to_vec());
+            }
+            Err(error) => return (payloads, error),
+        }
+    }
+}
+
+fn read(body: &[u8]) {
+    if let Some(error) = packet::error(body) {
+        let _ = error.is_stale_statement();
+        drop(error.into_error(Some("select 'é' from x")));
+    }
+    let _ = (Greeting::parse(body), packet::eof_status(body));
+    for extended in [false, true] {
+        let _ = Definition::parse(body, extended);
+    }
+}
