@@ -5,6 +5,7 @@
 //! is not checked here.
 
 mod admin;
+mod discovery;
 mod dotenv;
 mod files;
 mod generated;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::admin::AdminAccess;
+pub use self::discovery::{Consul, Discovery};
 pub(crate) use self::files::Files;
 pub(crate) use self::jwt::OIDC_CONFIGURATION;
 pub use self::jwt::{JwtSettings, KeySource};
@@ -48,6 +50,8 @@ pub struct Config {
     pub admin_listen: Option<String>,
     /// Who may ask the admin endpoints.
     pub admin: AdminAccess,
+    /// How others find this replica.
+    pub discovery: Discovery,
     /// TLS for clients; `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// The sources, in the order of the file.

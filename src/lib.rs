@@ -30,6 +30,7 @@ mod datetime;
 pub mod diagnostic;
 pub mod endpoint;
 pub mod error;
+mod fetch;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -17,6 +17,7 @@
 
 mod connection;
 mod connections;
+mod consul;
 mod heap;
 mod origin;
 mod preparing;
@@ -40,6 +41,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::connections::{Connections, Taken};
+use self::consul::Registration;
 pub use self::origin::{Origin, Tables};
 pub use self::preparing::Preparing;
 pub(crate) use self::preparing::prepare;
@@ -50,6 +52,7 @@ pub use self::signals::ignore_user_signals;
 pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
 use crate::client::network_of;
+use crate::config::Config;
 use crate::log;
 use crate::metrics::Observed as _;
 use crate::respond::App;
@@ -125,10 +128,13 @@ pub struct Listeners {
 pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) -> io::Result<()> {
     let mut stop = Signals::new()?;
     heap::keep_small()?;
+    let registration = register(&listeners, app.config())?;
     let mut serving = Serving::new(listeners, app, reload)?;
     systemd::ready();
     serving.accept_until(stop.next()).await;
     systemd::stopping();
+    // Beside the drain: nobody waits for it until the end.
+    let deregistered = registration.map(|registration| tokio::spawn(registration.end()));
     // Nothing of it is kept: what holds the app at the end holds its connections, and the end would
     // wait for them.
     serving.current.get().leave();
@@ -153,7 +159,16 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     tasks.shutdown().await;
     drop((app, current));
     workers.finish().await;
+    if let Some(deregistered) = deregistered {
+        let _ = deregistered.await;
+    }
     Ok(())
+}
+
+/// Has others find this replica, where the configuration says so.
+fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registration>> {
+    let admin = listeners.admin.as_ref().map(TcpListener::local_addr).transpose()?;
+    Registration::begin(config, listeners.public.local_addr()?, admin).map_err(io::Error::other)
 }
 
 /// A server that takes connections.

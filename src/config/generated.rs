@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{AdminAccess, Config, Limits, read};
+use super::{AdminAccess, Config, Discovery, Limits, read};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables};
 use crate::endpoint::read::{self as endpoint, Defaults, Known};
 use crate::log::LogSettings;
@@ -36,6 +36,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         unserved: Vec::new(),
         tokens: std::collections::BTreeMap::new(),
         admin: AdminAccess::PUBLIC,
+        discovery: Discovery::default(),
         jwt: None,
         cors: None,
         limits: Limits::default(),

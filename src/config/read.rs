@@ -8,7 +8,9 @@ use ipnet::IpNet;
 use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
-use super::{Config, Cors, Limits, Unserved, admin, dotenv, files, jwt, source, tls, tokens};
+use super::{
+    Config, Cors, Discovery, Limits, Unserved, admin, discovery, dotenv, files, jwt, source, tls, tokens,
+};
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
@@ -93,6 +95,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         admin: admin::read(table.take("admin"), &known),
+        discovery: table.take("discovery").map_or_else(Discovery::default, |value| discovery::read(&value)),
         tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Request, Response};
+use serde_json::json;
 
 use super::app::App;
 use super::body::Answer;
@@ -26,6 +27,8 @@ const LIVE: &str = "live";
 const READY: &str = "ready";
 /// Where the metrics are, below [`ADMIN`].
 const METRICS: &str = "metrics";
+/// Below [`ADMIN`]: the replicas, for Prometheus.
+const DISCOVERY: &str = "sd";
 /// Below [`ADMIN`]: the endpoints as an OpenAPI document.
 const OPENAPI: &str = "openapi.json";
 /// What the paths of that document stand below, seen from it: a proxy may have the server at a path
@@ -63,6 +66,8 @@ pub(super) enum AdminEndpoint {
     Live,
     Ready,
     Metrics(Exposition),
+    /// What Prometheus is to scrape, as JSON.
+    Discovery(String),
     /// The endpoints that who asks may call.
     OpenApi(openapi::Asked),
     /// How a stream went.
@@ -83,6 +88,7 @@ impl App {
             LIVE if is_here => AdminEndpoint::Live,
             READY if is_here => AdminEndpoint::Ready,
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
+            DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
             OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
             _ => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
         })
@@ -109,7 +115,7 @@ impl App {
         let wanted = match endpoint {
             AdminEndpoint::Live => &access.live,
             AdminEndpoint::Ready => &access.ready,
-            AdminEndpoint::Metrics(_) => &access.metrics,
+            AdminEndpoint::Metrics(_) | AdminEndpoint::Discovery(_) => &access.metrics,
             AdminEndpoint::Stream(stream) => {
                 let mut endpoints = self.config.endpoints.iter();
                 let own = endpoints.find(|endpoint| endpoint.path == stream.endpoint());
@@ -143,6 +149,7 @@ impl App {
                 Ok(ok())
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
+            AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), "application/json")),
             AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
             // Browsers show plain text, and save Markdown.
@@ -167,8 +174,33 @@ impl App {
     }
 }
 
-/// The endpoints that a request may call, as an OpenAPI document.
 impl App {
+    /// The replicas as Prometheus' `http_sd` reads them: this one, by the address that is configured
+    /// or else by that which the request was sent to, and its peers.
+    fn targets<B>(&self, request: &Request<B>) -> String {
+        let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
+        let own = match (&self.config.discovery.address, asked) {
+            // The port that it names is that of clients.
+            (Some(address), Some(asked)) if is_admin(request) => {
+                Some(on_port(address.host(), asked.port_u16()))
+            }
+            (Some(address), asked) => {
+                let port = address.port_u16().or_else(|| asked?.port_u16());
+                Some(on_port(address.host(), port))
+            }
+            (None, asked) => asked.map(|asked| asked.to_string()),
+        };
+        let targets: Vec<_> = own.into_iter().chain(self.config.discovery.peers.iter().cloned()).collect();
+        let is_tls = self.config.tls.is_some() && !is_admin(request);
+        let labels = json!({
+            "__metrics_path__": format!("{ADMIN}{METRICS}"),
+            "__scheme__": if is_tls { "https" } else { "http" },
+        });
+        format!("{}\n", json!([{"targets": targets, "labels": labels}]))
+    }
+
+    /// The endpoints that a request may call, as an OpenAPI document.
     fn answer_openapi(
         &self,
         asked: openapi::Asked,
@@ -186,6 +218,10 @@ impl App {
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization"));
         Ok(response)
     }
+}
+
+fn on_port(host: &str, port: Option<u16>) -> String {
+    port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 fn ok() -> Response<Answer> {

@@ -194,6 +194,7 @@ fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
     let changes = [
         ("`listen`", before.listen != after.listen),
         ("`admin_listen`", before.admin_listen != after.admin_listen),
+        ("`[discovery.consul]`", before.discovery.consul != after.discovery.consul),
         ("`max_connections`", before.limits.max_connections != after.limits.max_connections),
         ("whether there is `[tls]`", before.tls.is_some() != after.tls.is_some()),
         ("`redirect` of `[tls]`", redirect(before) != redirect(after)),

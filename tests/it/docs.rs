@@ -153,6 +153,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
     let files = [
         "config/read.rs",
         "config/admin.rs",
+        "config/discovery.rs",
         "config/jwt.rs",
         "config/tokens.rs",
         "config/source.rs",
@@ -163,9 +164,22 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "endpoint/timeout.rs",
     ];
     let mut known = literals(&files, &["take(\"", "require(\""]);
+    // `token` is a table, and a key of `consul` as well.
     for table in [
-        "source", "token", "admin", "jwt", "cors", "tls", "log", "csv", "values", "timeout", "pool",
-        "retries", "health",
+        "source",
+        "admin",
+        "jwt",
+        "discovery",
+        "consul",
+        "cors",
+        "tls",
+        "log",
+        "csv",
+        "values",
+        "timeout",
+        "pool",
+        "retries",
+        "health",
     ] {
         assert!(known.remove(table), "nothing reads {table}");
     }

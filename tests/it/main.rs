@@ -25,6 +25,7 @@ mod config;
 mod contract;
 mod cuts;
 mod demo;
+mod discovery;
 mod docs;
 mod enrich;
 mod environment;

@@ -61,6 +61,8 @@ const CONFIG: &[(&str, &str)] = &[
     ("/definitions/token", "token.a = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/jwt", "jwt = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/admin", "admin = { qqqqqqqqqq = 1 }\nSOURCES"),
+    ("/definitions/discovery", "discovery = { qqqqqqqqqq = 1 }\nSOURCES"),
+    ("/definitions/consul", "discovery.consul = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/cors", "cors = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/log", "log = { qqqqqqqqqq = 1 }\nSOURCES"),
 ];
@@ -147,6 +149,8 @@ const WRONG: &[&str] = &[
     "jwt = { issuer = 'https://h' }",
     "jwt = { issuer = 'https://h', audience = 'a', algorithms = ['HS256'] }",
     "admin = { public = ['all'] }",
+    "discovery = { consul = {} }",
+    "discovery = { consul = { url = 'http://h', service = 'a b' } }",
     "cors = {}",
     "cors = { origins = 'https://h' }",
     "log = { format = 'xml' }",

@@ -37,11 +37,25 @@ impl Prometheus {
             rules.join(", "),
             server.address()
         );
+        Self::with_config(&config).await
+    }
+
+    /// One that asks `server` what it is to scrape.
+    pub async fn discovering(server: &Server) -> Self {
+        let config = format!(
+            "global: {{ scrape_interval: 200ms }}\nscrape_configs:\n- job_name: rowstream\n  \
+             http_sd_configs: [{{ url: \"{}\", refresh_interval: 1s }}]\n",
+            server.url("/_rowstream/sd")
+        );
+        Self::with_config(&config).await
+    }
+
+    async fn with_config(config: &str) -> Self {
         // A port may be taken between its choice and its use: then another one is.
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = folder.path().join("prometheus.yml");
-            std::fs::write(&file, &config).expect("the folder is writable");
+            std::fs::write(&file, config).expect("the folder is writable");
             let (address, _) = free_ports();
             let mut command = Command::new("prometheus");
             command.arg(format!("--config.file={}", file.display()));

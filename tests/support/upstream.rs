@@ -61,6 +61,13 @@ pub struct Seen {
     pub gate: Semaphore,
 }
 
+impl Seen {
+    /// How many requests have come, with the one that is being answered.
+    pub fn count(&self) -> usize {
+        self.asked.lock().expect("no panic").len()
+    }
+}
+
 /// Counts a request for as long as it is there, also where its client leaves.
 struct Running(Arc<Seen>);
 

@@ -1,0 +1,129 @@
+//! `[discovery]`: how others find this replica.
+
+use std::fmt;
+
+use http::Uri;
+use http::uri::Authority;
+
+use crate::diagnostic::reader::Value;
+
+/// `[discovery]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovery {
+    /// By which host, and port where it is another than that of the server, others reach this
+    /// replica; `None`: by where it listens.
+    pub address: Option<Authority>,
+    /// The other replicas, as `/_rowstream/sd` lists them.
+    pub peers: Vec<String>,
+    /// Where this replica registers itself; `None`: nowhere.
+    pub consul: Option<Consul>,
+}
+
+/// `[discovery.consul]`: an agent, and what it is told.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Consul {
+    /// The agent's URL, without a path.
+    pub url: Uri,
+    /// The name of the service.
+    pub service: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The ACL token, as a header has it.
+    pub token: Option<http::HeaderValue>,
+}
+
+/// Without the token.
+impl fmt::Debug for Consul {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consul").field("url", &self.url).field("service", &self.service).finish()
+    }
+}
+
+pub(super) fn read(value: &Value<'_>) -> Discovery {
+    let Some(mut table) = value.table("[discovery]") else { return Discovery::default() };
+    let discovery = Discovery {
+        address: table.take("address").and_then(|value| read_address(&value)),
+        peers: table.take("peers").and_then(|value| read_peers(&value)).unwrap_or_default(),
+        consul: table.take("consul").and_then(|value| read_consul(&value)),
+    };
+    table.finish();
+    discovery
+}
+
+/// A host, or a host and a port.
+fn read_address(value: &Value<'_>) -> Option<Authority> {
+    let text = value.string()?;
+    let address =
+        text.parse().ok().filter(|address: &Authority| !text.contains('@') && !address.host().is_empty());
+    if address.is_none() {
+        let message = format!("{} is no address of a replica", value.shown(&text));
+        value.error_with(message, "write a host, or host and port: \"10.0.0.5\", \"10.0.0.5:8080\"");
+    }
+    address
+}
+
+fn read_peers(value: &Value<'_>) -> Option<Vec<String>> {
+    let peers = value.strings()?.into_iter().filter_map(|(text, item)| {
+        let address = read_address(&item)?;
+        if address.port_u16().is_none() {
+            let message = format!("{} has no port", item.shown(&text));
+            item.error_with(message, "write that of its metrics: \"10.0.0.6:8080\"");
+        }
+        Some(text)
+    });
+    Some(peers.collect())
+}
+
+fn read_consul(value: &Value<'_>) -> Option<Consul> {
+    let mut table = value.table("[discovery.consul]")?;
+    let url = table.require("url", "that of the agent on this machine: `url = \"http://127.0.0.1:8500\"`");
+    let service = table.take("service").map_or(Some("rowstream".to_owned()), |value| read_name(&value));
+    let tags = table.take("tags").and_then(|value| value.strings()).unwrap_or_default();
+    let token = table.take("token").and_then(|value| read_token(&value));
+    table.finish();
+    Some(Consul {
+        url: read_url(&url?)?,
+        service: service?,
+        tags: tags.into_iter().map(|(tag, _)| tag).collect(),
+        token,
+    })
+}
+
+/// A name that is a label of DNS, by which Consul answers as well.
+fn read_name(value: &Value<'_>) -> Option<String> {
+    let text = value.string()?;
+    let is_well = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if !text.is_empty() && text.bytes().all(is_well) {
+        return Some(text);
+    }
+    let message = format!("{} cannot be the name of a service", value.shown(&text));
+    value.error_with(message, "names are ASCII letters, digits and hyphens");
+    None
+}
+
+/// The URL of a service on its own host: `http` or `https`, and no path.
+fn read_url(value: &Value<'_>) -> Option<Uri> {
+    let text = value.string()?;
+    let is_well = |url: &Uri| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.authority().is_some_and(|host| !host.as_str().contains('@'))
+            && url.path_and_query().is_none_or(|path| path == "/")
+    };
+    let url = text.parse().ok().filter(is_well);
+    if url.is_none() {
+        let message = format!("{} is no URL of an agent", value.shown(&text));
+        value.error_with(message, "write scheme, host and port: \"http://127.0.0.1:8500\"");
+    }
+    url
+}
+
+/// A token; an empty one is none, as where a variable is empty.
+fn read_token(value: &Value<'_>) -> Option<http::HeaderValue> {
+    let text = value.string().filter(|text| !text.is_empty())?;
+    let mut token = http::HeaderValue::try_from(text.trim()).ok();
+    match &mut token {
+        Some(token) => token.set_sensitive(true),
+        None => value.error_with("`token` has letters that no header takes", "it is a UUID"),
+    }
+    token
+}

@@ -1,0 +1,134 @@
+//! Registers this replica with an agent of Consul, by the agent's HTTP API ("Service - Agent HTTP
+//! API"), and takes it out again as soon as the server is on its way out.
+//!
+//! The agent asks `ready` by itself, so that a replica that cannot reach its databases is not
+//! given to anybody, and forgets one that has not answered for [`FORGOTTEN`].
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::{HeaderName, Method, Request, Uri};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Consul};
+use crate::fetch::{self, Failure};
+use crate::log;
+
+/// How often the agent is told again: one that has lost its data learns anew.
+const AGAIN: Duration = Duration::from_secs(60);
+/// How soon after it could not be told.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often the agent asks whether the replica is ready, and how long it waits for the answer.
+const CHECKED: [&str; 2] = ["5s", "2s"];
+/// How long a replica that does not answer stays registered: one that was killed.
+const FORGOTTEN: &str = "10m";
+const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
+
+/// A replica that is registered, or is about to be.
+pub(super) struct Registration {
+    consul: Consul,
+    id: String,
+    telling: JoinHandle<()>,
+}
+
+impl Registration {
+    /// Registers the replica that listens there, where the configuration says with whom. `admin` is
+    /// where its admin endpoints are, if they have a port of their own.
+    ///
+    /// # Errors
+    /// It is not known by which address others reach it.
+    pub(super) fn begin(
+        config: &Config,
+        public: SocketAddr,
+        admin: Option<SocketAddr>,
+    ) -> Result<Option<Self>, String> {
+        let Some(consul) = config.discovery.consul.clone() else { return Ok(None) };
+        let (host, port) = match &config.discovery.address {
+            Some(address) => (address.host().to_owned(), address.port_u16().unwrap_or(public.port())),
+            None if public.ip().is_unspecified() => return Err(NOWHERE.to_owned()),
+            None => (public.ip().to_string(), public.port()),
+        };
+        let id = format!("{}-{}-{port}", consul.service, host.trim_matches(['[', ']']));
+        let ready = match (admin, &config.tls) {
+            (Some(admin), _) => format!("http://{}/_rowstream/ready", authority(&host, admin.port())),
+            (None, None) => format!("http://{}/_rowstream/ready", authority(&host, port)),
+            (None, Some(_)) => format!("https://{}/_rowstream/ready", authority(&host, port)),
+        };
+        let service = json!({
+            "ID": id,
+            "Name": consul.service,
+            "Tags": consul.tags,
+            "Address": host.trim_matches(['[', ']']),
+            "Port": port,
+            "Check": {
+                "Name": "ready",
+                "HTTP": ready,
+                "Interval": CHECKED[0],
+                "Timeout": CHECKED[1],
+                // Whether it answers is asked here, not who it is.
+                "TLSSkipVerify": config.tls.is_some(),
+                "DeregisterCriticalServiceAfter": FORGOTTEN,
+            },
+        });
+        let telling = tokio::spawn(keep_telling(consul.clone(), service));
+        Ok(Some(Self { consul, id, telling }))
+    }
+
+    /// Takes the replica out.
+    pub(super) async fn end(self) {
+        self.telling.abort();
+        let path = format!("/v1/agent/service/deregister/{}", self.id);
+        match put(&self.consul, &path, String::new()).await {
+            Ok(()) => log::info!("Consul: deregistered {}", self.id),
+            Err(cause) => log::warning!("Consul: {} is not deregistered: {cause}", self.id),
+        }
+    }
+}
+
+const NOWHERE: &str = "[discovery.consul]: the server listens on all addresses, and it is not known by which of \
+    them others reach it\n    hint: say it: `address = \"10.0.0.5\"` in [discovery]";
+
+fn authority(host: &str, port: u16) -> String {
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// Tells the agent of the service, again and again. What is the same as before is not logged again.
+async fn keep_telling(consul: Consul, service: Value) {
+    let mut said = None;
+    loop {
+        let told = put(&consul, "/v1/agent/service/register", service.to_string()).await;
+        let (words, pause) = match told {
+            Ok(()) => (format!("Consul: registered as {}", service["ID"]), AGAIN),
+            Err(cause) => (format!("Consul: {} is not registered: {cause}", service["ID"]), RETRY),
+        };
+        if said.as_ref() != Some(&words) {
+            match pause {
+                AGAIN => log::info!("{words}"),
+                _ => log::warning!("{words}"),
+            }
+            said = Some(words);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn put(consul: &Consul, path: &str, body: String) -> Result<(), Failure> {
+    let mut url = consul.url.clone().into_parts();
+    url.path_and_query = Some(path.parse()?);
+    let mut request = Request::builder().method(Method::PUT).uri(Uri::from_parts(url)?);
+    if let Some(token) = &consul.token {
+        request = request.header(TOKEN, token);
+    }
+    match fetch::send(request.body(body)?).await? {
+        (status, _) if status.is_success() => Ok(()),
+        // Consul says in a line what is wrong.
+        (status, said) => {
+            let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
+            Err(format!("{} answers {status}: {}", consul.url, said.trim().escape_debug()).into())
+        }
+    }
+}
