@@ -117,6 +117,21 @@ fn links_lead_to_what_is_there() {
     assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
 }
 
+/// The book is read without the repository around it: such links were dead there.
+#[test]
+fn links_of_the_book_stay_in_it() {
+    let book = root().join("docs/src");
+    let mut pages = Vec::new();
+    below(&book, true, &mut pages);
+    for page in pages {
+        let folder = page.parent().unwrap();
+        let depth = folder.strip_prefix(&book).unwrap().components().count();
+        for link in links(&read(&page)).iter().filter(|link| !link.contains("://")) {
+            assert!(link.matches("../").count() <= depth, "{}: {link}", page.display());
+        }
+    }
+}
+
 /// A page that the summary lacks is not in the book; mdBook says nothing of it.
 #[test]
 fn the_summary_has_every_page() {

@@ -34,6 +34,7 @@ mod error_pages;
 mod examples;
 mod floors;
 mod follow;
+mod fragments;
 mod hosts;
 mod http;
 mod index;

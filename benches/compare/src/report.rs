@@ -15,15 +15,15 @@ use crate::{Result, workspace};
 const INTRODUCTION: &str = "\
 # Performance
 
-This page is made by `cargo xtask compare report` from the raw runs in [`benches/runs`](../../benches/runs); nothing in it is written by hand.
-`cargo xtask compare` measures everything again on your machine; [`benches/README.md`](../../benches/README.md) says how.
+This page is made by `cargo xtask compare report` from the raw runs in `benches/runs`; nothing in it is written by hand.
+`cargo xtask compare` measures everything again on your machine; `benches/README.md` says how.
 ";
 
 const METHOD: &str = "\
 ## How it was measured
 
 - Database, server and client share one machine, over TCP on the loopback interface, without TLS on any side. All servers read the same
-  PostgreSQL with the same SQL: that of [the examples](../../examples).
+  PostgreSQL with the same SQL: that of the `examples`.
 - Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
   keys and the same values. `curl` has to end well with as many bytes each time.
 - The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
@@ -33,7 +33,7 @@ const METHOD: &str = "\
   and system time of the server, without the database's. Memory is the peak of what is resident, reset before each run;
   of a server that is several processes it is the sum, in which pages that they share count once for each. MB are 1,000,000 bytes.
 - Access logs are off but in the row about them. Java has a heap of 256 MB. What each rival chose stands in its source, in
-  [`benches/compare/rivals`](../../benches/compare/rivals).
+  `benches/compare/rivals`.
 ";
 
 /// Makes the report of all runs that are kept, from the newest of each row.
