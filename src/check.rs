@@ -20,7 +20,7 @@ use rowstream_encode::Column;
 use tokio::time::timeout;
 
 use crate::Error;
-use crate::database::{self, Session, Snapshot};
+use crate::database::{self, HostSaid, Session, Snapshot};
 use crate::diagnostic::{Diagnostic, excerpt, place};
 use crate::endpoint::{Endpoint, Handler, Key, Statement, of_refcursor};
 use crate::pool::Priority;
@@ -136,6 +136,14 @@ async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error>
     let reached = timeout(within, source.reach()).await;
     reached.unwrap_or_else(|_| Err(unanswered(&source, "it let nobody in", within)))?;
     Ok(source)
+}
+
+/// What each host of a source says of itself.
+pub(crate) async fn inspect(config: &SourceConfig) -> Vec<HostSaid> {
+    match Source::open(config) {
+        Ok(source) => source.inspect().await,
+        Err(_) => Vec::new(),
+    }
 }
 
 fn unanswered(source: &Source, what: &str, within: Duration) -> Error {

@@ -26,6 +26,7 @@
 //!    thing.
 
 mod group;
+mod health;
 mod lease;
 mod pressure;
 mod queue;
@@ -42,6 +43,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 pub use self::group::Group;
+pub(crate) use self::health::{Breaker, Epoch};
+pub use self::health::{Health, HostCounts, HostStats};
 pub use self::lease::Lease;
 use self::lease::Permit;
 use self::pressure::Pressure;

@@ -32,6 +32,8 @@ pub struct SourceSettings {
     pub mmap: usize,
     /// What is between here and a PostgreSQL server; other databases pass it over.
     pub pooler: Pooler,
+    /// How late a PostgreSQL replica may be that is asked; `None`: as late as it is.
+    pub max_lag: Option<Duration>,
     /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
     pub create: Vec<PathBuf>,
 }
@@ -72,6 +74,7 @@ impl SourceSettings {
             expected_duration: None,
             mmap: 0,
             pooler: Pooler::default(),
+            max_lag: None,
             create: Vec::new(),
         }
     }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
-use crate::database::{AnyDatabase, Probe, Session, SharedLookups, Snapshot};
-use crate::pool::{self, Priority, Vacating, Waiter};
-use crate::upstream::{self, HostStats};
+use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
+use crate::pool::{self, HostStats, Priority, Vacating, Waiter};
+use crate::upstream;
 
 /// A database or an HTTP service that rows come from, with its pool.
 #[derive(Clone)]
@@ -72,10 +72,19 @@ impl Source {
         }
     }
 
+    /// At how many hosts a statement can be asked: where one fails before the first row, another
+    /// one may answer. An HTTP service sees to that itself.
+    pub(crate) fn hosts(&self) -> usize {
+        match self {
+            Self::Database(database) => database.hosts(),
+            Self::Upstream(_) => 1,
+        }
+    }
+
     /// What is known of each of its hosts; of none, where it has no such.
     pub(crate) fn host_stats(&self) -> Vec<HostStats> {
         match self {
-            Self::Database(_) => Vec::new(),
+            Self::Database(database) => database.host_stats(),
             Self::Upstream(upstream) => upstream.host_stats(),
         }
     }
@@ -136,6 +145,14 @@ impl Source {
         match self {
             Self::Upstream(upstream) => upstream.reach().await,
             Self::Database(_) => self.acquire(Snapshot::Statement, Priority::Lookup).await.map(drop),
+        }
+    }
+
+    /// Connects to each host of a database, and asks what it is.
+    pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
+        match self {
+            Self::Database(database) => database.inspect().await,
+            Self::Upstream(_) => Vec::new(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::capacity;
 use crate::check::{self, Checked, CheckedEndpoint, Columns, Refusal};
 use crate::config::Config;
 use crate::config::memory;
+use crate::database::HostSaid;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::endpoint::{Authorization, CallsPerRow, Cardinality, Endpoint, Handler, RowCall, Statement};
 use crate::openapi;
@@ -82,7 +83,15 @@ struct Report<'a> {
     config: Option<&'a Config>,
     /// What is wrong with the files.
     errors: Vec<&'a Diagnostic>,
-    sources: Vec<(&'a SourceConfig, Checked<'a>)>,
+    sources: Vec<CheckedSource<'a>>,
+}
+
+/// What was found of a source.
+struct CheckedSource<'a> {
+    source: &'a SourceConfig,
+    checked: Checked<'a>,
+    /// What its hosts say of themselves.
+    hosts: Vec<HostSaid>,
 }
 
 impl<'a> Report<'a> {
@@ -92,13 +101,14 @@ impl<'a> Report<'a> {
         for source in config.iter().flat_map(|config| &config.sources) {
             let endpoints = config.iter().flat_map(|config| &config.endpoints);
             let endpoints = endpoints.filter(|endpoint| endpoint.source.name() == source.name);
-            sources.push((source, check::check(source, endpoints, Duration::MAX).await));
+            let checked = check::check(source, endpoints, Duration::MAX).await;
+            sources.push(CheckedSource { source, checked, hosts: check::inspect(source).await });
         }
         Self { config, errors: errors.iter().collect(), sources }
     }
 
     fn endpoints(&self) -> impl Iterator<Item = &CheckedEndpoint<'a>> {
-        self.sources.iter().flat_map(|(_, checked)| &checked.endpoints)
+        self.sources.iter().flat_map(|source| &source.checked.endpoints)
     }
 
     /// What databases refuse, in the order of the files.
@@ -119,9 +129,9 @@ impl<'a> Report<'a> {
 
     /// The sources that could not be asked for everything.
     fn failed(&self) -> impl Iterator<Item = (&str, &Error)> {
-        self.sources
-            .iter()
-            .filter_map(|(source, checked)| Some((source.name.as_str(), checked.failed.as_ref()?)))
+        self.sources.iter().filter_map(|CheckedSource { source, checked, .. }| {
+            Some((source.name.as_str(), checked.failed.as_ref()?))
+        })
     }
 
     /// Writes all endpoints as an OpenAPI document.
@@ -152,10 +162,11 @@ impl<'a> Report<'a> {
         for unserved in self.config.iter().flat_map(|config| &config.unserved) {
             eprintln!("{unserved}");
         }
-        for (source, checked) in &self.sources {
+        for CheckedSource { source, checked, hosts: said } in &self.sources {
             if checked.is_reached() {
                 println!("source {}: connected{}, pool of {}", source.name, hosts(source), source.pool.max);
             }
+            print_hosts(source, said);
             for endpoint in &checked.endpoints {
                 println!("{}", describe_checked(endpoint));
             }
@@ -193,6 +204,19 @@ fn print_limits(config: &Config) {
     }
     for warning in capacity::warnings(config) {
         eprintln!("{warning}");
+    }
+}
+
+/// The hosts of a database. One alone that cannot be reached is the source's error.
+fn print_hosts(source: &SourceConfig, said: &[HostSaid]) {
+    for HostSaid { name, said: host } in said {
+        match host {
+            Ok(host) => println!("  {name}: {host}"),
+            Err(error) if said.len() > 1 => {
+                eprintln!("warning: source {}, host {name}: {}", source.name, error.for_operators());
+            }
+            Err(_) => {}
+        }
     }
 }
 

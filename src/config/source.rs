@@ -54,6 +54,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
     set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
+    source.max_lag = table.take("max_lag").and_then(|value| value.duration());
     if let Some(scripts) = table.take("create") {
         source.create = read_scripts(&scripts, folder);
     }

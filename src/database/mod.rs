@@ -50,7 +50,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::Error;
 use crate::histogram::Histogram;
 use crate::params::{BindType, ParamValue};
-use crate::pool::{self, Kept, Patience, Pool, Priority, Vacating};
+use crate::pool::{self, HostStats, Kept, Patience, Pool, Priority, Vacating};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use crate::sql::dialect::Location;
@@ -71,6 +71,15 @@ pub struct SharedLookups {
     pub(crate) pending: usize,
     /// How many were sent together.
     pub(crate) batches: Histogram<u64>,
+}
+
+/// What a host has said of itself.
+#[derive(Debug)]
+pub struct HostSaid {
+    /// Its host and port, or its socket.
+    pub name: String,
+    /// Its version and its role; or why it cannot be asked.
+    pub said: Result<String, Error>,
 }
 
 /// A statement as a database takes it.
@@ -169,6 +178,26 @@ pub trait Database: Clone + Send + Sync + 'static {
         _patience: Patience<'_>,
     ) -> impl Future<Output = Result<Option<Self::Answer>, Error>> {
         std::future::ready(Ok(None))
+    }
+
+    /// How many hosts it has.
+    fn hosts(&self) -> usize {
+        1
+    }
+
+    /// What is known of each of its hosts, where it has several.
+    fn host_stats(&self) -> Vec<HostStats> {
+        Vec::new()
+    }
+
+    /// Looks after its hosts, for as long as it is used.
+    fn watch(&self) -> impl Future<Output = ()> + Send + 'static {
+        std::future::ready(())
+    }
+
+    /// Connects to each of its hosts, and asks what it is.
+    fn inspect(&self) -> impl Future<Output = Vec<HostSaid>> {
+        std::future::ready(Vec::new())
     }
 
     /// What there is to know of lookups on shared connections; `None` where none is shared.
@@ -452,11 +481,14 @@ macro_rules! databases {
                 }
             }
 
-            /// Closes idle connections as they reach their `idle_timeout`, for as long as the
-            /// database is used.
+            /// Closes idle connections as they reach their `idle_timeout`, and looks after hosts,
+            /// for as long as the database is used.
             pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
                 match self {
-                    $(Self::$name(source) => Box::pin(source.pool().reap()),)+
+                    $(Self::$name(source) => {
+                        let (reap, watch) = (source.pool().reap(), Database::watch(source));
+                        Box::pin(async { ((), ()) = tokio::join!(reap, watch) })
+                    })+
                 }
             }
 
@@ -464,6 +496,27 @@ macro_rules! databases {
             pub fn probe(&self) -> Probe {
                 match self {
                     $(Self::$name(source) => Probe::$name(Box::new(Database::probe(source))),)+
+                }
+            }
+
+            /// How many hosts it has.
+            pub(crate) fn hosts(&self) -> usize {
+                match self {
+                    $(Self::$name(source) => Database::hosts(source),)+
+                }
+            }
+
+            /// What is known of each of its hosts, where it has several.
+            pub(crate) fn host_stats(&self) -> Vec<HostStats> {
+                match self {
+                    $(Self::$name(source) => Database::host_stats(source),)+
+                }
+            }
+
+            /// Connects to each of its hosts, and asks what it is.
+            pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
+                match self {
+                    $(Self::$name(source) => Database::inspect(source).await,)+
                 }
             }
 

@@ -17,8 +17,8 @@ pub(super) enum Host {
 pub(super) struct Parts<'a> {
     pub(super) user: String,
     pub(super) password: Option<String>,
-    pub(super) host: String,
-    pub(super) port: &'a str,
+    /// Each with its port, which may be empty; one at least.
+    pub(super) addresses: Vec<(String, &'a str)>,
     pub(super) database: String,
     pub(super) query: Query<'a>,
 }
@@ -37,15 +37,23 @@ impl<'a> Parts<'a> {
             Some((user, password)) => (user, Some(decode(password)?)),
             None => (login, None),
         };
-        let (host, port) = split_port(address)?;
         Ok(Self {
             user: decode(user)?,
             password,
-            host: decode(host)?,
-            port,
+            addresses: address.split(',').map(split_port).collect::<Result<_, _>>()?,
             database: decode(database)?,
             query: Query(query),
         })
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// The host and the port of a URL that may have one only.
+    pub(super) fn address(&self) -> Result<(&str, &'a str), UrlError> {
+        match &self.addresses[..] {
+            [(host, port)] => Ok((host, port)),
+            _ => refuse("several hosts in one URL are not supported"),
+        }
     }
 }
 
@@ -99,17 +107,15 @@ pub(super) fn to_host(host: &str) -> Host {
 }
 
 /// Cuts the port off `host:port`, where the host may be an IPv6 address in brackets.
-fn split_port(address: &str) -> Result<(&str, &str), UrlError> {
-    if let Some(rest) = address.strip_prefix('[') {
-        return match rest.split_once(']') {
-            Some((host, port)) => Ok((host, port.strip_prefix(':').unwrap_or(port))),
-            None => refuse("the URL's IPv6 address has no closing bracket"),
-        };
-    }
-    if address.contains(',') {
-        return refuse("several hosts in one URL are not supported");
-    }
-    Ok(address.split_once(':').unwrap_or((address, "")))
+fn split_port(address: &str) -> Result<(String, &str), UrlError> {
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+            None => return refuse("the URL's IPv6 address has no closing bracket"),
+        },
+        None => address.split_once(':').unwrap_or((address, "")),
+    };
+    Ok((decode(host)?, port))
 }
 
 /// A port; `default` where there is none.

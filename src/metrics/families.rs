@@ -133,13 +133,15 @@ families! {
         "Lookups that were sent together on a connection that they share; PostgreSQL alone";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
-        "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either";
+        "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either; connections to one of several hosts of a database: lent, or failed";
     HOST_IN_FLIGHT: Gauge "rowstream_host_in_flight" ["source", "host"]
-        "Requests in flight at a host, up to the last byte of the answer";
+        "Requests in flight at a host, up to the last byte of the answer; connections in use of a database";
     HOST_UP: Gauge "rowstream_host_up" ["source", "host"]
         "0 while a host is ejected, and while one request probes it; else 1";
     HOST_EJECTED: Counter "rowstream_host_set_aside_total" ["source", "host"]
         "How often a host that was up was ejected";
+    HOST_LAG: Gauge "rowstream_host_lag_seconds" ["source", "host"]
+        "How late a replica is; 0 for the primary, nothing while it is not known";
 
     CONNECTIONS: Gauge "rowstream_connections" ["protocol"]
         "Connections of clients; `none` until the first request has come";

@@ -19,7 +19,6 @@ use crate::histogram::{Histogram, Measure};
 use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
 use crate::pool;
-use crate::upstream::HostStats;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All that is reported.
@@ -48,7 +47,7 @@ struct PoolSeen {
     source: String,
     stats: pool::Stats,
     lookups: Option<SharedLookups>,
-    hosts: Vec<HostStats>,
+    hosts: Vec<pool::HostStats>,
 }
 
 #[derive(Debug)]
@@ -185,7 +184,9 @@ impl Snapshot {
         out.counters(&family::HOST_REQUESTS, requests)?;
         out.gauges(&family::HOST_IN_FLIGHT, hosts().map(|(labels, host)| (labels, host.in_flight)))?;
         out.gauges(&family::HOST_UP, hosts().map(|(labels, host)| (labels, usize::from(host.is_up))))?;
-        out.counters(&family::HOST_EJECTED, hosts().map(|(labels, host)| (labels, host.counts.ejected)))
+        out.counters(&family::HOST_EJECTED, hosts().map(|(labels, host)| (labels, host.counts.ejected)))?;
+        let lags = hosts().filter_map(|(labels, host)| Some((labels, host.lag?.as_secs_f64())));
+        out.gauges(&family::HOST_LAG, lags)
     }
 
     fn server(&self, out: &mut Families<'_>) -> fmt::Result {

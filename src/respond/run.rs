@@ -23,6 +23,7 @@ use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
 use crate::endpoint::{Followed, Handler, SlowClients, SourceRef};
+use crate::error::SOURCE_UNAVAILABLE;
 use crate::lock::Mutex;
 use crate::params::ParamValue;
 use crate::source::Source;
@@ -79,9 +80,13 @@ impl App {
         let (mut stream, first) = match request.followed {
             // Boxed, as is all that few requests do: every request would carry what it needs.
             Followed::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
-            Followed::No | Followed::Continuously => {
-                timeout.until_row(*begun, pin!(self.open(&request, values, tracker))).await?
-            }
+            Followed::No | Followed::Continuously => match self.source(&request.endpoint.source).hosts() {
+                1 => timeout.until_row(*begun, pin!(self.open(&request, values, tracker))).await?,
+                hosts => {
+                    let opened = self.open_at_one_of(hosts, &request, values, tracker);
+                    timeout.until_row(*begun, Box::pin(opened)).await?
+                }
+            },
         };
         if stream.is_done() && stream.rows() == 0 && request.ends_events() {
             return Ok(no_more_events());
@@ -110,6 +115,23 @@ impl App {
             return timeout.until_end(*begun, held).await;
         }
         self.begin_stream(&request, coding, streaming, tracker)
+    }
+
+    /// The same, at another host where one fails before the first chunk: statements only read.
+    async fn open_at_one_of(
+        &self,
+        hosts: usize,
+        request: &StreamRequest<'_>,
+        values: Vec<ParamValue>,
+        tracker: &mut RequestTracker,
+    ) -> Result<(RowStream, Bytes), Error> {
+        for _ in 1..hosts {
+            match self.open(request, values.clone(), tracker).await {
+                Err(error) if error.code() == SOURCE_UNAVAILABLE => {}
+                opened => return opened,
+            }
+        }
+        self.open(request, values, tracker).await
     }
 
     /// Begins the statements, and waits for the first chunk.

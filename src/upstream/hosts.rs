@@ -20,11 +20,13 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::error;
-use super::health::{Breaker, Epoch, Health};
 use crate::Error;
 use crate::client::Client;
 use crate::log;
-use crate::pool::{self, Choice, Patience, Pool, PoolConfig, Priority, Sites};
+use crate::pool::{
+    self, Breaker, Choice, Epoch, Health, HostCounts as Counts, HostStats as Stats, Patience, Pool,
+    PoolConfig, Priority, Sites,
+};
 
 /// The most hosts of a source.
 pub const MOST: usize = 64;
@@ -61,27 +63,6 @@ struct Host {
     in_flight: usize,
     breaker: Breaker,
     counts: Counts,
-}
-
-/// What has become of the requests to a host.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    /// The head of an answer came, and was no failure.
-    pub(crate) answered: u64,
-    pub(crate) failed: u64,
-    /// They ended before either, such as those whose client left.
-    pub(crate) aborted: u64,
-    /// How often it was ejected.
-    pub(crate) ejected: u64,
-}
-
-/// What is known of a host.
-#[derive(Debug)]
-pub(crate) struct Stats {
-    pub(crate) name: String,
-    pub(crate) in_flight: usize,
-    pub(crate) is_up: bool,
-    pub(crate) counts: Counts,
 }
 
 /// The hosts that have failed a request, which it does not go to again.
@@ -187,6 +168,7 @@ impl<C: Send + 'static> Hosts<C> {
             in_flight: host.in_flight,
             is_up: host.breaker.is_up(),
             counts: host.counts,
+            lag: None,
         };
         self.0.look(|set| set.hosts.iter().map(stats).collect())
     }

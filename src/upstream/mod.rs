@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`url`], [`settings`] | where an upstream is, and how it is asked |
 //! | [`hosts`] | which of its hosts a request goes to |
-//! | [`health`] | which hosts are ejected, because requests to them fail |
 //! | [`host`] | one host: its connections, and what is asked on them |
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
@@ -30,7 +29,6 @@ pub mod url;
 
 mod connect;
 mod error;
-mod health;
 mod host;
 mod hosts;
 mod http1;
@@ -45,12 +43,11 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method};
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use self::health::Health;
-pub(crate) use self::hosts::Stats as HostStats;
 pub use self::hosts::{Balance, MOST as MOST_HOSTS};
 pub use self::reply::Reply;
 pub use self::retry::Retries;
 pub use self::settings::{Protocol, Settings, Timeouts};
+pub use crate::pool::Health;
 
 use self::connect::Connector;
 use self::host::{Answer, Failed, Failure, Host};
@@ -221,7 +218,7 @@ impl Source {
     }
 
     /// What is known of each host.
-    pub(crate) fn host_stats(&self) -> Vec<HostStats> {
+    pub(crate) fn host_stats(&self) -> Vec<pool::HostStats> {
         self.shared.balance.stats()
     }
 

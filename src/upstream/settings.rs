@@ -7,10 +7,10 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::address::Allowed;
-use super::health::Health;
 use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
+use crate::pool::Health;
 
 /// How an upstream is reached and asked.
 #[derive(Clone, PartialEq, Eq)]

@@ -528,7 +528,7 @@ select n, s from t where n = :n and s like :like and :ids is null";
     assert_eq!(found["errors"], errors);
     assert_eq!(
         found["sources"],
-        serde_json::json!([{ "name": "db", "reached": true }, { "name": "far", "reached": false }])
+        serde_json::json!([{ "name": "db", "reached": true, "hosts": [] }, { "name": "far", "reached": false, "hosts": [] }])
     );
     let parameter = |name: &str, kind: &str, place: &str| {
         serde_json::json!({

@@ -61,6 +61,7 @@ mod proof;
 mod python;
 mod ready;
 mod reload;
+mod replicas;
 mod resume;
 mod rolling;
 mod schema;

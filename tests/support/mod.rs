@@ -34,6 +34,7 @@ mod mariadb;
 mod pgbouncer;
 mod prometheus;
 mod proxy;
+mod replicas;
 mod server;
 pub mod upstream;
 
@@ -47,6 +48,7 @@ pub use mariadb::{MariaDb, mariadb_ca, mariadb_port, mariadb_socket};
 pub use pgbouncer::PgBouncer;
 pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
+pub use replicas::Replicas;
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
 
 /// A variable that `cargo xtask test` sets.

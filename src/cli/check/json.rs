@@ -6,9 +6,10 @@
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
-use super::{Report, rows};
+use super::{CheckedSource, Report, rows};
 use crate::Error;
 use crate::check::{CheckedEndpoint, Columns, Refusal};
+use crate::database::HostSaid;
 use crate::diagnostic::{CODE, Diagnostic};
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
 use crate::params::Param;
@@ -17,16 +18,21 @@ pub(super) fn document(report: &Report<'_>) -> Value {
     let of_files = report.errors.iter().map(|error| of_file(error));
     let of_statements = report.refusals().into_iter().map(of_statement);
     let of_sources = report.failed().map(|(source, error)| of_source(source, error));
-    let sources = report
-        .sources
-        .iter()
-        .map(|(source, checked)| json!({"name": source.name, "reached": checked.is_reached()}));
+    let sources = report.sources.iter().map(|CheckedSource { source, checked, hosts }| {
+        let hosts: Vec<_> = hosts.iter().map(host).collect();
+        json!({"name": source.name, "reached": checked.is_reached(), "hosts": hosts})
+    });
     json!({
         "errors": of_files.chain(of_statements).chain(of_sources).collect::<Vec<_>>(),
         "warnings": report.warnings().into_iter().map(of_statement).collect::<Vec<_>>(),
         "sources": sources.collect::<Vec<_>>(),
         "endpoints": report.endpoints().map(endpoint).collect::<Vec<_>>(),
     })
+}
+
+fn host(host: &HostSaid) -> Value {
+    let error = host.said.as_ref().err().map(Error::for_operators);
+    json!({"name": host.name, "says": host.said.as_ref().ok(), "error": error})
 }
 
 fn of_file(error: &Diagnostic) -> Value {

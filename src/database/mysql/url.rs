@@ -29,9 +29,10 @@ impl Target {
     /// Reads a URL.
     pub(super) fn parse(url: &str) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &["mysql://", "mariadb://"])?;
+        let (host, port) = parts.address()?;
         let mut target = Self {
-            host: to_host(&parts.host),
-            port: parse_port(parts.port, PORT)?,
+            host: to_host(host),
+            port: parse_port(port, PORT)?,
             user: parts.user,
             password: parts.password.unwrap_or_default(),
             database: parts.database,

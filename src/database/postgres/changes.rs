@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Changes {
     connection: Connection,
     every: Duration,
+    /// Whether rows are read at other hosts, too, of which this one tells nothing.
+    always: bool,
     /// How long it waits before it asks again.
     pause: Duration,
     seen: Option<Seen>,
@@ -62,7 +64,7 @@ impl ChangeSource for Changes {
             let asked = timeout(PATIENCE, self.ask()).await;
             let (seen, also_notified) = asked.unwrap_or_else(|_| Err(silent()))?;
             let notified = notified || also_notified;
-            let changed = notified || self.seen.as_ref() != Some(&seen);
+            let changed = notified || self.always || self.seen.as_ref() != Some(&seen);
             self.pause_after(&seen, changed, notified);
             self.seen = Some(seen);
             if changed {
@@ -84,16 +86,21 @@ impl Changes {
         mut connection: Connection,
         channel: Option<&str>,
         every: Duration,
+        always: bool,
     ) -> Result<Self, Error> {
-        if let Some(channel) = channel.filter(|_| connection.can_listen()) {
+        if let Some(channel) = channel.filter(|_| connection.can_listen() && !always) {
             let listen = format!("listen \"{}\"", channel.replace('"', "\"\""));
             frontend::query(&listen, &mut connection.wire.write).map_err(unsendable)?;
             connection.until_ready().await?;
         }
-        Ok(Self { connection, every, pause: Duration::ZERO, seen: None, unsettled: 0 })
+        Ok(Self { connection, every, always, pause: Duration::ZERO, seen: None, unsettled: 0 })
     }
 
     fn pause_after(&mut self, seen: &Seen, changed: bool, notified: bool) {
+        if self.always {
+            self.pause = self.every;
+            return;
+        }
         let is_settling = self.pause < self.every && !notified;
         if changed {
             self.unsettled = seen.next;

@@ -18,6 +18,7 @@ use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
 use super::error::DatabaseError;
+use super::hosts::Lent;
 use super::statement::StatementCache;
 use super::url::Target;
 use super::value::text_field;
@@ -35,6 +36,8 @@ const BEGIN: &str = "begin isolation level repeatable read, read only";
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
+    /// Its number among the source's hosts.
+    host: usize,
     tls: Option<TlsConnector>,
     session: SessionSettings,
     pooler: Pooler,
@@ -53,14 +56,16 @@ pub struct Connection {
     pub(super) is_pooled: bool,
     /// Whether it is a replica's.
     pub(super) is_replica: bool,
+    /// The number of its host.
+    pub(super) host: usize,
+    /// While it is in use, and its host is one of several.
+    pub(super) lent: Option<Lent>,
     process_id: i32,
     secret_key: i32,
 }
 
 impl Connector {
-    pub(super) fn new(config: &SourceSettings) -> Result<Self, Error> {
-        let target = Target::parse(&config.url)
-            .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
+    pub(super) fn new(config: &SourceSettings, target: Target, host: usize) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref())?),
@@ -68,7 +73,7 @@ impl Connector {
         let statement_cache = config.statement_cache;
         let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());
         let (pooler, max_message) = (config.pooler, config.max_row_bytes);
-        Ok(Self { target, tls, session, pooler, statement_cache, max_message })
+        Ok(Self { target, host, tls, session, pooler, statement_cache, max_message })
     }
 
     /// Opens a connection, within the URL's `connect_timeout`.
@@ -87,6 +92,8 @@ impl Connector {
             status: b'I',
             is_pooled: false,
             is_replica: false,
+            host: self.host,
+            lent: None,
             process_id: 0,
             secret_key: 0,
         };
@@ -226,7 +233,7 @@ impl Connection {
     }
 
     /// As [`until_ready`](Self::until_ready), with the rows on the way.
-    async fn until_ready_with(&mut self, mut take_row: impl FnMut(&[u8])) -> Result<(), Error> {
+    pub(super) async fn until_ready_with(&mut self, mut take_row: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut failed = None;
         loop {
             let frame = match self.wire.frame().await {
@@ -253,6 +260,18 @@ impl Connection {
                 _ => {}
             }
         }
+    }
+}
+
+impl Connection {
+    /// As the pool keeps it.
+    pub(super) fn unlent(self) -> Self {
+        Self { lent: None, ..self }
+    }
+
+    /// Whether what is asked next should go to its host, too.
+    pub(super) fn is_welcome(&self) -> bool {
+        self.lent.as_ref().is_none_or(Lent::is_welcome)
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`dialect`] | what is PostgreSQL's own in SQL, as data |
 //! | [`url`] | `postgres://…` to connection settings |
 //! | [`wire`] | the framing of messages |
+//! | [`hosts`] | which of several hosts a connection leads to |
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
@@ -29,6 +30,7 @@ mod dialect;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod hosts;
 mod hstore;
 mod interval;
 mod nested;
@@ -47,13 +49,14 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, login, portions};
+use super::{Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, portions};
 use crate::Error;
 use crate::params::ParamValue;
-use crate::pool::{Lease, Patience, Pool, Priority};
+use crate::pool::{HostStats, Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use connect::Connection;
+use hosts::Hosts;
 use pipeline::Pipelines;
 use statement::{Described, Descriptions};
 use types::Types;
@@ -72,7 +75,7 @@ pub struct Source(Arc<Shared>);
 /// What all connections of a source share.
 struct Shared {
     name: String,
-    connector: connect::Connector,
+    hosts: Hosts,
     pool: Pool<Connection>,
     /// Rows per fetch; 0: all in one.
     fetch_rows: i32,
@@ -89,13 +92,8 @@ impl Shared {
         patience: Patience<'_>,
     ) -> Result<(Lease<Connection>, Connection), Error> {
         let place = self.pool.acquire(priority, patience).await?;
-        let connection = self.connect(&place).await?;
+        let connection = self.hosts.connection(Some(&place)).await?;
         Ok((place, connection))
-    }
-
-    /// An idle connection of the pool, or a new one.
-    async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
-        login::reuse_or_open(place, &self.name, self.connector.connect()).await
     }
 }
 
@@ -120,7 +118,7 @@ impl Database for Source {
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(Arc::new(Shared {
             name: settings.name.clone(),
-            connector: connect::Connector::new(settings)?,
+            hosts: Hosts::new(settings)?,
             pool: Pool::new(&settings.name, settings.pool.clone()),
             fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
             types: Types::default(),
@@ -152,8 +150,8 @@ impl Database for Source {
     }
 
     async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
-        let connection = self.0.connector.connect().await.map_err(|cause| cause.of_source(&self.0.name))?;
-        Changes::new(connection, channel, every).await
+        let connection = self.0.hosts.connection(None).await?;
+        Changes::new(connection, channel, every, self.0.hosts.are_replicas()).await
     }
 
     async fn look_up(
@@ -171,6 +169,26 @@ impl Database for Source {
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    fn hosts(&self) -> usize {
+        self.0.hosts.count()
+    }
+
+    fn host_stats(&self) -> Vec<HostStats> {
+        self.0.hosts.stats()
+    }
+
+    fn watch(&self) -> impl Future<Output = ()> + Send + 'static {
+        hosts::watch(Arc::downgrade(&self.0))
+    }
+
+    async fn inspect(&self) -> Vec<HostSaid> {
+        let said = |(name, look): (String, Result<hosts::Look, Error>)| HostSaid {
+            name,
+            said: look.map(|look| look.to_string()),
+        };
+        self.0.hosts.inspect().await.into_iter().map(said).collect()
     }
 
     fn lookups(&self) -> Option<SharedLookups> {

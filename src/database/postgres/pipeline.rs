@@ -44,6 +44,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
+use super::hosts::Lent;
 use super::session::{bind, settle_in_time, unsendable};
 use super::statement::{Described, close};
 use super::wire::Frame;
@@ -373,7 +374,7 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>, batches: Arc<Mutex
         }
     }
     open.0.close(|| Refused::Again);
-    place.give_back(driver.connection);
+    place.give_back(driver.connection.unlent());
 }
 
 /// Cancels what runs on a connection, and goes on with it; or, where that takes long, with another
@@ -393,7 +394,8 @@ async fn go_on(
     if let Ok(Ok(Some(settled))) = tokio::time::timeout(PATIENCE, settling).await {
         return Some(settled);
     }
-    let connection = shared.connector.connect().await.ok()?;
+    let mut connection = shared.hosts.connection(None).await.ok()?;
+    connection.lent.iter_mut().for_each(Lent::counts_no_more);
     place.opened();
     open.0.lock().parsed.clear();
     Some(connection)
@@ -407,8 +409,9 @@ async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Lease<Co
     let place = shared.pool.acquire(Priority::Shared, Waiter::default().begin()).await.ok()?;
     pipeline.0.lock().link = Link::Lease;
     let begun = Instant::now();
-    match shared.connect(&place).await {
-        Ok(connection) => {
+    match shared.hosts.connection(Some(&place)).await {
+        Ok(mut connection) => {
+            connection.lent.iter_mut().for_each(Lent::counts_no_more);
             pipeline.0.lock().link = Link::Connection;
             Some((place, connection))
         }
@@ -464,12 +467,17 @@ impl Driver<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let mut heard = false;
         loop {
-            if self.expected.len() <= FEW && !self.take_asked(cx) {
+            // What reads at a host that another one is better than goes on there.
+            if self.expected.len() <= FEW && !(self.connection.is_welcome() && self.take_asked(cx)) {
                 return Poll::Ready(End::Lost);
             }
             match self.connection.wire.poll_frame(cx) {
                 Poll::Ready(Ok(frame)) if self.take(&frame).is_some() => heard = true,
-                Poll::Ready(_) => return Poll::Ready(End::Lost),
+                Poll::Ready(Err(lost)) => {
+                    self.connection.lent.iter().for_each(|lent| lent.failed(&lost));
+                    return Poll::Ready(End::Lost);
+                }
+                Poll::Ready(Ok(_)) => return Poll::Ready(End::Lost),
                 Poll::Pending => break,
             }
         }

@@ -36,8 +36,7 @@ impl Ping for Probe {
             return Ok(());
         }
         // What was kept may be of a database that has been started again since.
-        let connected = self.shared.connector.connect().await;
-        self.connection = Some(connected.map_err(|cause| cause.of_source(&self.shared.name))?);
+        self.connection = Some(self.shared.hosts.connection(None).await?.unlent());
         Ok(())
     }
 }

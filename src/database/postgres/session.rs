@@ -285,7 +285,7 @@ impl Session {
         let begin = self.needs_begin();
         if begin {
             let is_pooled = self.connection().is_pooled;
-            frontend::query(self.shared.connector.begin(is_pooled), messages).map_err(unsendable)?;
+            frontend::query(self.shared.hosts.begin(is_pooled), messages).map_err(unsendable)?;
         }
         Ok(begin)
     }
@@ -583,7 +583,14 @@ impl Session {
 
     fn error_of(&mut self, frame: &Frame) -> Result<DatabaseError, Error> {
         match self.parse(frame)? {
-            Message::ErrorResponse(body) => Ok(DatabaseError::new(&body)),
+            Message::ErrorResponse(body) => {
+                let error = DatabaseError::new(&body);
+                if error.fatal {
+                    let lent = &self.connection().lent;
+                    lent.iter().for_each(|lent| lent.failed(&error.clone().into_error(None)));
+                }
+                Ok(error)
+            }
             _ => Err(self.broken(out_of_order())),
         }
     }
@@ -634,6 +641,7 @@ impl Session {
     /// Marks the connection as one that must be closed.
     #[cold]
     fn broken(&mut self, error: Error) -> Error {
+        self.connection().lent.iter().for_each(|lent| lent.failed(&error));
         self.state = State::Broken;
         error
     }
@@ -662,7 +670,7 @@ impl Drop for Session {
         let in_flight = self.state.in_flight();
         if in_flight == 0 && connection.status == b'I' {
             connection.wire.rest();
-            return place.give_back(connection);
+            return place.give_back(connection.unlent());
         }
         // Outside of a runtime (it is shutting down) the connection is closed, which ends the
         // backend too.
@@ -684,7 +692,7 @@ async fn recycle(
     runs: bool,
 ) {
     if settle_in_time(&shared, &mut connection, in_flight, runs).await {
-        place.give_back(connection);
+        place.give_back(connection.unlent());
     }
 }
 
@@ -716,7 +724,7 @@ async fn settle(
     runs: bool,
 ) -> Result<(), Error> {
     if runs {
-        shared.connector.cancel(connection).await?;
+        shared.hosts.connector(connection).cancel(connection).await?;
     }
     for _ in 0..in_flight {
         loop {
@@ -726,7 +734,7 @@ async fn settle(
                     break;
                 }
                 // What stands behind the one that was cancelled may be as slow.
-                Err(_) if runs => shared.connector.cancel(connection).await?,
+                Err(_) if runs => shared.hosts.connector(connection).cancel(connection).await?,
                 Err(_) => {}
             }
         }

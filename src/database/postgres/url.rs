@@ -8,8 +8,28 @@ use super::super::tls::SslMode;
 use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
 use crate::diagnostic::shown;
 
+/// The most hosts of a URL.
+const MOST: usize = 64;
 /// The port of servers that nobody gave another.
 const PORT: u16 = 5432;
+
+/// The hosts of a URL.
+pub(super) struct Targets {
+    /// One at least.
+    pub(super) hosts: Vec<Target>,
+    pub(super) attrs: SessionAttrs,
+}
+
+/// Which hosts may be asked (`target_session_attrs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionAttrs {
+    Any,
+    /// What can be written to, which is the primary.
+    Primary,
+    Standby,
+    /// The primary where no replica can be asked. The default of several hosts: statements read.
+    PreferStandby,
+}
 
 /// Where and how to connect.
 #[derive(Clone)]
@@ -27,31 +47,66 @@ pub(super) struct Target {
     pub(super) options: Option<String>,
 }
 
-impl Target {
-    /// Reads a URL.
+impl Targets {
+    /// Reads a URL. Several hosts stand as libpq has them: `a:1,b:2`, or `host=a,b` and `port=1,2`
+    /// or one `port` of all.
     pub(super) fn parse(url: &str) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &["postgres://", "postgresql://"])?;
-        let mut target = Self {
-            host: to_host(&parts.host),
-            port: parse_port(parts.port, PORT)?,
-            user: parts.user,
-            password: parts.password,
-            database: parts.database,
+        let mut target = Target::of(&parts);
+        let mut hosts: Vec<_> = parts.addresses.iter().map(|(host, _)| host.clone()).collect();
+        let mut ports: Vec<_> = parts.addresses.iter().map(|(_, port)| (*port).to_owned()).collect();
+        let mut attrs = None;
+        let listed = |value: String| value.split(',').map(str::to_owned).collect();
+        parts.query.each(|name, value| {
+            match name {
+                "host" => hosts = listed(value),
+                "port" => ports = listed(value),
+                "target_session_attrs" => attrs = Some(parse_attrs(&value)?),
+                _ => target.set(name, value)?,
+            }
+            Ok(())
+        })?;
+        target.fill_defaults();
+        if hosts.len() > MOST {
+            return refuse(format!("the URL has {} hosts, and may have {MOST}", hosts.len()));
+        }
+        let several = hosts.len() > 1;
+        let hosts = at_ports(&target, &hosts, &ports)?;
+        let default = if several { SessionAttrs::PreferStandby } else { SessionAttrs::Any };
+        Ok(Self { hosts, attrs: attrs.unwrap_or(default) })
+    }
+}
+
+/// A target at each host; one port is that of all.
+fn at_ports(target: &Target, hosts: &[String], ports: &[String]) -> Result<Vec<Target>, UrlError> {
+    if ports.len() > 1 && ports.len() != hosts.len() {
+        return refuse(format!("the URL has {} hosts and {} ports", hosts.len(), ports.len()));
+    }
+    let at = |(index, host): (usize, &String)| {
+        let port = ports.get(index).or(ports.first()).map_or("", String::as_str);
+        Ok(Target { host: to_host(host), port: parse_port(port, PORT)?, ..target.clone() })
+    };
+    hosts.iter().enumerate().map(at).collect()
+}
+
+impl Target {
+    fn of(parts: &Parts<'_>) -> Self {
+        Self {
+            host: Host::Tcp(String::new()),
+            port: PORT,
+            user: parts.user.clone(),
+            password: parts.password.clone(),
+            database: parts.database.clone(),
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
             connect_timeout: Duration::from_secs(10),
             application_name: "rowstream".into(),
             options: None,
-        };
-        parts.query.each(|name, value| target.set(name, value))?;
-        target.fill_defaults();
-        Ok(target)
+        }
     }
 
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name {
-            "host" => self.host = to_host(&value),
-            "port" => self.port = parse_port(&value, PORT)?,
             "user" => self.user = value,
             "password" => self.password = Some(value),
             "dbname" => self.database = value,
@@ -63,7 +118,6 @@ impl Target {
             "options" => self.options = Some(value),
             // Both are met: no channel binding is asked for, and nothing hangs on its absence.
             "channel_binding" if matches!(value.as_str(), "disable" | "prefer") => {}
-            "target_session_attrs" if value == "any" => {}
             _ => return refuse(format!("the URL's parameter `{name}` (or its value) is not supported")),
         }
         Ok(())
@@ -81,11 +135,16 @@ impl Target {
 
     /// Who comes to which database, for the log; no secret.
     pub(super) fn login(&self) -> String {
-        let address = match &self.host {
+        let address = self.address();
+        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+    }
+
+    /// Its host and port, or its socket; what metrics and the log call it.
+    pub(super) fn address(&self) -> String {
+        match &self.host {
             Host::Tcp(host) => format!("{host}:{}", self.port),
             Host::Unix(_) => self.socket_path().display().to_string(),
-        };
-        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+        }
     }
 
     /// The path of the Unix socket.
@@ -94,6 +153,18 @@ impl Target {
             Host::Unix(folder) => folder.join(format!(".s.PGSQL.{}", self.port)),
             Host::Tcp(_) => PathBuf::new(),
         }
+    }
+}
+
+fn parse_attrs(attrs: &str) -> Result<SessionAttrs, UrlError> {
+    match attrs {
+        "any" => Ok(SessionAttrs::Any),
+        "read-write" | "primary" => Ok(SessionAttrs::Primary),
+        "read-only" | "standby" => Ok(SessionAttrs::Standby),
+        "prefer-standby" => Ok(SessionAttrs::PreferStandby),
+        _ => refuse(
+            "target_session_attrs is not one of any, read-write, read-only, primary, standby, prefer-standby",
+        ),
     }
 }
 
@@ -111,8 +182,32 @@ fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
 mod tests {
     use super::*;
 
+    fn targets(url: &str) -> Targets {
+        Targets::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    }
+
     fn target(url: &str) -> Target {
-        Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+        targets(url).hosts.remove(0)
+    }
+
+    #[test]
+    fn several_hosts() {
+        for (url, addresses, attrs) in [
+            ("postgres://u@a/d", "a:5432", SessionAttrs::Any),
+            ("postgres://u@a,b:2/d", "a:5432 b:2", SessionAttrs::PreferStandby),
+            ("postgres://u@[::1]:1,b/d?target_session_attrs=any", "::1:1 b:5432", SessionAttrs::Any),
+            ("postgres://u@/d?host=a,b&port=7", "a:7 b:7", SessionAttrs::PreferStandby),
+            (
+                "postgres://u@/d?host=a,/s&port=7,8&target_session_attrs=read-only",
+                "a:7 /s/.s.PGSQL.8",
+                SessionAttrs::Standby,
+            ),
+            ("postgres://u@a,b/d?target_session_attrs=primary", "a:5432 b:5432", SessionAttrs::Primary),
+        ] {
+            let targets = targets(url);
+            let told: Vec<_> = targets.hosts.iter().map(Target::address).collect();
+            assert_eq!((told.join(" ").as_str(), targets.attrs), (addresses, attrs), "{url}");
+        }
     }
 
     #[test]
@@ -155,12 +250,13 @@ mod tests {
             ("postgres://u:12?secret=x@h/d", "`?` as %3F"),
             ("postgres://u:secret@h/d?sslmode=maybe", "sslmode `maybe`"),
             ("postgres://u:secret@h/d?replication=true", "`replication`"),
-            ("postgres://u:secret@a,b/d", "several hosts"),
+            ("postgres://u:secret@a,b/d?port=1,2,3", "2 hosts and 3 ports"),
+            ("postgres://u:secret@a,b/d?target_session_attrs=secret", "target_session_attrs is not one of"),
             ("postgres://u:secret@h/d?connect_timeout=0", "connect_timeout"),
             ("postgres://u:secret@h/d?channel_binding=require", "channel_binding"),
             ("postgres://u:secret@h/%ff", "not UTF-8"),
         ] {
-            let error = Target::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
+            let error = Targets::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(message), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }

@@ -37,12 +37,36 @@ impl Default for Health {
     }
 }
 
+/// What has become of the requests to a host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostCounts {
+    /// The head of an answer came, and was no failure; of a database, a connection was lent.
+    pub(crate) answered: u64,
+    pub(crate) failed: u64,
+    /// They ended before either, such as those whose client left.
+    pub(crate) aborted: u64,
+    /// How often it was ejected.
+    pub(crate) ejected: u64,
+}
+
+/// What is known of a host.
+#[derive(Debug)]
+pub struct HostStats {
+    /// Its host and port, as metrics and the log have them.
+    pub(crate) name: String,
+    pub(crate) in_flight: usize,
+    pub(crate) is_up: bool,
+    pub(crate) counts: HostCounts,
+    /// How far a replica is known to be after its primary.
+    pub(crate) lag: Option<Duration>,
+}
+
 /// How often a backoff is doubled: the longest is sixteen times the first.
 const DOUBLED: u32 = 4;
 
 /// What is known of one host.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(crate) struct Breaker {
     /// `None`: it is always asked.
     health: Option<Health>,
     /// How long a request may take that probes the host. Then another may: who reads its answer may
@@ -54,7 +78,7 @@ pub(super) struct Breaker {
 
 /// Since which change of its host a request is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Epoch(u64);
+pub(crate) struct Epoch(u64);
 
 #[derive(Debug)]
 enum State {
@@ -75,17 +99,17 @@ enum State {
 
 impl Breaker {
     /// A host that is up.
-    pub(super) fn new(health: Option<Health>, probe: Duration) -> Self {
+    pub(crate) fn new(health: Option<Health>, probe: Duration) -> Self {
         Self { health, probe, state: State::Up { failures: 0 }, epoch: Epoch(0) }
     }
 
     /// Whether it was not ejected, or was restored.
-    pub(super) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
     }
 
     /// Whether a request may be sent to it.
-    pub(super) fn lets_through(&self, now: Instant) -> bool {
+    pub(crate) fn lets_through(&self, now: Instant) -> bool {
         match self.state {
             State::Up { .. } => true,
             State::Ejected { until, .. } => until <= now,
@@ -94,7 +118,7 @@ impl Breaker {
     }
 
     /// Until when it is ejected, or probed at most; `None` where it is neither.
-    pub(super) fn ejected_until(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn ejected_until(&self, now: Instant) -> Option<Instant> {
         match self.state {
             State::Ejected { until, .. } if until > now => Some(until),
             State::Probed { since, .. } if since + self.probe > now => Some(since + self.probe),
@@ -103,7 +127,7 @@ impl Breaker {
     }
 
     /// A request is sent that is [let through](Self::lets_through).
-    pub(super) fn begin(&mut self, now: Instant) -> Epoch {
+    pub(crate) fn begin(&mut self, now: Instant) -> Epoch {
         if let State::Ejected { probes, .. } | State::Probed { probes, .. } = self.state {
             self.change_to(State::Probed { since: now, probes });
         }
@@ -111,7 +135,7 @@ impl Breaker {
     }
 
     /// A request was answered; whether that restores the host.
-    pub(super) fn answered(&mut self, epoch: Epoch) -> bool {
+    pub(crate) fn answered(&mut self, epoch: Epoch) -> bool {
         if epoch != self.epoch {
             return false;
         }
@@ -127,7 +151,7 @@ impl Breaker {
     }
 
     /// A request failed by the host; whether, and for how long, that ejects it which was up.
-    pub(super) fn failed(&mut self, epoch: Epoch, now: Instant) -> Option<Duration> {
+    pub(crate) fn failed(&mut self, epoch: Epoch, now: Instant) -> Option<Duration> {
         let health = self.health.as_ref().filter(|_| epoch == self.epoch)?;
         let (most, backoff) = (health.failures, health.backoff);
         match &mut self.state {
@@ -150,7 +174,7 @@ impl Breaker {
     }
 
     /// A request ended without saying anything of the host.
-    pub(super) fn left(&mut self, epoch: Epoch, now: Instant) {
+    pub(crate) fn left(&mut self, epoch: Epoch, now: Instant) {
         if let State::Probed { probes, .. } = self.state
             && epoch == self.epoch
         {

@@ -1,0 +1,487 @@
+//! The hosts of a source: a primary and its replicas, of which the least busy one that suits is
+//! asked.
+//!
+//! Whether a host suits depends on its role (`target_session_attrs`) and, of a replica, on its lag
+//! (`max_lag`). Each connection that is opened tells the role; beside that, each host of several is
+//! looked at by a connection of its own, about once a second. A host at which a connection fails is
+//! ejected at once, and looked at again after a backoff ([`Breaker`]).
+//!
+//! ```text
+//! connection ──► hosts that are up and preferred, least busy first ──► idle connection there, or a new one
+//!                     │ none, or each one failed
+//!                     ├──► those that may be asked, too ──► those that are ejected ──► the last error
+//! ```
+//!
+//! Lag is no difference of clocks: it is how long ago the primary was last seen where the replica is
+//! now. Only where no primary is among the hosts, it is what the replica says itself: the age of the
+//! last transaction that it has replayed, while it has more to replay.
+//!
+//! A source of one host has none of this.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use postgres_protocol::message::frontend;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::login::{self, Reusable as _};
+use super::Shared;
+use super::connect::{Connection, Connector};
+use super::url::{SessionAttrs, Targets};
+use super::value::text_field;
+use crate::Error;
+use crate::lock::Mutex;
+use crate::log;
+use crate::pool::{Breaker, Epoch, Health, HostCounts, HostStats, Lease};
+use crate::settings::SourceSettings;
+
+/// How often a host is looked at, unless `max_lag` wants it more often; give or take a quarter, so
+/// that many servers do not look at the same time.
+const EVERY: Duration = Duration::from_secs(1);
+/// The same at most.
+const OFTENEST: Duration = Duration::from_millis(50);
+/// How long a look may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a host is ejected at first; each time that it fails again, twice as long.
+const BACKOFF: Duration = Duration::from_secs(1);
+/// How many positions of the primary are known, for each of which one was asked.
+const POSITIONS: usize = 1024;
+
+/// What a look asks: whether it is a replica, where it is in the log, how long ago what it has
+/// replayed last was committed, and its version.
+const LOOK: &str = "select pg_is_in_recovery(), \
+     (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end - '0/0')::text, \
+     (case when pg_last_wal_receive_lsn() is distinct from pg_last_wal_replay_lsn() \
+     then extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) else 0 end)::text, \
+     current_setting('server_version')";
+
+/// The hosts of a source, one at least.
+pub(super) struct Hosts {
+    source: String,
+    hosts: Box<[Arc<Host>]>,
+    attrs: SessionAttrs,
+    max_lag: Option<Duration>,
+    /// Where the primary was when, oldest first.
+    positions: Mutex<VecDeque<(Instant, u64)>>,
+}
+
+struct Host {
+    source: String,
+    name: String,
+    connector: Connector,
+    /// Connections that are lent to sessions.
+    in_use: AtomicUsize,
+    /// Whether none suits better; see [`Lent::is_welcome`].
+    suits: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// What is known of a host.
+struct State {
+    breaker: Breaker,
+    /// Unknown until it was connected to.
+    is_replica: Option<bool>,
+    lag: Option<Duration>,
+    counts: HostCounts,
+}
+
+/// A connection in use at one of several hosts.
+pub(super) struct Lent {
+    host: Arc<Host>,
+    epoch: Epoch,
+    /// Whether its host is the busier for it, until it is dropped.
+    counts: bool,
+}
+
+/// What a host has said of itself.
+pub(super) struct Look {
+    is_replica: bool,
+    is_pooled: bool,
+    version: String,
+    position: u64,
+    /// Its own estimate.
+    lag: Option<Duration>,
+}
+
+impl Hosts {
+    pub(super) fn new(settings: &SourceSettings) -> Result<Self, Error> {
+        let name = &settings.name;
+        let Targets { hosts, attrs } = Targets::parse(&settings.url)
+            .map_err(|cause| Error::endpoint(format!("source `{name}`: {cause}")))?;
+        let health = Health { failures: 1, backoff: BACKOFF, statuses: Vec::new() };
+        let host = |(at, target): (usize, _)| {
+            Ok(Arc::new(Host {
+                source: name.clone(),
+                name: super::url::Target::address(&target),
+                connector: Connector::new(settings, target, at)?,
+                in_use: AtomicUsize::new(0),
+                suits: AtomicBool::new(true),
+                state: Mutex::new(State {
+                    breaker: Breaker::new(Some(health.clone()), PATIENCE),
+                    is_replica: None,
+                    lag: None,
+                    counts: HostCounts::default(),
+                }),
+            }))
+        };
+        let hosts = hosts.into_iter().enumerate().map(host).collect::<Result<_, Error>>()?;
+        Ok(Self {
+            source: name.clone(),
+            hosts,
+            attrs,
+            max_lag: settings.max_lag,
+            positions: Mutex::default(),
+        })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Whether statements are asked at several hosts, one of which may be after another.
+    pub(super) fn are_replicas(&self) -> bool {
+        self.count() > 1 && self.attrs != SessionAttrs::Primary
+    }
+
+    /// What opens the transaction of a response.
+    pub(super) fn begin(&self, is_pooled: bool) -> &str {
+        self.hosts[0].connector.begin(is_pooled)
+    }
+
+    /// What leads to the host of a connection.
+    pub(super) fn connector(&self, connection: &Connection) -> &Connector {
+        &self.hosts[connection.host].connector
+    }
+
+    /// An idle connection of the pool, or a new one for a place that is taken, or one beside the
+    /// pool.
+    ///
+    /// # Errors
+    /// No host that suits can be reached.
+    pub(super) async fn connection(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
+        match (&*self.hosts, place) {
+            ([only], Some(place)) => {
+                login::reuse_or_open(place, &self.source, only.connector.connect()).await
+            }
+            ([only], None) => only.connector.connect().await.map_err(|cause| cause.of_source(&self.source)),
+            _ => self.of_several(place).await,
+        }
+    }
+
+    async fn of_several(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
+        let (mut failed, mut last) = (0_u64, None);
+        for (most, ejected) in [(0, false), (1, false), (2, false), (2, true)] {
+            let mut tried = failed;
+            while let Some(at) = self.choose(most, ejected, tried) {
+                tried |= 1 << at;
+                match self.connect(at, place).await {
+                    Ok(connection) if self.rank(at).is_some_and(|rank| rank <= most) => {
+                        return Ok(self.lend(connection));
+                    }
+                    Ok(connection) => drop(place.map(|place| place.keep_idle(connection))),
+                    Err(error) => {
+                        failed |= 1 << at;
+                        last = Some(error);
+                    }
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| self.none_suits()))
+    }
+
+    /// The least busy host of those that were not tried, of `most` this rank.
+    fn choose(&self, most: u8, ejected: bool, tried: u64) -> Option<usize> {
+        let hosts = self.hosts.iter().enumerate();
+        let left = hosts.filter(|(at, host)| {
+            tried & (1 << at) == 0
+                && host.state.lock().breaker.is_up() != ejected
+                && self.rank(*at).is_some_and(|rank| rank <= most)
+        });
+        // At random among equals: a turn would have to be counted by all threads.
+        left.min_by_key(|(_, host)| (host.in_use.load(Ordering::Relaxed), fastrand::u8(..))).map(|(at, _)| at)
+    }
+
+    /// How well a host suits, the best first; `None`: it may not be asked.
+    fn rank(&self, at: usize) -> Option<u8> {
+        let state = self.hosts[at].state.lock();
+        let is_late = |max: Duration| state.lag.map(|lag| lag > max);
+        match (self.attrs, state.is_replica) {
+            (_, None) | (SessionAttrs::Any | SessionAttrs::Primary, Some(false)) => Some(0),
+            (SessionAttrs::PreferStandby, Some(false)) => Some(1),
+            (SessionAttrs::Standby, Some(false)) | (SessionAttrs::Primary, Some(true)) => None,
+            (_, Some(true)) => match self.max_lag.map(is_late) {
+                None | Some(Some(false)) => Some(0),
+                // Nobody knows yet.
+                Some(None) => Some(2),
+                Some(Some(true)) => None,
+            },
+        }
+    }
+
+    /// A connection to that host.
+    async fn connect(&self, at: usize, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
+        let host = &self.hosts[at];
+        if let Some(place) = place {
+            let there = |connection: &Connection| connection.host == at;
+            while let Some(mut connection) = place.take_idle_among(there, Connection::is_here) {
+                if connection.is_alive()
+                    && let Ok(connection) = connection.move_here()
+                {
+                    return Ok(connection);
+                }
+            }
+            place.make_room();
+        }
+        let epoch = host.state.lock().breaker.begin(Instant::now());
+        match host.connector.connect().await {
+            Ok(connection) => {
+                place.into_iter().for_each(Lease::opened);
+                host.state.lock().is_replica = Some(connection.is_replica);
+                host.answered(epoch);
+                Ok(connection)
+            }
+            Err(cause) => {
+                let error = cause.of_source(&self.source);
+                host.failed(epoch, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn lend(&self, mut connection: Connection) -> Connection {
+        let host = Arc::clone(&self.hosts[connection.host]);
+        host.in_use.fetch_add(1, Ordering::Relaxed);
+        let epoch = {
+            let mut state = host.state.lock();
+            state.counts.answered += 1;
+            state.breaker.begin(Instant::now())
+        };
+        connection.lent = Some(Lent { host, epoch, counts: true });
+        connection
+    }
+
+    #[cold]
+    fn none_suits(&self) -> Error {
+        let lag = self.max_lag.map_or(String::new(), |lag| format!(" within `max_lag` of {lag:?}"));
+        let wanted = match self.attrs {
+            SessionAttrs::Primary => "primary".to_owned(),
+            SessionAttrs::Any => format!("host{lag}"),
+            SessionAttrs::Standby | SessionAttrs::PreferStandby => format!("replica{lag}"),
+        };
+        Error::source_unavailable(format!("source `{}` has no {wanted}", self.source))
+            .cause("`target_session_attrs` of the source's `url` says which of its hosts are asked, and `max_lag` how late they may be")
+    }
+
+    /// What is known of each of several hosts.
+    pub(super) fn stats(&self) -> Vec<HostStats> {
+        let stats = |host: &Arc<Host>| {
+            let state = host.state.lock();
+            HostStats {
+                name: host.name.clone(),
+                in_flight: host.in_use.load(Ordering::Relaxed),
+                is_up: state.breaker.is_up(),
+                counts: state.counts,
+                lag: state.lag,
+            }
+        };
+        if self.count() > 1 { self.hosts.iter().map(stats).collect() } else { Vec::new() }
+    }
+
+    /// What each host says of itself, in the order of the URL.
+    pub(super) async fn inspect(&self) -> Vec<(String, Result<Look, Error>)> {
+        let mut said = Vec::with_capacity(self.count());
+        for host in &self.hosts {
+            let look = async {
+                let connected = host.connector.connect().await;
+                look(&mut connected.map_err(|cause| cause.of_source(&self.source))?).await
+            };
+            said.push((host.name.clone(), look.await));
+        }
+        said
+    }
+
+    /// Looks at a host, by a connection that is kept.
+    async fn look_at(&self, at: usize, kept: &mut Option<Connection>) {
+        let host = &self.hosts[at];
+        let now = Instant::now();
+        let epoch = {
+            let mut state = host.state.lock();
+            if !state.breaker.lets_through(now) {
+                return;
+            }
+            state.breaker.begin(now)
+        };
+        let looked = timeout(PATIENCE, async {
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => host.connector.connect().await.map_err(|cause| cause.of_source(&self.source))?,
+            };
+            let seen = look(&mut connection).await?;
+            *kept = Some(connection);
+            Ok(seen)
+        });
+        let silent = |_| Err(Error::source_unavailable(format!("no answer within {PATIENCE:?}")));
+        match looked.await.unwrap_or_else(silent) {
+            Ok(seen) => {
+                self.note(at, now, &seen);
+                host.answered(epoch);
+            }
+            Err(error) => host.failed(epoch, &error),
+        }
+        self.compare();
+    }
+
+    fn note(&self, at: usize, now: Instant, seen: &Look) {
+        let mut positions = self.positions.lock();
+        if !seen.is_replica {
+            positions.push_back((now, seen.position));
+            if positions.len() > POSITIONS {
+                positions.pop_front();
+            }
+        }
+        let lag = if seen.is_replica { self.lag(&positions, seen) } else { Some(Duration::ZERO) };
+        drop(positions);
+        let mut state = self.hosts[at].state.lock();
+        (state.is_replica, state.lag) = (Some(seen.is_replica), lag);
+    }
+
+    /// How long ago the primary was where the replica is. `None`: that is not known yet.
+    fn lag(&self, positions: &VecDeque<(Instant, u64)>, seen: &Look) -> Option<Duration> {
+        let (Some(oldest), Some(newest)) = (positions.front(), positions.back()) else { return seen.lag };
+        if newest.1 <= seen.position {
+            return Some(Duration::ZERO);
+        }
+        let passed = positions.iter().rev().find(|(_, position)| *position <= seen.position);
+        let age = passed.unwrap_or(oldest).0.elapsed();
+        (passed.is_some() || self.max_lag.is_some_and(|max| age > max)).then_some(age)
+    }
+
+    /// Notes which hosts suit best of those that are up.
+    fn compare(&self) {
+        let is_up = |at: &usize| self.hosts[*at].state.lock().breaker.is_up();
+        let ranks: Vec<_> =
+            (0..self.count()).map(|at| Some(at).filter(is_up).and_then(|at| self.rank(at))).collect();
+        let best = ranks.iter().flatten().min();
+        for (host, rank) in self.hosts.iter().zip(&ranks) {
+            host.suits.store(rank.is_some() && rank.as_ref() == best, Ordering::Relaxed);
+        }
+    }
+
+    fn every(&self) -> Duration {
+        self.max_lag.map_or(EVERY, |lag| (lag / 4).clamp(OFTENEST, EVERY))
+    }
+}
+
+impl Host {
+    fn answered(&self, epoch: Epoch) {
+        if self.state.lock().breaker.answered(epoch) {
+            log::info!("source {}: host {} answers again, and is restored", self.source, self.name);
+        }
+    }
+
+    fn failed(&self, epoch: Epoch, why: &Error) {
+        let ejected = {
+            let mut state = self.state.lock();
+            state.counts.failed += 1;
+            let ejected = state.breaker.failed(epoch, Instant::now());
+            state.counts.ejected += u64::from(ejected.is_some());
+            ejected
+        };
+        self.suits.store(false, Ordering::Relaxed);
+        if let Some(backoff) = ejected {
+            let (source, name, why) = (&self.source, &self.name, why.for_operators());
+            log::warning!("source {source}: host {name} is ejected for {backoff:?}: {why}");
+        }
+    }
+}
+
+impl Lent {
+    /// Its connection has failed.
+    pub(super) fn failed(&self, why: &Error) {
+        self.host.failed(self.epoch, why);
+    }
+
+    /// It is mostly idle: that of lookups, which many share.
+    pub(super) fn counts_no_more(&mut self) {
+        if std::mem::take(&mut self.counts) {
+            self.host.in_use.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what is asked next should go to its host, too.
+    pub(super) fn is_welcome(&self) -> bool {
+        self.host.suits.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.counts_no_more();
+    }
+}
+
+/// Asks a host what it is.
+async fn look(connection: &mut Connection) -> Result<Look, Error> {
+    frontend::query(LOOK, &mut connection.wire.write).map_err(super::session::unsendable)?;
+    let mut seen = None;
+    connection.until_ready_with(|row| seen = Look::read(row)).await?;
+    let is_pooled = connection.is_pooled;
+    let seen = seen.map(|seen| Look { is_pooled, ..seen });
+    seen.ok_or_else(|| Error::protocol("the database sent a row that cannot be read"))
+}
+
+impl Look {
+    fn read(row: &[u8]) -> Option<Self> {
+        let lag = text_field(row, 2).and_then(|lag| lag.parse().ok());
+        Some(Self {
+            is_replica: text_field(row, 0)? == "t",
+            is_pooled: false,
+            position: text_field(row, 1)?.parse().ok()?,
+            lag: lag.and_then(|lag: f64| Duration::try_from_secs_f64(lag.max(0.0)).ok()),
+            version: text_field(row, 3)?.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Look {
+    /// Version, role and lag.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgreSQL {}, ", self.version)?;
+        match (self.is_replica, self.lag) {
+            (false, _) => f.write_str("primary"),
+            (true, Some(lag)) => write!(f, "replica, {:.1} s late", lag.as_secs_f64()),
+            (true, None) => f.write_str("replica, which has replayed no transaction yet"),
+        }?;
+        match self.is_pooled {
+            true => f.write_str(", by a pooler: a transaction for each response"),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Looks at each of several hosts for as long as the source is used.
+pub(super) async fn watch(shared: Weak<Shared>) {
+    let count = shared.upgrade().map_or(0, |shared| shared.hosts.count());
+    if count < 2 {
+        return;
+    }
+    let mut watches = JoinSet::new();
+    for at in 0..count {
+        watches.spawn(watch_one(Weak::clone(&shared), at));
+    }
+    watches.join_all().await;
+}
+
+async fn watch_one(shared: Weak<Shared>, at: usize) {
+    let mut kept = None;
+    while let Some(shared) = shared.upgrade() {
+        shared.hosts.look_at(at, &mut kept).await;
+        let every = shared.hosts.every();
+        drop(shared);
+        tokio::time::sleep(every.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+    }
+}
