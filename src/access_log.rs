@@ -4,8 +4,6 @@
 //! What is not in the log costs nothing but what a request that fails later would be missed by: its
 //! target and who asked. Whether a request that went well has a line is decided before it is made.
 
-mod trace;
-
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::num::NonZero;
@@ -18,6 +16,7 @@ use crate::log::lines::ACCESS;
 use crate::log::text::{Object, Word, bounded, one_line};
 use crate::log::{LogFormat, LogSettings};
 use crate::outcome::{Ended, Outcome, Times};
+use crate::traces::Context;
 
 /// The longest target, in bytes; more would only say again what somebody made up.
 const MAX_TARGET: usize = 2048;
@@ -86,6 +85,36 @@ impl Entry {
     #[must_use]
     pub fn keep<B>(self, request: &Request<B>, address: Option<IpAddr>) -> Self {
         Self { asked: Asked::read(request, address), ..self }
+    }
+
+    /// The trace that it is in, where no client has said it.
+    pub(crate) fn in_trace(&mut self, trace: NonZero<u128>) {
+        self.asked.trace_id = Some(trace);
+    }
+
+    /// How it was asked.
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// By which version.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The path that was asked for, where that is kept.
+    pub(crate) fn path(&self) -> &str {
+        self.asked.target().split('?').next().unwrap_or_default()
+    }
+
+    /// From where, where that is kept.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.asked.address
+    }
+
+    /// By which program, where that is kept.
+    pub(crate) fn user_agent(&self) -> Option<&str> {
+        self.asked.user_agent()
     }
 
     /// How long ago the request came.
@@ -207,7 +236,12 @@ impl Asked {
         let mut text = String::with_capacity(target.len() + agent.len());
         text.push_str(target);
         text.push_str(&agent);
-        Self { text, target: target.len(), address, trace_id: trace::trace_id(headers) }
+        Self {
+            text,
+            target: target.len(),
+            address,
+            trace_id: Context::read(headers).map(|context| context.trace),
+        }
     }
 
     fn target(&self) -> &str {

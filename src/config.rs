@@ -16,6 +16,7 @@ mod single;
 mod source;
 mod tls;
 mod tokens;
+mod traces;
 mod unserved;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ use crate::log::LogSettings;
 use crate::settings::ChosenBy;
 use crate::source::SourceConfig;
 use crate::spool::Spooling;
+use crate::traces::TraceSettings;
 
 /// Everything a server needs to know, read and checked.
 #[derive(Debug, Clone)]
@@ -72,6 +74,8 @@ pub struct Config {
     pub limits: Limits,
     /// What the server says, and how.
     pub log: LogSettings,
+    /// Where spans are sent, and of which requests; `None`: there are none.
+    pub traces: Option<TraceSettings>,
     /// How much of what a database says reaches clients; `None`: as the address says where it
     /// listens.
     pub error_detail: Option<ErrorDetail>,

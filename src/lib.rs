@@ -60,6 +60,7 @@ mod tables;
 mod tcp;
 mod timer;
 mod tls;
+pub mod traces;
 pub mod upstream;
 mod watchdog;
 

@@ -105,6 +105,7 @@ impl App {
             }
         };
         tracker.entry.status = Some(response.status());
+        tracker.note_head();
         tracker.tell_timing(response.headers_mut());
         self.complete_head(origin.as_ref(), response.headers_mut());
         if method == Method::HEAD {
@@ -153,7 +154,8 @@ impl App {
         self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
         tracker.waiter = Waiter::new(self.who(&tracker.credentials, &request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
-            let asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
+            let mut asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
+            tracker.pass_trace(asked.headers());
             // What is kept of a head keeps all of the buffer that it was read into. The body is not
             // to be closed yet.
             let _body = request.into_body();
@@ -165,6 +167,7 @@ impl App {
         tracker.meter.format(stream_request.reading.format);
         if endpoint.asks_upstreams() {
             stream_request.forwarded = self.forwarded(request);
+            tracker.pass_trace(&mut stream_request.forwarded);
         }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.

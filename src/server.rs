@@ -56,6 +56,7 @@ use crate::config::Config;
 use crate::log;
 use crate::metrics::Observed as _;
 use crate::respond::App;
+use crate::traces;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to
 /// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances.
@@ -157,8 +158,10 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
     tasks.shutdown().await;
+    let spans = app.spans();
     drop((app, current));
     workers.finish().await;
+    spans.send().await;
     if let Some(deregistered) = deregistered {
         let _ = deregistered.await;
     }
@@ -193,6 +196,7 @@ impl Serving {
         let admin_room = Connections::new(ADMIN_CONNECTIONS);
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
+        tasks.spawn(send_spans(Arc::clone(&current)));
         Ok(Self { listeners, current, reloader, tasks, connections, room, admin_room, state, workers })
     }
 
@@ -274,6 +278,15 @@ fn spawn_tasks(tasks: &mut JoinSet<()>, app: &Arc<App>, before: Option<&App>) {
         tasks.spawn(source.reap());
     }
     preparing::spawn(tasks, app);
+}
+
+/// Sends spans every so often, to where the configuration says then.
+async fn send_spans(current: Arc<Current>) {
+    loop {
+        tokio::time::sleep(traces::EVERY).await;
+        let spans = current.get().spans();
+        spans.send().await;
+    }
 }
 
 /// Waits until there is another app, and gives that of before; for ever where nothing can be read

@@ -82,7 +82,7 @@ fn read_consul(value: &Value<'_>) -> Option<Consul> {
     let token = table.take("token").and_then(|value| read_token(&value));
     table.finish();
     Some(Consul {
-        url: read_url(&url?)?,
+        url: read_url(&url?, "http://127.0.0.1:8500")?,
         service: service?,
         tags: tags.into_iter().map(|(tag, _)| tag).collect(),
         token,
@@ -102,7 +102,7 @@ fn read_name(value: &Value<'_>) -> Option<String> {
 }
 
 /// The URL of a service on its own host: `http` or `https`, and no path.
-fn read_url(value: &Value<'_>) -> Option<Uri> {
+pub(super) fn read_url(value: &Value<'_>, example: &str) -> Option<Uri> {
     let text = value.string()?;
     let is_well = |url: &Uri| {
         matches!(url.scheme_str(), Some("http" | "https"))
@@ -111,8 +111,8 @@ fn read_url(value: &Value<'_>) -> Option<Uri> {
     };
     let url = text.parse().ok().filter(is_well);
     if url.is_none() {
-        let message = format!("{} is no URL of an agent", value.shown(&text));
-        value.error_with(message, "write scheme, host and port: \"http://127.0.0.1:8500\"");
+        let message = format!("{} is no URL of a host", value.shown(&text));
+        value.error_with(message, format!("write scheme, host and port: \"{example}\""));
     }
     url
 }

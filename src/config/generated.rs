@@ -41,6 +41,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         cors: None,
         limits: Limits::default(),
         log: LogSettings::default(),
+        traces: None,
         error_detail: None,
     }
 }

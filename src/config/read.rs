@@ -10,6 +10,7 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 use super::memory;
 use super::{
     Config, Cors, Discovery, Limits, Unserved, admin, discovery, dotenv, files, jwt, source, tls, tokens,
+    traces,
 };
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
@@ -100,6 +101,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         limits: read_limits(&mut table, folder),
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
+        traces: table.take("traces").and_then(|value| traces::read(&value)),
         error_detail: table.take("error_detail").and_then(|value| detail::read(&value)),
         tokens: tokens.read,
         jwt,
@@ -261,7 +263,7 @@ fn read_log_format(value: &Value<'_>) -> Option<LogFormat> {
     }
 }
 
-fn read_sample(value: &Value<'_>) -> Option<f64> {
+pub(super) fn read_sample(value: &Value<'_>) -> Option<f64> {
     let text = value.scalar_text().filter(|_| !value.is_string());
     let sample = text.and_then(|text| text.parse().ok()).filter(|sample| (0.0..=1.0).contains(sample));
     if sample.is_none() {

@@ -21,6 +21,7 @@ use crate::route::Router;
 use crate::source::{Source, SourceConfig};
 use crate::spool::file::Used;
 use crate::stream::notifier::ChangeNotifiers;
+use crate::traces::{Sending, Spans};
 
 /// Everything that answers requests: the endpoints, their sources, and the bounds.
 pub struct App {
@@ -51,6 +52,8 @@ pub(super) struct ServerState {
     pub(super) streams: Streams,
     pub(super) leaving: AtomicBool,
     pub(super) metrics: Metrics,
+    /// Spans that wait to be sent.
+    pub(super) spans: Arc<Spans>,
     /// What is in temporary files.
     pub(super) spooled: Arc<Used>,
     pub(super) ending: AtomicBool,
@@ -151,6 +154,11 @@ impl App {
     /// The columns of each endpoint's statements, as far as they are known by now.
     pub(super) fn columns(&self) -> Vec<Option<Arc<Results>>> {
         self.columns.lock().clone()
+    }
+
+    /// The spans that wait to be sent, and where to.
+    pub(crate) fn spans(&self) -> Sending {
+        Sending { spans: Arc::clone(&self.state.spans), to: self.config.traces.clone() }
     }
 
     /// Whether requests should come here.

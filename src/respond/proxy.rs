@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{HeaderMap, Request, Response, header};
 
 use super::app::App;
 use super::body::Answer;
@@ -41,6 +41,13 @@ pub(super) struct ProxyRequest<'a> {
     call: Call,
     /// Who asks, where clients are counted.
     client: Option<IpAddr>,
+}
+
+impl ProxyRequest<'_> {
+    /// The headers that the upstream gets.
+    pub(super) fn headers(&mut self) -> &mut HeaderMap {
+        &mut self.call.headers
+    }
 }
 
 impl App {

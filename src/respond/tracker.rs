@@ -15,9 +15,11 @@ use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
 use crate::metrics::{self, Meter, SERVER_TIMING, Subject};
-use crate::outcome::Outcome;
+use crate::outcome::{Ended, Outcome, Times};
 use crate::pool::Waiter;
+use crate::source::Kind;
 use crate::stream::RowStream;
+use crate::traces::{self, Span, TRACEPARENT};
 use crate::watchdog::Watchdog;
 
 /// What the log will say of a request; says it when dropped, however the request ends.
@@ -34,15 +36,21 @@ pub(super) struct RequestTracker {
     /// Waits for connections on its behalf.
     pub(super) waiter: Waiter,
     pub(super) watchdog: Arc<Watchdog>,
+    /// Its span, where it is recorded.
+    span: Option<Box<Span>>,
     pub(super) app: Arc<App>,
 }
 
 impl RequestTracker {
     pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Self {
-        let entry = match app.config.log.access {
-            true => Entry::new(request).keep(request, app.address(request)),
-            false => Entry::new(request),
-        };
+        let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
+        let mut entry = Entry::new(request);
+        if app.config.log.access || span.is_some() {
+            entry = entry.keep(request, app.address(request));
+        }
+        if let Some(span) = &span {
+            entry.in_trace(span.trace);
+        }
         Self {
             entry,
             meter: Meter::new(request.version()),
@@ -52,6 +60,7 @@ impl RequestTracker {
             permit: held,
             waiter: Waiter::default(),
             watchdog: Watchdog::current(),
+            span: span.map(Box::new),
             app,
         }
     }
@@ -76,6 +85,61 @@ impl RequestTracker {
         if self.meter.is_due(&self.entry) {
             self.meter.count(self.app.series(self.meter.subject), &self.entry);
         }
+    }
+
+    /// Its head is known.
+    pub(super) fn note_head(&mut self) {
+        if let Some(span) = &mut self.span {
+            span.head = Some(self.entry.elapsed());
+        }
+    }
+
+    /// Has requests that are made for it be in its span.
+    pub(super) fn pass_trace(&self, headers: &mut HeaderMap) {
+        if let Some(span) = &self.span {
+            headers.insert(TRACEPARENT, span.traceparent());
+        }
+    }
+
+    /// Has its spans sent, as they are at its end.
+    fn end_span(&self, span: &Span, outcome: &Outcome) {
+        let entry = &self.entry;
+        let endpoint = match self.meter.subject {
+            Subject::Admin => return,
+            Subject::None => None,
+            Subject::Endpoint(index) => Some(&self.app.config.endpoints[index]),
+        };
+        let error = match outcome {
+            Outcome::Failed(error) => Some(error),
+            _ => None,
+        };
+        let database = endpoint.filter(|_| !entry.times.database.is_zero()).and_then(|endpoint| {
+            let Kind::Sql(kind) = self.app.config.source(&endpoint.source).kind else { return None };
+            let text = &endpoint.statements().first()?.query.sql;
+            Some(traces::Query { system: kind.dialect().name, text, source: endpoint.source.name() })
+        });
+        let Times { pool, database: waited, encode, client, .. } = entry.times;
+        self.app.state.spans.push(
+            span,
+            &traces::Request {
+                method: entry.method().as_str(),
+                version: entry.version(),
+                path: entry.path(),
+                route: endpoint.map(|endpoint| endpoint.path.as_str()),
+                address: entry.address(),
+                user_agent: entry.user_agent(),
+                status: entry.status,
+                rows: entry.rows,
+                bytes: entry.bytes,
+                took: entry.elapsed(),
+                phases: [("pool", pool), ("database", waited), ("encode", encode), ("client", client)],
+                ended: Ended::of(outcome, entry.status).name(),
+                is_whole: matches!(outcome, Outcome::Complete),
+                code: error.map(Error::code),
+                sqlstate: error.and_then(Error::sqlstate_text),
+                query: database,
+            },
+        );
     }
 
     /// Tells where the time went until the head, where something was waited for.
@@ -130,6 +194,9 @@ impl Drop for RequestTracker {
             self.app.state.metrics.denied.count(outcome);
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
             self.entry.end(&self.app.config.log, outcome, || self.names());
+            if let Some(span) = &self.span {
+                self.end_span(span, outcome);
+            }
         }
         self.watchdog.release(self.permit.take());
     }

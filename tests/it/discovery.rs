@@ -133,7 +133,7 @@ async fn what_nobody_can_reach_is_not_registered() {
     );
     let exit = launch(&wrong).try_start().await.err().expect("no start");
     for words in
-        ["no address of a replica", "has no port", "no URL of an agent", "cannot be the name of a service"]
+        ["no address of a replica", "has no port", "no URL of a host", "cannot be the name of a service"]
     {
         assert!(exit.stderr.contains(words), "{words}: {}", exit.stderr);
     }

@@ -75,5 +75,6 @@ mod systemd;
 mod tables;
 mod terminal;
 mod tls;
+mod traces;
 mod turns;
 mod upstream;

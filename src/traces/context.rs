@@ -5,24 +5,38 @@ use std::num::NonZero;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The trace id of a request. `None` where there is none, more than one, or one that is not well
-/// formed: who writes anything else is in no trace.
-pub(super) fn trace_id(headers: &HeaderMap) -> Option<NonZero<u128>> {
-    let mut values = headers.get_all(TRACEPARENT).iter();
-    let (value, None) = (values.next()?, values.next()) else { return None };
-    let text = value.to_str().ok()?;
-    let (version, rest) = (hex(text, 0..2)?, text.get(2..)?);
-    let (trace, parent, flags) = (hex(rest, 1..33)?, hex(rest, 34..50)?, hex(rest, 51..53));
-    let has_dashes = [0, 33, 50].iter().all(|&at| rest.as_bytes().get(at) == Some(&b'-'));
-    // Versions to come may add fields after a dash.
-    let ends = match rest.as_bytes().get(53) {
-        None => true,
-        Some(next) => version > 0 && *next == b'-',
-    };
-    let is_well = version != 0xff && parent != 0 && flags.is_some() && has_dashes && ends;
-    NonZero::new(trace).filter(|_| is_well)
+/// What a request says of the trace that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Context {
+    /// The trace.
+    pub(crate) trace: NonZero<u128>,
+    /// The span that the request was made in.
+    pub(crate) parent: u64,
+    /// Whether that span is recorded.
+    pub(crate) is_sampled: bool,
+}
+
+impl Context {
+    /// That of a request. `None` where there is none, more than one, or one that is not well formed:
+    /// who writes anything else is in no trace.
+    pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
+        let mut values = headers.get_all(TRACEPARENT).iter();
+        let (value, None) = (values.next()?, values.next()) else { return None };
+        let text = value.to_str().ok()?;
+        let (version, rest) = (hex(text, 0..2)?, text.get(2..)?);
+        let (trace, parent, flags) = (hex(rest, 1..33)?, hex(rest, 34..50)?, hex(rest, 51..53)?);
+        let has_dashes = [0, 33, 50].iter().all(|&at| rest.as_bytes().get(at) == Some(&b'-'));
+        // Versions to come may add fields after a dash.
+        let ends = match rest.as_bytes().get(53) {
+            None => true,
+            Some(next) => version > 0 && *next == b'-',
+        };
+        let is_well = version != 0xff && parent != 0 && has_dashes && ends;
+        let trace = NonZero::new(trace).filter(|_| is_well)?;
+        Some(Self { trace, parent: u64::try_from(parent).ok()?, is_sampled: flags & 1 == 1 })
+    }
 }
 
 /// Hexadecimal digits, in small letters alone, as the standard has them.
@@ -42,7 +56,7 @@ mod tests {
     fn only_well_formed_ids_count() {
         let with = |value: String| {
             let headers = HeaderMap::from_iter([(TRACEPARENT, value.parse().unwrap())]);
-            trace_id(&headers).map(|id| format!("{id:032x}"))
+            Context::read(&headers).map(|context| format!("{:032x}", context.trace))
         };
         for good in [
             format!("00-{ID}-00f067aa0ba902b7-01"),
@@ -76,6 +90,6 @@ mod tests {
             headers.append(TRACEPARENT, value.parse().unwrap());
         }
         assert_eq!(headers.len(), 2);
-        assert_eq!(trace_id(&headers), None);
+        assert_eq!(Context::read(&headers), None);
     }
 }

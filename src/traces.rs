@@ -1,0 +1,319 @@
+//! Spans of requests, for a collector of OpenTelemetry: OTLP over HTTP, as JSON (OpenTelemetry
+//! Protocol 1, "JSON Protobuf Encoding"), with the names of the semantic conventions for HTTP and
+//! databases.
+//!
+//! ```text
+//! GET /authors/{id}   ├──────────────────────────────┤    the request
+//!   head              ├──────────┤                        until its head
+//!   PostgreSQL shop       ├──────────────────────────┤    its statement, from when it has a connection
+//!   body                         ├───────────────────┤    from its head to its end
+//! ```
+//!
+//! Whether a request is recorded is decided when it comes: as its caller says in `traceparent`, and
+//! else by chance. A span is made at the end of its request, and waits to be sent with others. At
+//! most [`MOST`] wait: a collector that is slow or away costs spans, and no request anything.
+
+mod context;
+
+use std::net::IpAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
+use serde_json::{Value, json};
+
+pub(crate) use self::context::{Context, TRACEPARENT};
+use crate::fetch::{self, Failure};
+use crate::lock::Mutex;
+use crate::log;
+
+/// How often spans are sent.
+pub(crate) const EVERY: Duration = Duration::from_secs(1);
+/// How many spans wait at most, some 2 KB each, and
+const MOST: usize = 2048;
+/// how many are sent at a time.
+const BATCH: usize = 512;
+/// The longest text of an attribute, in bytes.
+const LONGEST: usize = 1024;
+/// A phase that takes longer is an event of its request.
+const SLOW: Duration = Duration::from_secs(1);
+/// Where collectors take spans.
+const PATH: &str = "/v1/traces";
+
+/// `[traces]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceSettings {
+    /// The URL of the collector, without a path.
+    pub url: Uri,
+    /// The part of the requests in no trace yet that begin one, from 0 to 1.
+    pub sample: f64,
+    /// The name of this service.
+    pub service: String,
+}
+
+/// A request that is recorded.
+#[derive(Debug)]
+pub(crate) struct Span {
+    /// The trace that it is in.
+    pub(crate) trace: NonZero<u128>,
+    id: u64,
+    /// The span that it was made in.
+    parent: Option<u64>,
+    began: SystemTime,
+    /// How long it took to its head.
+    pub(crate) head: Option<Duration>,
+}
+
+impl Span {
+    /// The span of a request that has just come; `None`: it is not recorded.
+    pub(crate) fn begin(settings: &TraceSettings, headers: &HeaderMap) -> Option<Self> {
+        let context = Context::read(headers);
+        let is_recorded = match &context {
+            Some(context) => context.is_sampled,
+            None => fastrand::f64() < settings.sample,
+        };
+        let trace = context.map_or_else(|| NonZero::new(fastrand::u128(1..)), |context| Some(context.trace));
+        let parent = context.map(|context| context.parent);
+        let span = Self { trace: trace?, id: new_id(), parent, began: SystemTime::now(), head: None };
+        is_recorded.then_some(span)
+    }
+
+    /// What requests say that are made in it (W3C Trace Context).
+    pub(crate) fn traceparent(&self) -> HeaderValue {
+        let text = format!("00-{:032x}-{:016x}-01", self.trace, self.id);
+        HeaderValue::try_from(text).expect("digits and hyphens are a header")
+    }
+}
+
+fn new_id() -> u64 {
+    fastrand::u64(1..)
+}
+
+/// What there is to say of a request at its end.
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) version: Version,
+    pub(crate) path: &'a str,
+    /// The endpoint's path template.
+    pub(crate) route: Option<&'a str>,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) user_agent: Option<&'a str>,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) took: Duration,
+    pub(crate) phases: [(&'static str, Duration); 4],
+    /// How it ended, as the access log has it.
+    pub(crate) ended: &'static str,
+    /// Whether all of it was handed over.
+    pub(crate) is_whole: bool,
+    /// The error's.
+    pub(crate) code: Option<&'a str>,
+    pub(crate) sqlstate: Option<&'a str>,
+    pub(crate) query: Option<Query<'a>>,
+}
+
+/// What a database was asked.
+pub(crate) struct Query<'a> {
+    /// The name of the database's kind.
+    pub(crate) system: &'a str,
+    /// The first statement, which holds no values.
+    pub(crate) text: &'a str,
+    pub(crate) source: &'a str,
+}
+
+/// Spans that wait to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    waiting: Mutex<Vec<Value>>,
+    /// How many found no place.
+    dropped: AtomicU64,
+    /// Whether the last were taken.
+    failing: Mutex<Option<String>>,
+}
+
+impl Spans {
+    /// Adds the spans of a request that has ended.
+    pub(crate) fn push(&self, span: &Span, request: &Request<'_>) {
+        let spans = describe(span, request);
+        let mut waiting = self.waiting.lock();
+        match waiting.len() + spans.len() <= MOST {
+            true => waiting.extend(spans),
+            false => drop(self.dropped.fetch_add(spans.len() as u64, Ordering::Relaxed)),
+        }
+    }
+}
+
+/// The spans that wait, and where they are sent.
+pub(crate) struct Sending {
+    pub(crate) spans: Arc<Spans>,
+    /// `None`: nowhere any more.
+    pub(crate) to: Option<TraceSettings>,
+}
+
+impl Sending {
+    /// Sends what waits. What is not taken is lost: a collector that is overloaded does not get it
+    /// twice. What is the same as before is not logged again.
+    pub(crate) async fn send(&self) {
+        let waiting = std::mem::take(&mut *self.spans.waiting.lock());
+        let Some(to) = &self.to else { return };
+        let mut outcome = None;
+        for batch in waiting.chunks(BATCH) {
+            outcome = Some(post(to, batch).await.map_err(|cause| cause.to_string()));
+        }
+        let dropped = self.spans.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            log::warning!("traces: {dropped} spans found no place and are lost");
+        }
+        let Some(outcome) = outcome else { return };
+        let mut failing = self.spans.failing.lock();
+        match (&outcome, failing.is_some()) {
+            (Ok(()), true) => log::info!("traces: {} takes spans again", to.url),
+            (Err(cause), _) if failing.as_ref() != Some(cause) => {
+                log::warning!("traces: {} takes no spans: {cause}", to.url);
+            }
+            _ => {}
+        }
+        *failing = outcome.err();
+    }
+}
+
+async fn post(to: &TraceSettings, spans: &[Value]) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let document = json!({"resourceSpans": [{
+        "resource": {"attributes": [text("service.name", &to.service), text("service.version", version)]},
+        "scopeSpans": [{"scope": {"name": "rowstream", "version": version}, "spans": spans}],
+    }]});
+    let mut url = to.url.clone().into_parts();
+    url.path_and_query = Some(PATH.parse()?);
+    let request = http::Request::post(Uri::from_parts(url)?);
+    let request = request.header(header::CONTENT_TYPE, "application/json").body(document.to_string())?;
+    match fetch::send(request).await? {
+        (status, _) if status.is_success() => Ok(()),
+        (status, _) => Err(format!("the answer is {status}").into()),
+    }
+}
+
+/// The kinds of spans, and the status of one that failed (`trace.proto`).
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
+const ERROR: u8 = 2;
+
+/// The spans of a request.
+fn describe(span: &Span, request: &Request<'_>) -> Vec<Value> {
+    let part = |name: &str, kind, from: Duration, to: Duration| {
+        let mut part = described(span, new_id(), name, kind, (from, to));
+        part["parentSpanId"] = hex(span.id).into();
+        part
+    };
+    let name = format!("{} {}", request.method, request.route.unwrap_or_default());
+    let mut whole = described(span, span.id, name.trim_end(), SERVER, (Duration::ZERO, request.took));
+    if let Some(parent) = span.parent {
+        whole["parentSpanId"] = hex(parent).into();
+    }
+    whole["attributes"] = of_http(request);
+    let slow = request.phases.iter().filter(|(_, time)| *time > SLOW);
+    let end = nanos(span.began + request.took);
+    let event = |(phase, time): &(&str, Duration)| {
+        let attributes = [text("rowstream.phase", phase), float("rowstream.seconds", time.as_secs_f64())];
+        json!({"timeUnixNano": end, "name": "slow phase", "attributes": attributes})
+    };
+    whole["events"] = slow.map(event).collect();
+    // By the conventions, what a client asks wrong is no error of the server.
+    let is_error = match request.status {
+        Some(status) if status.is_success() => !request.is_whole,
+        Some(status) => status.is_server_error(),
+        None => false,
+    };
+    if is_error {
+        whole["status"] = json!({"code": ERROR, "message": request.ended});
+    }
+    let mut spans = vec![whole];
+    if let Some(head) = span.head {
+        spans.push(part("head", INTERNAL, Duration::ZERO, head));
+        spans.push(part("body", INTERNAL, head, request.took));
+    }
+    if let Some(query) = &request.query {
+        let [(_, pool), ..] = request.phases;
+        let mut asked = part(&format!("{} {}", query.system, query.source), CLIENT, pool, request.took);
+        let mut attributes = vec![
+            text("db.system.name", &query.system.to_ascii_lowercase()),
+            text("db.query.text", query.text),
+            int("db.response.returned_rows", request.rows),
+            text("rowstream.source", query.source),
+        ];
+        if let Some(sqlstate) = request.sqlstate {
+            attributes.push(text("db.response.status_code", sqlstate));
+            attributes.push(text("error.type", sqlstate));
+            asked["status"] = json!({"code": ERROR});
+        }
+        asked["attributes"] = attributes.into();
+        spans.push(asked);
+    }
+    spans
+}
+
+fn described(span: &Span, id: u64, name: &str, kind: u8, (from, to): (Duration, Duration)) -> Value {
+    json!({
+        "traceId": format!("{:032x}", span.trace),
+        "spanId": hex(id),
+        "name": name,
+        "kind": kind,
+        "startTimeUnixNano": nanos(span.began + from),
+        "endTimeUnixNano": nanos(span.began + to.max(from)),
+    })
+}
+
+/// The attributes of an HTTP server's span, and what only this server knows.
+fn of_http(request: &Request<'_>) -> Value {
+    let version = match request.version {
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    };
+    let address = request.address.map(|address| address.to_string());
+    let texts = [
+        ("http.request.method", Some(request.method)),
+        ("url.scheme", Some("http")),
+        ("url.path", Some(request.path)),
+        ("http.route", request.route),
+        ("network.protocol.version", Some(version)),
+        ("client.address", address.as_deref()),
+        ("user_agent.original", request.user_agent),
+        ("error.type", request.code),
+        ("rowstream.ended", Some(request.ended)),
+    ];
+    let mut attributes: Vec<_> =
+        texts.into_iter().filter_map(|(name, value)| Some(text(name, value?))).collect();
+    attributes.extend(request.status.map(|status| int("http.response.status_code", status.as_u16().into())));
+    attributes.push(int("http.response.body.size", request.bytes));
+    attributes.push(int("rowstream.rows", request.rows));
+    let phase = |(name, time): &(&str, Duration)| float(&format!("rowstream.{name}"), time.as_secs_f64());
+    attributes.extend(request.phases.iter().map(phase));
+    attributes.into()
+}
+
+fn text(name: &str, value: &str) -> Value {
+    let end = value.floor_char_boundary(LONGEST);
+    json!({"key": name, "value": {"stringValue": &value[..end]}})
+}
+
+/// Integers of 64 bits are texts in JSON.
+fn int(name: &str, value: u64) -> Value {
+    json!({"key": name, "value": {"intValue": value.to_string()}})
+}
+
+fn float(name: &str, value: f64) -> Value {
+    json!({"key": name, "value": {"doubleValue": value}})
+}
+
+fn hex(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+fn nanos(time: SystemTime) -> String {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+}

@@ -1,0 +1,168 @@
+//! Spans of requests reach a collector of OpenTelemetry by OTLP over HTTP, as JSON.
+//!
+//! The collector is an HTTP server that keeps what it is sent, which is all that the protocol asks
+//! of one.
+
+use std::time::{Duration, Instant};
+
+use http::Request;
+use serde_json::Value;
+
+use crate::support::upstream::{Speaks, Upstream, reply};
+use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get};
+
+const SOON: Duration = Duration::from_secs(30);
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+async fn collector() -> Upstream {
+    Upstream::start(Speaks::Http1, |_, _| async { reply(200, "application/json", "{}") }).await
+}
+
+async fn server(collector: &Upstream, db: &TestDb, sample: &str) -> Server {
+    let config = format!(
+        "[traces]\nurl = \"http://{}\"\nservice = \"orders\"\n{sample}\n[source.db]\nurl = \"{}\"\n\
+         [source.up]\nurl = \"http://{}\"\n",
+        collector.address(),
+        db.url(),
+        collector.address(),
+    );
+    let fails = "select 1 / (3000 - n) as n, repeat('x', 1000) as t from generate_series(1, 3000) n";
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        (
+            "endpoints/n/{id}.sql",
+            "/*\nsource = \"db\"\n[params]\nid = \"integer\"\n*/\nselect :id as id, pg_sleep(1.1)::text as s",
+        ),
+        ("endpoints/fails.sql", &format!("/*\nsource = \"db\"\n*/\n{fails}")),
+        ("endpoints/proxy.toml", "[upstream]\nsource = \"up\"\nrequest = \"GET /asked\"\n"),
+    ];
+    Launch::files(&files).start().await
+}
+
+async fn ask(server: &Server, path: &str, flags: &str) -> Reply {
+    let request =
+        Request::get(server.url(path)).header("traceparent", format!("00-{TRACE}-{PARENT}-{flags}"));
+    Client::HTTP1.send(request.body(String::new()).expect("a request")).await
+}
+
+/// All spans that were sent.
+fn spans(collector: &Upstream) -> Vec<Value> {
+    let sent = collector.asked().into_iter().filter(|asked| asked.target == "/v1/traces");
+    let documents = sent.map(|asked| {
+        assert_eq!(
+            (asked.method.as_str(), asked.headers["content-type"].as_bytes()),
+            ("POST", &b"application/json"[..])
+        );
+        serde_json::from_str::<Value>(&asked.body).expect("JSON")
+    });
+    let of = |document: Value| {
+        let resource = &document["resourceSpans"][0];
+        assert_eq!(resource["resource"]["attributes"][0]["value"]["stringValue"], "orders");
+        resource["scopeSpans"][0]["spans"].as_array().expect("a list").clone()
+    };
+    documents.flat_map(of).collect()
+}
+
+/// The span of this name, once it was sent.
+async fn span(collector: &Upstream, name: &str) -> Value {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Some(found) = spans(collector).into_iter().find(|span| span["name"] == name) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "no span {name}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// An attribute of a span as a text.
+fn attribute(span: &Value, name: &str) -> String {
+    let mut all = span["attributes"].as_array().expect("a list").iter();
+    let found = all.find(|attribute| attribute["key"] == name).unwrap_or_else(|| panic!("{name}: {span:#}"));
+    let value = found["value"].as_object().and_then(|value| value.values().next()).expect("a value");
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn time(span: &Value, name: &str) -> u64 {
+    span[name].as_str().and_then(|text| text.parse().ok()).expect("nanoseconds")
+}
+
+#[tokio::test]
+async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
+    let (collector, db) = (collector().await, TestDb::new().await);
+    let server = server(&collector, &db, "sample = 0").await;
+    assert_eq!(ask(&server, "/n/7", "01").await.ended, Ended::Complete);
+    let whole = span(&collector, "GET /n/{id}").await;
+    assert_eq!((whole["traceId"].as_str(), whole["parentSpanId"].as_str()), (Some(TRACE), Some(PARENT)));
+    assert_eq!((whole["kind"].as_u64(), &whole["status"]), (Some(2), &Value::Null));
+    for (name, expected) in [
+        ("http.request.method", "GET"),
+        ("http.route", "/n/{id}"),
+        ("url.path", "/n/7"),
+        ("http.response.status_code", "200"),
+        ("network.protocol.version", "1.1"),
+        ("client.address", "127.0.0.1"),
+        ("rowstream.rows", "1"),
+        ("rowstream.ended", "complete"),
+    ] {
+        assert_eq!(attribute(&whole, name), expected);
+    }
+    assert_eq!(whole["events"][0]["name"], "slow phase");
+    let all = spans(&collector);
+    let of_name = |name: &str| all.iter().find(|span| span["name"] == name).expect("a span");
+    let (head, body, query) = (of_name("head"), of_name("body"), of_name("PostgreSQL db"));
+    for part in [head, body, query] {
+        assert_eq!((&part["parentSpanId"], part["traceId"].as_str()), (&whole["spanId"], Some(TRACE)));
+        assert!(time(part, "startTimeUnixNano") >= time(&whole, "startTimeUnixNano"));
+        assert!(time(part, "endTimeUnixNano") <= time(&whole, "endTimeUnixNano"));
+    }
+    assert_eq!(time(head, "endTimeUnixNano"), time(body, "startTimeUnixNano"));
+    assert!(time(head, "endTimeUnixNano") - time(head, "startTimeUnixNano") > 1_000_000_000);
+    assert_eq!(
+        (attribute(query, "db.system.name"), query["kind"].as_u64()),
+        ("postgresql".to_owned(), Some(3))
+    );
+    assert!(attribute(query, "db.query.text").contains("select $1"), "{query}");
+    server.wait_for_stdout(&format!("trace_id={TRACE}"), SOON).await;
+    // Who is not recorded, and who looks after the server, leaves none.
+    ask(&server, "/n/8", "00").await;
+    assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
+    assert_eq!(get(&server.url("/n/9")).await.status, 200);
+    assert!(matches!(ask(&server, "/fails.ndjson", "01").await.ended, Ended::Broken(_)));
+    let failed = span(&collector, "GET /fails").await;
+    assert_eq!(failed["status"]["code"], 2);
+    assert_eq!(attribute(&failed, "http.response.status_code"), "200");
+    assert_eq!(attribute(&failed, "error.type"), "invalid_data");
+    let names: Vec<_> = spans(&collector).into_iter().map(|span| span["name"].clone()).collect();
+    assert_eq!(
+        names.iter().filter(|name| name.as_str().is_some_and(|name| name.starts_with("GET"))).count(),
+        2,
+        "{names:?}"
+    );
+}
+
+#[tokio::test]
+async fn upstreams_are_asked_in_the_span_and_the_last_spans_are_sent_at_the_end() {
+    let (collector, db) = (collector().await, TestDb::new().await);
+    let mut server = server(&collector, &db, "sample = 1").await;
+    assert_eq!(get(&server.url("/proxy")).await.status, 200);
+    server.terminate();
+    assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+    let whole = span(&collector, "GET /proxy").await;
+    let asked = collector.asked().into_iter().find(|asked| asked.target == "/asked").expect("it was asked");
+    let (trace, id) = (whole["traceId"].as_str().expect("an id"), whole["spanId"].as_str().expect("an id"));
+    assert_eq!(asked.headers["traceparent"], format!("00-{trace}-{id}-01"));
+    assert!(server.stdout().contains(&format!("trace_id={trace}")), "{}", server.stdout());
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_costs_no_request() {
+    let (collector, db) = (collector().await, TestDb::new().await);
+    let server = server(&collector, &db, "sample = 1").await;
+    collector.stop().await;
+    assert_eq!(get(&server.url("/n/1")).await.status, 200);
+    server.wait_for_stderr("takes no spans", SOON).await;
+    assert_eq!(get(&server.url("/n/1")).await.status, 200);
+    assert_eq!(server.count_stderr("takes no spans"), 1);
+}
