@@ -178,7 +178,7 @@ impl Load<'_> {
             let least = self.least(calls, duration);
             let full = times(least, self.inside() as f64 / places as f64);
             format!(
-                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} behind a full queue",
+                "{}: {rate} requests/s{said}, {duration:?} each on {parallel} places; {least:?} alone, {full:?} with a full queue",
                 self.endpoint.path,
             )
         });

@@ -342,7 +342,7 @@ fn describe_result(statement: &Statement, columns: &Columns) -> String {
     format!("{} :{kind}{nested} -> {columns}\n", statement.name)
 }
 
-/// How many rows a statement has, as files write it behind a colon.
+/// How many rows a statement has, as files write it after a colon.
 fn rows(cardinality: Cardinality) -> &'static str {
     match cardinality {
         Cardinality::Many => "many",

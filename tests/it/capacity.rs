@@ -76,15 +76,15 @@ async fn what_an_endpoint_can_carry_is_computed() {
         [
             // 25 places ÷ (50 × 100 ms); two rounds of 25; and seven responses of 25 calls find
             // room.
-            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 places; 200ms alone, 1.4s behind a full queue",
-            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 places; 4s alone, 28s behind a full queue",
+            "/calls: 5.00 requests/s of 50 calls (the default of `n1`), 100ms each on 25 places; 200ms alone, 1.4s with a full queue",
+            "/calls: 0.2500 requests/s of 1000 calls (`max` of `n1`), 100ms each on 25 places; 4s alone, 28s with a full queue",
             // Two streams of ten calls each take 20 of the 25 places.
-            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 places; 5s alone, 36s behind a full queue",
-            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 places; 100s alone, 720s behind a full queue",
-            "/pass: 2.50 requests/s, 10s each on 25 places; 10s alone, 70s behind a full queue",
-            "/quick: 250 requests/s, 100ms each on 25 places; 100ms alone, 700ms behind a full queue",
-            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 places; 100ms alone, 700ms behind a full queue",
-            "/unbounded: 250 requests/s of one call, 100ms each on 25 places; 100ms alone, 700ms behind a full queue",
+            "/few: 0.4000 requests/s of 50 calls (the default of `n1`), 1s each on 20 places; 5s alone, 36s with a full queue",
+            "/few: 0.0200 requests/s of 1000 calls (`max` of `n1`), 1s each on 20 places; 100s alone, 720s with a full queue",
+            "/pass: 2.50 requests/s, 10s each on 25 places; 10s alone, 70s with a full queue",
+            "/quick: 250 requests/s, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
+            "/seven: 35.7 requests/s of 7 calls, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
+            "/unbounded: 250 requests/s of one call, 100ms each on 25 places; 100ms alone, 700ms with a full queue",
         ]
     );
     assert_eq!(warnings, Vec::<String>::new());
@@ -118,17 +118,17 @@ async fn statements_are_computed_as_well() {
         carried(&stdout),
         [
             &format!(
-                "/list: {}.0 requests/s, 500ms each on {lists} places; 500ms alone, {:?} behind a full queue",
+                "/list: {}.0 requests/s, 500ms each on {lists} places; 500ms alone, {:?} with a full queue",
                 2 * lists,
                 behind(500.0, lists)
             ),
             &format!(
-                "/long: {}.0 requests/s, 100ms each on {long} places; 100ms alone, {:?} behind a full queue",
+                "/long: {}.0 requests/s, 100ms each on {long} places; 100ms alone, {:?} with a full queue",
                 10 * long,
                 behind(100.0, long)
             ),
             &format!(
-                "/quick: {rate} requests/s, 1ms each on {shared} places; 1ms alone, {full}ms behind a full queue"
+                "/quick: {rate} requests/s, 1ms each on {shared} places; 1ms alone, {full}ms with a full queue"
             ),
         ]
     );
