@@ -12,12 +12,14 @@
 mod book;
 mod compare;
 mod deny;
+mod duckdb;
 mod fuzz;
 mod installed;
 mod instructions;
 mod mariadb;
 mod needs;
 mod newer;
+mod npm;
 mod postgres;
 mod python;
 mod soak;
@@ -95,6 +97,10 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
         Err(message) => {
             eprintln!("{message}\nWithout it the tests of Python's libraries fail; all others need none.");
         }
+    }
+    match duckdb::prepare(&target) {
+        Ok(library) => println!("export ROWSTREAM_TEST_DUCKDB='{}'", library.display()),
+        Err(message) => eprintln!("{message}\nWithout it the tests of drivers fail; all others need none."),
     }
     eprintln!("PostgreSQL and MariaDB run until Ctrl-C");
     postgres.wait()

@@ -9,9 +9,10 @@ use crate::instructions::Mode;
 use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, book, deny, instructions, needs, newer, python, target_folder};
+use crate::{Result, book, deny, duckdb, instructions, needs, newer, python, target_folder};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
+const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
 /// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
@@ -67,7 +68,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
-    let (mut python, mut newer) = (None, None);
+    let (mut python, mut duckdb, mut newer) = (None, None, None);
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
@@ -75,6 +76,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     }
     steps.run("build of the tests", || Outcome::of(cargo_test().arg("--no-run")));
     steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
+    steps.run("DuckDB's library", || obtain(duckdb::prepare(&target), &mut duckdb, NO_DUCKDB));
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -83,8 +85,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("MariaDB", || {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
-    let (python, mariadb) = (python.as_deref(), mariadb.as_ref());
-    let tests = Tests { scope, filters: &filters, target: &target, python, mariadb };
+    let (python, duckdb, mariadb) = (python.as_deref(), duckdb.as_deref(), mariadb.as_ref());
+    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -207,6 +209,7 @@ struct Tests<'a> {
     filters: &'a [&'a str],
     target: &'a Path,
     python: Option<&'a Path>,
+    duckdb: Option<&'a Path>,
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -237,10 +240,13 @@ impl Tests<'_> {
     }
 
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
-    /// its libraries.
+    /// its libraries, and those that load DuckDB's library where there is one.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         if self.python.is_none() {
             command.args(["--skip", "python_reads_"]);
+        }
+        if self.duckdb.is_none() {
+            command.args(["--skip", "drivers::"]);
         }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
@@ -277,6 +283,9 @@ impl Tests<'_> {
         command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
         if let Some(python) = self.python {
             command.env("ROWSTREAM_TEST_PYTHON", python);
+        }
+        if let Some(duckdb) = self.duckdb {
+            command.env("ROWSTREAM_TEST_DUCKDB", duckdb);
         }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
