@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::config::Config;
+use crate::database::worker;
 use crate::diagnostic::shown;
 
 /// The name of a configuration in its folder.
@@ -35,7 +36,8 @@ pub(super) fn folder(given: &Path) -> PathBuf {
     if given.is_dir() {
         return given.to_owned();
     }
-    let is_database = given.to_string_lossy().contains("://") || begins_as_sqlite(given);
+    let text = given.to_string_lossy();
+    let is_database = text.contains("://") || begins_as_sqlite(given) || worker::is_table(&text);
     given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
 }
 
@@ -52,7 +54,7 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
     if path.exists() {
-        return Ok(match begins_as_sqlite(&path) {
+        return Ok(match begins_as_sqlite(&path) || worker::is_table(&text) {
             true => Target::Database(text.into_owned()),
             false => Target::Configuration(path),
         });

@@ -34,6 +34,8 @@ mod schema;
 mod serve;
 mod tables;
 mod token;
+#[cfg(feature = "adbc")]
+mod worker;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -66,6 +68,9 @@ enum Command {
     Schema(schema::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    #[cfg(feature = "adbc")]
+    #[command(hide = true)]
+    Worker(worker::Args),
 }
 
 impl Command {
@@ -83,6 +88,8 @@ impl Command {
             | Self::Token(_)
             | Self::Completions(_)
             | Self::Man(_) => None,
+            #[cfg(feature = "adbc")]
+            Self::Worker(_) => None,
         }
     }
 }
@@ -168,6 +175,8 @@ pub fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => manual::complete(&args),
         Command::Man(args) => manual::man(&args),
+        #[cfg(feature = "adbc")]
+        Command::Worker(args) => worker::run(&args),
     };
     let status = match result {
         // Whoever stops reading has what they wanted: `| head` is no failure.

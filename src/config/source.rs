@@ -99,6 +99,7 @@ pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError
         let url = match dialect.urls.location {
             Location::File => file(dialect, scheme, rest, folder)?,
             Location::Server => host(scheme, rest, &format!("write `{}`", dialect.urls.example))?,
+            Location::Driver => driver(scheme, rest, folder),
         };
         return Ok((url, Scheme::Sql(database)));
     }
@@ -116,6 +117,7 @@ pub(super) fn shown_database(text: &str) -> Option<String> {
     Some(match database.dialect().urls.location {
         Location::File => text.to_owned(),
         Location::Server => format!("{scheme}://…"),
+        Location::Driver => format!("{scheme}:…"),
     })
 }
 
@@ -132,6 +134,17 @@ fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
     Err(UrlError { message, hint: hint.to_owned() })
 }
 
+/// The URL of a driver. What has the looks of a path is joined to the folder: `join` keeps an
+/// absolute one as it is.
+fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
+    let (path, options) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    let is_name = path.is_empty() || (scheme == "adbc" && !path.contains(['/', '.']));
+    match is_name {
+        true => format!("{scheme}:{rest}"),
+        false => format!("{scheme}:{}{options}", folder.join(path).display()),
+    }
+}
+
 fn no_scheme() -> UrlError {
     let hint = format!("write one of {} and a colon before it", list(schemes()));
     UrlError { message: "this URL has no scheme".to_owned(), hint }
@@ -141,7 +154,7 @@ fn no_scheme() -> UrlError {
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
-    let known = ["odbc", "adbc", "file", "jdbc", "mssql", "oracle", "duckdb", "sqlite3"];
+    let known = ["odbc", "file", "jdbc", "mssql", "oracle", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
         true => format!("the scheme {} is not known", shown(scheme)),

@@ -36,6 +36,7 @@ pub mod sqlite;
 mod statements;
 mod tls;
 mod url;
+pub mod worker;
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -837,6 +838,8 @@ databases! {
     Sqlite => sqlite,
     /// MySQL and MariaDB.
     Mysql => mysql,
+    /// A database whose driver is others' (ADBC), in a process of its own.
+    Adbc => worker,
 }
 
 impl DatabaseKind {

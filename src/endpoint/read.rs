@@ -25,6 +25,7 @@ use crate::diagnostic::reader::{Table, Value};
 use crate::diagnostic::{File, place, shown, suggest};
 use crate::params::{BindType, Param, ParamPlace};
 use crate::source::{Kind, SourceConfig};
+use crate::sql::dialect::Refusal;
 use crate::sql::{self, Dialect, Nesting, Refcursors, Section, Sql, SqlError};
 
 /// Names that stand for something else than a statement after a `$`, or will.
@@ -586,6 +587,10 @@ impl Statements<'_> {
         let mut well = true;
         for (i, section) in sections.iter().enumerate() {
             if let Some(nesting) = &section.nesting {
+                if let Err(Refusal { message, hint }) = self.dialect.interleaved {
+                    self.file.error(self.text.offset(section.offset), message, Some(hint.to_owned()));
+                    return false;
+                }
                 let nested = self.nested(section, nesting, statements, i);
                 well &= nested.is_some();
                 statements[i].nested = nested;

@@ -30,6 +30,8 @@ pub struct Dialect {
     pub commits: Commits,
     /// Whether a statement can open cursors for others.
     pub refcursors: Result<(), Refusal>,
+    /// Whether a connection reads several statements side by side, as rows that nest need it.
+    pub interleaved: Result<(), Refusal>,
     /// How the catalog is asked for unique keys; `None`: it is not asked.
     pub unique_keys: Option<UniqueKeys>,
     /// How the catalog is asked for tables; `None`: it is not asked.
@@ -63,6 +65,9 @@ pub enum Location {
     Server,
     /// A file: its path, which is relative to the configuration, and nothing secret.
     File,
+    /// A library that drives a database, and what it is given; a path in it is relative to the
+    /// configuration.
+    Driver,
 }
 
 /// What is a string, a comment or a name. Everywhere, `'…'` is a string and `"…"` a name, unless
@@ -345,6 +350,7 @@ pub(crate) mod samples {
         keys: KEYS,
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
+        interleaved: Ok(()),
         unique_keys: None,
         catalog: None,
     };
@@ -361,6 +367,7 @@ pub(crate) mod samples {
         keys: KEYS,
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
+        interleaved: Ok(()),
         unique_keys: None,
         catalog: None,
     };
@@ -377,6 +384,7 @@ pub(crate) mod samples {
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
+        interleaved: Ok(()),
         unique_keys: None,
         catalog: None,
     };

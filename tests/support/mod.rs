@@ -15,6 +15,7 @@
 //! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb; not set where they cannot be had |
+//! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
 //!
 //! To run tests without it, start `cargo xtask pg` in another terminal and set what it prints.
 //!

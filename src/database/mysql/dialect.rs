@@ -55,6 +55,7 @@ pub static DIALECT: Dialect = Dialect {
         message: "MySQL has no refcursors",
         hint: "a procedure's rows are read where it is the only statement (`call p(:a)`); else write a statement for each list",
     }),
+    interleaved: Ok(()),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

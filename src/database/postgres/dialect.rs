@@ -48,6 +48,7 @@ pub static DIALECT: Dialect = Dialect {
         channel: Ok(()),
     },
     refcursors: Ok(()),
+    interleaved: Ok(()),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::AsWritten,

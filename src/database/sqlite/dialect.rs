@@ -45,6 +45,7 @@ pub static DIALECT: Dialect = Dialect {
         message: "SQLite has no refcursors",
         hint: "they are PostgreSQL's: write a statement for each list",
     }),
+    interleaved: Ok(()),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

@@ -1,0 +1,67 @@
+//! Parameter values as a worker takes them.
+
+use crate::params::{BindType, ParamType, ParamValue};
+
+use super::frame::Argument;
+
+/// The value that is bound for a parameter.
+pub(super) fn argument(param: &ParamValue) -> Argument {
+    match param {
+        ParamValue::Null => Argument::Null,
+        ParamValue::Integer(value) => Argument::Integer(*value),
+        ParamValue::Boolean(value) => Argument::Boolean(*value),
+        ParamValue::Number(text) => Argument::Number(text.clone()),
+        ParamValue::Date(date) => Argument::Date(days(*date)),
+        ParamValue::Timestamp(timestamp) => Argument::Timestamp(timestamp.as_microsecond()),
+        ParamValue::Text(text)
+        | ParamValue::Duration(text)
+        | ParamValue::Uuid(text)
+        | ParamValue::Json(text) => Argument::Text(text.clone()),
+        ParamValue::List(list) => Argument::List(list.iter().map(item).collect()),
+    }
+}
+
+/// A list has items of one type: integers, or the texts of anything else.
+fn item(param: &ParamValue) -> Argument {
+    match param {
+        ParamValue::Integer(value) => Argument::Integer(*value),
+        param => param.postgres_text().map_or(Argument::Null, Argument::Text),
+    }
+}
+
+/// NULL, of the type of a parameter.
+pub(super) fn null(bind: BindType) -> Argument {
+    let value = match bind {
+        BindType::Inferred => return Argument::Null,
+        BindType::One(ParamType::Integer) => Argument::Integer(0),
+        BindType::One(ParamType::Number) => Argument::Number("0".to_owned()),
+        BindType::One(ParamType::Boolean) => Argument::Boolean(false),
+        BindType::One(ParamType::Date) => Argument::Date(0),
+        BindType::One(ParamType::Timestamp) => Argument::Timestamp(0),
+        BindType::One(_) => Argument::Text(String::new()),
+        BindType::List(ParamType::Integer) => Argument::List(vec![Argument::Integer(0)]),
+        BindType::List(_) => Argument::List(Vec::new()),
+    };
+    Argument::NullOf(Box::new(value))
+}
+
+fn days(date: jiff::civil::Date) -> i32 {
+    let epoch = jiff::civil::date(1970, 1, 1);
+    // Dates are of the years -9999 to 9999.
+    epoch.until(date).map_or(0, |span| span.get_days())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_days() {
+        for (date, expected) in
+            [("1970-01-01", 0), ("1969-12-31", -1), ("2026-11-23", 20_780), ("9999-12-31", 2_932_896)]
+        {
+            let date = ParamValue::Date(date.parse().unwrap());
+            assert_eq!(argument(&date), Argument::Date(expected), "{date:?}");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! A connection to a worker process, on its thread.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::ArrowError;
+use http::StatusCode;
+use rowstream_encode::Column;
+
+use super::super::refused::general;
+use super::frame::{self, Argument, Failed, Fault, HEADER, Request};
+use super::{Adbc, arguments, cells, values};
+use crate::Error;
+use crate::database::Statement;
+use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
+
+/// How often a thread that waits for the worker looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a statement may take to end that was cancelled, before its process is ended.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a connection may take to open.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// What the source knows of a statement beside its columns: nothing, as each value in the packed
+/// row says what it is.
+pub(super) type Plan = ();
+
+type Described = blocking::Described<Plan>;
+
+/// An open connection.
+pub struct Connection {
+    driver: Arc<Adbc>,
+    link: RefCell<Link>,
+    in_transaction: Cell<bool>,
+}
+
+/// The socket, and what is read from it.
+struct Link {
+    socket: UnixStream,
+    /// Whether the worker has yet to say how what was asked last ended.
+    is_busy: bool,
+    /// When the wait for the next frame ends; `None`: when [`blocking::tick`] says.
+    deadline: Option<Instant>,
+    /// The frame that is being read, which a wait that ended may have left half read.
+    header: [u8; HEADER],
+    payload: Vec<u8>,
+    read: usize,
+}
+
+/// What the worker sent.
+enum Reply {
+    Arrow(Vec<u8>),
+    End,
+}
+
+/// Why there is no frame.
+enum Missing {
+    /// The worker reports a failure.
+    Failed(Failed),
+    /// The connection is of no more use.
+    Lost(io::Error),
+    /// The session has left, or a deadline has passed.
+    Stopped,
+}
+
+impl From<io::Error> for Missing {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl Link {
+    fn ask(&mut self, request: &Request) -> Result<(), Missing> {
+        self.is_busy = true;
+        Ok(request.write(&mut &self.socket)?)
+    }
+
+    /// The next frame of the answer to what was asked.
+    fn reply(&mut self) -> Result<Reply, Missing> {
+        let (kind, length) = loop {
+            let found = match self.read {
+                0..HEADER => None,
+                _ => Some(frame::header(self.header)?),
+            };
+            match found {
+                Some((kind, length)) if self.read == HEADER + length => break (kind, length),
+                Some((_, length)) => self.payload.resize(length, 0),
+                None => {}
+            }
+            self.read_more()?;
+        };
+        self.read = 0;
+        let payload = std::mem::take(&mut self.payload);
+        debug_assert_eq!(payload.len(), length, "a frame is read to its end");
+        self.is_busy = kind == frame::ARROW;
+        match kind {
+            frame::ARROW => Ok(Reply::Arrow(payload)),
+            frame::END => Ok(Reply::End),
+            frame::FAILED => Err(Missing::Failed(frame::parse(&payload)?)),
+            _ => Err(Missing::Lost(io::Error::other(format!("no frame is of the kind {kind}")))),
+        }
+    }
+
+    /// Waits for the answer that ends what was asked, and passes over all before it.
+    fn end(&mut self) -> Result<(), Missing> {
+        while let Reply::Arrow(_) = self.reply()? {}
+        Ok(())
+    }
+
+    /// Reads more of the frame.
+    fn read_more(&mut self) -> Result<(), Missing> {
+        let rest = match self.read {
+            0..HEADER => &mut self.header[self.read..],
+            read => &mut self.payload[read - HEADER..],
+        };
+        match (&self.socket).read(rest) {
+            Ok(0) => Err(Missing::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(read) => {
+                self.read += read;
+                Ok(())
+            }
+            Err(error) if is_pause(&error) && !self.is_over() => Ok(()),
+            Err(error) if is_pause(&error) => Err(Missing::Stopped),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.map_or_else(blocking::tick, |deadline| Instant::now() >= deadline)
+    }
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+impl Connection {
+    /// Connects to the worker, which connects to the database.
+    ///
+    /// # Errors
+    /// 503: one of the two cannot be done.
+    pub(super) fn open(driver: &Arc<Adbc>) -> Result<Self, Error> {
+        let socket = driver.process.connect()?;
+        let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
+        socket.set_read_timeout(Some(LOOK)).map_err(lost)?;
+        socket.set_write_timeout(Some(GRACE)).map_err(lost)?;
+        let link = Link {
+            socket,
+            is_busy: false,
+            deadline: Some(Instant::now() + CONNECT),
+            header: [0; HEADER],
+            payload: Vec::new(),
+            read: 0,
+        };
+        let connection =
+            Self { driver: Arc::clone(driver), link: RefCell::new(link), in_transaction: Cell::new(false) };
+        connection.run(&Request::Open(driver.opening.clone()))?;
+        connection.link.borrow_mut().deadline = None;
+        Ok(connection)
+    }
+
+    /// Asks, and waits for the end of the answer.
+    fn run(&self, request: &Request) -> Result<(), Error> {
+        let mut link = self.link.borrow_mut();
+        let ended = link.ask(request).and_then(|()| link.end());
+        drop(link);
+        ended.map_err(|missing| self.error(missing))
+    }
+
+    fn error(&self, missing: Missing) -> Error {
+        let source = &self.driver.source;
+        match missing {
+            Missing::Failed(failed) => of_driver(source, failed),
+            Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
+            Missing::Lost(error) => {
+                Error::source_unavailable(format!("the worker of source `{source}` answers with nonsense"))
+                    .cause(error)
+            }
+            Missing::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
+        }
+    }
+
+    /// Ends what runs. Whether the worker has said that it did; if it did not in time, its process
+    /// is ended.
+    fn cancel(&self) -> bool {
+        let mut link = self.link.borrow_mut();
+        link.deadline = Some(Instant::now() + GRACE);
+        let asked = Request::Cancel.write(&mut &link.socket);
+        let ended = asked.map_err(Missing::from).and_then(|()| link.end());
+        link.deadline = None;
+        match ended {
+            Ok(()) | Err(Missing::Failed(_)) => true,
+            Err(Missing::Lost(_)) => false,
+            Err(Missing::Stopped) => {
+                self.driver.process.kill();
+                false
+            }
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+impl DriverConnection for Connection {
+    type Driver = Adbc;
+    /// None: a thread that waits for the worker looks for itself.
+    type Interrupt = ();
+    type Statement<'c> = Vec<Argument>;
+    type Rows<'r> = Rows<'r>;
+
+    fn interrupt(&self) {}
+
+    fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, Plan), Error> {
+        let sql = statement.sql.to_string();
+        let mut decoder = StreamDecoder::new();
+        let mut link = self.link.borrow_mut();
+        let request = Request::Describe {
+            sql,
+            arguments: statement.types.iter().copied().map(arguments::null).collect(),
+        };
+        let mut reply = link.ask(&request).and_then(|()| link.reply());
+        while let Ok(Reply::Arrow(bytes)) = reply {
+            reply = decode(&mut decoder, bytes).and_then(|_| link.reply());
+        }
+        drop(link);
+        reply.map_err(|missing| self.error(missing))?;
+        let schema = decoder.schema().ok_or_else(|| Error::protocol("the worker sent no schema"))?;
+        if schema.fields().is_empty() {
+            return Err(Error::endpoint("the statement has no columns, so it is no query"));
+        }
+        Ok((schema.fields().iter().map(|field| values::column(field)).collect(), ()))
+    }
+
+    fn begin(&self) -> Result<(), Error> {
+        if !self.in_transaction.get() {
+            self.run(&Request::Begin)?;
+            self.in_transaction.set(true);
+        }
+        Ok(())
+    }
+
+    fn compile(&self, _described: &Described, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
+        Ok(args.to_vec())
+    }
+
+    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r> {
+        Rows {
+            connection: self,
+            described,
+            arguments: std::mem::take(statement),
+            decoder: StreamDecoder::new(),
+            columns: Vec::new(),
+            row: 0,
+            rows: 0,
+        }
+    }
+
+    fn clean_up(&self) -> bool {
+        let is_busy = self.link.borrow().is_busy;
+        if is_busy && !self.cancel() {
+            return false;
+        }
+        !self.in_transaction.replace(false) || self.roll_back()
+    }
+}
+
+impl Connection {
+    fn roll_back(&self) -> bool {
+        self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
+        let ended = self.run(&Request::RollBack);
+        self.link.borrow_mut().deadline = None;
+        ended.is_ok()
+    }
+}
+
+/// The rows of a statement that runs.
+pub struct Rows<'r> {
+    connection: &'r Connection,
+    described: &'r Described,
+    arguments: Vec<Argument>,
+    decoder: StreamDecoder,
+    /// Those of the batch that is read.
+    columns: Vec<ArrayRef>,
+    row: usize,
+    rows: usize,
+}
+
+impl DriverRows for Rows<'_> {
+    fn first(&mut self) -> Result<bool, Failure> {
+        let sql = self.described.sql.to_string();
+        let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
+        let asked = self.connection.link.borrow_mut().ask(&request);
+        asked.map_err(|missing| self.connection.error(missing))?;
+        let is_row = self.batch()?;
+        self.check_columns()?;
+        Ok(is_row)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool, Failure> {
+        self.row += 1;
+        if self.row < self.rows {
+            return Ok(true);
+        }
+        Ok(self.batch()?)
+    }
+
+    #[inline]
+    fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
+        let start = batch.len();
+        for column in &self.columns {
+            let mut text = String::new();
+            cells::push(values::value(column, self.row, &mut text)?, batch);
+        }
+        match batch.len() - start {
+            length if length > limit => {
+                batch.truncate(start);
+                Err(Error::row_too_large(length as u64, limit))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// Reads the next batch that has rows. Whether there is one.
+    fn batch(&mut self) -> Result<bool, Error> {
+        // The memory of the one before is free while the worker makes the next.
+        self.columns.clear();
+        let mut link = self.connection.link.borrow_mut();
+        let mut reply = link.reply();
+        loop {
+            let batch = match reply {
+                Ok(Reply::End) => return Ok(false),
+                Ok(Reply::Arrow(bytes)) => decode(&mut self.decoder, bytes),
+                Err(missing) => Err(missing),
+            };
+            match batch {
+                Ok(Some(batch)) if batch.num_rows() > 0 => {
+                    (self.row, self.rows) = (0, batch.num_rows());
+                    self.columns = batch.columns().to_vec();
+                    return Ok(true);
+                }
+                Ok(_) => reply = link.reply(),
+                Err(missing) => {
+                    drop(link);
+                    return Err(self.connection.error(missing));
+                }
+            }
+        }
+    }
+
+    /// Tables may have changed since the statement was described, and values would stand under
+    /// wrong names.
+    fn check_columns(&self) -> Result<(), Failure> {
+        let described = &self.described.columns;
+        let is_same = self.decoder.schema().is_some_and(|schema| {
+            schema.fields().len() == described.len()
+                && schema.fields().iter().zip(&**described).all(|(field, column)| {
+                    *field.name() == column.name && field.data_type().to_string() == column.type_name
+                })
+        });
+        match is_same {
+            true => Ok(()),
+            false => Err(Failure::Outdated(Error::source_unavailable(format!(
+                "the tables of source `{}` changed while a statement was prepared",
+                self.connection.driver.source
+            )))),
+        }
+    }
+}
+
+/// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
+/// it what its dictionaries need.
+fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
+    let broken = |error: ArrowError| Missing::Lost(io::Error::other(error));
+    decoder.decode(&mut bytes.into()).map_err(broken)
+}
+
+/// A failure in the driver as a user sees it.
+fn of_driver(source: &str, failed: Failed) -> Error {
+    let Failed { fault, message, sqlstate } = failed;
+    let (code, status) = match fault {
+        Fault::Connection => {
+            let text = format!("source `{source}` cannot be reached");
+            return Error::source_unavailable(text).cause(message);
+        }
+        Fault::Statement => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+        Fault::Data => ("invalid_data", StatusCode::BAD_REQUEST),
+        Fault::Cancelled => ("statement_timeout", StatusCode::GATEWAY_TIMEOUT),
+    };
+    let error = Error::new(code, status, general(code)).database(message);
+    match sqlstate {
+        Some(sqlstate) => error.sqlstate(sqlstate),
+        None => error,
+    }
+}

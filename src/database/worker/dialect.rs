@@ -1,0 +1,64 @@
+//! What the databases of drivers have in common in SQL, as data: DuckDB's, which is PostgreSQL's
+//! where the two agree.
+
+use crate::sql::dialect::{
+    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
+    Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
+};
+
+/// The SQL of drivers' databases.
+pub static DIALECT: Dialect = Dialect {
+    name: "ADBC",
+    urls: Urls { schemes: &["adbc", "duckdb"], location: Location::Driver, example: "duckdb:FILE" },
+    syntax: Syntax {
+        quote: '"',
+        identifiers: &[],
+        strings: &[Strings::Escape, Strings::Dollar],
+        line_comments: &[LineComment::Dashes],
+        block_comments: BlockComments::Flat,
+        line_ends: b"\n\r",
+        variables: b"$",
+        names: Names::Caseless,
+    },
+    placeholders: Placeholders::ByNumber('$'),
+    parameter_types: ParameterTypes::Declared,
+    decimals: Decimals::Exact,
+    null_limit: None,
+    keys: Keys {
+        cast: Around::NOTHING,
+        comparison: Comparison::ByColumn,
+        bytes: Err("take a key of texts or numbers"),
+    },
+    commits: Commits {
+        ordered: Err(NOT_FOLLOWED),
+        transactions: Err(NOT_FOLLOWED),
+        channel: Err(NOT_FOLLOWED),
+    },
+    refcursors: Err(Refusal {
+        message: "drivers have no refcursors",
+        hint: "they are PostgreSQL's: write a statement for each list",
+    }),
+    interleaved: Err(Refusal {
+        message: "a driver's connection reads one statement at a time",
+        hint: "join the two, or let the database nest the rows: a list of structs is a JSON array",
+    }),
+    unique_keys: None,
+    catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
+};
+
+const NOT_FOLLOWED: Refusal = Refusal {
+    message: "the database of a driver cannot be followed",
+    hint: "nobody says when its rows become visible: leave out `follow`",
+};
+
+const TABLES: &str =
+    "select table_name as name, case table_type when 'VIEW' then 'view' else 'table' end as kind
+    from information_schema.tables
+    where table_schema = 'main' order by table_name";
+
+/// Primary keys are not asked for: a key of a file's view is not known, and DuckDB's own tables
+/// have one in few cases.
+const COLUMNS: &str = "select column_name as name, lower(data_type) as type, null as param,
+    null as \"cast\", 0 as place
+    from information_schema.columns
+    where table_schema = 'main' and table_name = :table order by ordinal_position";

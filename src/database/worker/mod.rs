@@ -1,0 +1,175 @@
+//! Databases whose drivers are others' (ADBC), in a process of their own.
+//!
+//! A driver is a library of native code that nobody here has checked. It may crash, hang or leak,
+//! so it runs in a worker process ([`process`]), one for each source: what it does fails that
+//! source's streams and no others, and the next request finds a new process. The process is this
+//! program ([`child`]), and speaks Arrow IPC over a socket ([`frame`]), whose buffer is the
+//! back-pressure.
+//!
+//! For the server, such a connection is a library that blocks: threads, batches and hand-over are
+//! those of [`super::blocking`].
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`url`] | `adbc:…` and `duckdb:…` to what is opened |
+//! | [`process`] | the process: started, started again, ended |
+//! | [`frame`] | what goes over the socket |
+//! | [`connection`] | a connection, and the rows of its statement |
+//! | [`values`] | Arrow's arrays to [`Value`](rowstream_encode::Value)s |
+//! | [`cells`] | values to bytes and back |
+//! | [`arguments`] | the values of parameters |
+//! | [`dialect`] | what drivers' databases have in common in SQL, as data |
+//! | [`child`] | the process itself, with the feature `adbc` |
+
+mod arguments;
+mod cells;
+#[cfg(feature = "adbc")]
+pub(crate) mod child;
+mod connection;
+mod dialect;
+mod frame;
+mod process;
+mod url;
+mod values;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowstream_encode::RowWriter;
+
+pub use self::dialect::DIALECT;
+pub(crate) use self::url::is_table;
+
+use self::connection::Connection;
+use self::frame::{Argument, Opening};
+use self::process::Process;
+use super::blocking::{self, Described, Driver};
+use super::{ChangeSource, DatabaseRow, RowLayout};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+/// A driver's database with its pool.
+pub type Source = blocking::Source<Adbc>;
+
+/// One connection of a worker process, held by one response.
+pub type Session = blocking::Session<Adbc>;
+
+/// A driver's database, as its connections know it.
+pub struct Adbc {
+    /// The source's name, for errors.
+    source: String,
+    opening: Opening,
+    process: Process,
+}
+
+impl Driver for Adbc {
+    type Connection = Connection;
+    type Argument = Argument;
+    type Plan = connection::Plan;
+    type Row<'a> = Row<'a>;
+    type Changes = Changes;
+
+    const DIALECT: &'static Dialect = &DIALECT;
+    // A thread of ours; what the driver takes is its process's.
+    const IDLE: usize = 64 * 1024;
+
+    fn new(settings: &SourceSettings) -> Result<Self, Error> {
+        if !cfg!(feature = "adbc") {
+            return Err(Error::endpoint("this program was built without drivers")
+                .hint("build it with `cargo install --path . --features adbc`"));
+        }
+        let library = std::env::var(url::DUCKDB_LIBRARY).ok();
+        Ok(Self {
+            source: settings.name.clone(),
+            opening: url::opening(&settings.url, library)?,
+            process: Process::new(&settings.name),
+        })
+    }
+
+    /// A batch as it came, and the row that is packed.
+    fn held(row: usize) -> usize {
+        child_batch(row).saturating_mul(2)
+    }
+
+    fn connect(self: &Arc<Self>) -> Result<Connection, Error> {
+        Connection::open(self)
+    }
+
+    async fn changes(self: &Arc<Self>, _channel: Option<&str>, _every: Duration) -> Result<Changes, Error> {
+        Err(Error::endpoint("the database of a driver cannot be followed"))
+    }
+
+    fn argument(param: &ParamValue) -> Argument {
+        arguments::argument(param)
+    }
+
+    #[inline]
+    fn row<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
+        Row { values: packed, columns: described.columns.len() }
+    }
+}
+
+/// What a worker sends of rows at once, in bytes: a batch is cut where it would be larger, unless a
+/// row is.
+fn child_batch(row: usize) -> usize {
+    BATCH.max(row)
+}
+
+/// What a worker sends of rows at once, in bytes.
+const BATCH: usize = 1 << 20;
+
+/// Nothing notices that a driver's database has changed.
+pub struct Changes(Infallible);
+
+impl ChangeSource for Changes {
+    const IS_LOST_FOR_GOOD: bool = true;
+
+    async fn next(&mut self) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
+/// One row, in the batch that was handed over.
+pub struct Row<'a> {
+    values: &'a [u8],
+    columns: usize,
+}
+
+impl DatabaseRow for Row<'_> {
+    type Layout = Layout;
+
+    #[inline]
+    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut values = self.values;
+        encoder.begin_row(out);
+        for _ in 0..self.columns {
+            encoder.value(cells::next(&mut values), out);
+        }
+        encoder.end_row(out);
+        Ok(())
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { columns: self.columns }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.values
+    }
+}
+
+/// What rows are read by that have left their batch.
+pub struct Layout {
+    columns: usize,
+}
+
+impl RowLayout for Layout {
+    type Row<'a> = Row<'a>;
+
+    fn row<'a>(&'a mut self, values: &'a [u8]) -> Row<'a> {
+        Row { values, columns: self.columns }
+    }
+}

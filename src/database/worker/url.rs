@@ -1,0 +1,120 @@
+//! `adbc:DRIVER?key=value…` and `duckdb:FILE` to what a worker opens.
+
+use std::path::Path;
+
+use percent_encoding::percent_decode_str;
+
+use super::frame::Opening;
+use crate::Error;
+
+/// What names DuckDB's library where a URL does not.
+const DUCKDB: &str = "duckdb";
+const DUCKDB_ENTRYPOINT: &str = "duckdb_adbc_init";
+/// The variable that holds the path of DuckDB's library.
+pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
+
+/// What DuckDB reads as a table, by the end of the file's name.
+const TABLES: [&str; 9] =
+    [".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".ndjson", ".json.gz", ".ndjson.gz"];
+
+/// Whether DuckDB reads a file of this name as a table.
+pub(crate) fn is_table(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    TABLES.iter().any(|end| path.ends_with(end))
+}
+
+/// What a URL says; `library` is DuckDB's, where it is known.
+///
+/// # Errors
+/// It is no URL of a driver. The error never quotes it, which may hold a password.
+pub(super) fn opening(url: &str, library: Option<String>) -> Result<Opening, Error> {
+    match url.split_once(':') {
+        Some(("duckdb", file)) => Ok(duckdb(file, library)),
+        Some(("adbc", rest)) => adbc(rest),
+        _ => Err(Error::endpoint("this URL is none of a driver")),
+    }
+}
+
+fn duckdb(file: &str, library: Option<String>) -> Opening {
+    let mut opening = Opening {
+        driver: library.unwrap_or_else(|| DUCKDB.to_owned()),
+        entrypoint: Some(DUCKDB_ENTRYPOINT.to_owned()),
+        options: Vec::new(),
+        first: Vec::new(),
+    };
+    if is_table(file) {
+        let name = Path::new(file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let name = name.split('.').next().unwrap_or_default().replace('"', "\"\"");
+        let path = file.replace('\'', "''");
+        opening.first.push(format!("create view \"{name}\" as select * from '{path}'"));
+    } else if !file.is_empty() {
+        opening.options.push(("path".to_owned(), file.to_owned()));
+        opening.options.push(("access_mode".to_owned(), "READ_ONLY".to_owned()));
+    }
+    opening
+}
+
+fn adbc(rest: &str) -> Result<Opening, Error> {
+    let (driver, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut opening =
+        Opening { driver: decoded(driver)?, entrypoint: None, options: Vec::new(), first: Vec::new() };
+    if opening.driver.is_empty() {
+        return Err(Error::endpoint("this URL names no driver").hint("write `adbc:DRIVER?key=value`"));
+    }
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            Error::endpoint("an option of this URL has no value").hint("write `adbc:DRIVER?key=value`")
+        })?;
+        match (decoded(key)?, decoded(value)?) {
+            (key, value) if key == "entrypoint" => opening.entrypoint = Some(value),
+            option => opening.options.push(option),
+        }
+    }
+    Ok(opening)
+}
+
+fn decoded(text: &str) -> Result<String, Error> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| Error::endpoint("this URL is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_drivers() {
+        let options = |pairs: &[(&str, &str)]| -> Vec<_> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        for (url, driver, entrypoint, given) in [
+            ("adbc:/opt/libx.so", "/opt/libx.so", None, options(&[])),
+            ("adbc:x?uri=postgres%3A%2F%2Fh%2Fd", "x", None, options(&[("uri", "postgres://h/d")])),
+            ("adbc:x?entrypoint=Init&a=1&b=", "x", Some("Init"), options(&[("a", "1"), ("b", "")])),
+            (
+                "duckdb:/data/shop.duckdb",
+                "duckdb",
+                Some("duckdb_adbc_init"),
+                options(&[("path", "/data/shop.duckdb"), ("access_mode", "READ_ONLY")]),
+            ),
+            ("duckdb:", "duckdb", Some("duckdb_adbc_init"), options(&[])),
+        ] {
+            let found = opening(url, None).unwrap();
+            assert_eq!(
+                (&*found.driver, found.entrypoint.as_deref(), found.options),
+                (driver, entrypoint, given),
+                "{url}"
+            );
+        }
+        for url in ["adbc:", "adbc:?a=1", "adbc:x?a", "odbc:x"] {
+            assert!(opening(url, None).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_a_view_of_its_name() {
+        let found = opening("duckdb:/data/it's.2026.parquet", Some("/opt/libduckdb.so".into())).unwrap();
+        assert_eq!(found.driver, "/opt/libduckdb.so");
+        assert_eq!(found.first, ["create view \"it's\" as select * from '/data/it''s.2026.parquet'"]);
+    }
+}

@@ -1,0 +1,338 @@
+//! Arrow's arrays to [`Value`]s, and its types to columns.
+//!
+//! What nests (lists, structs, maps, unions) is a JSON document. No decimal passes through a float,
+//! and a time that microseconds cannot hold is a text with all its digits.
+
+use std::fmt::Write as _;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    ArrowDictionaryKeyType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
+    Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    IntervalDayTimeType, IntervalMonthDayNanoType, IntervalYearMonthType, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
+use rowstream_encode::{Column, ColumnKind, Value, write_value};
+
+use crate::Error;
+
+/// The column of a field.
+pub(super) fn column(field: &Field) -> Column {
+    Column {
+        name: field.name().clone(),
+        type_name: field.data_type().to_string(),
+        kind: kind(field.data_type()),
+    }
+}
+
+fn kind(data_type: &DataType) -> ColumnKind {
+    match data_type {
+        DataType::Boolean => ColumnKind::Bool,
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => ColumnKind::Int16,
+        DataType::Int32 | DataType::UInt16 => ColumnKind::Int32,
+        DataType::Int64 | DataType::UInt32 => ColumnKind::Int64,
+        DataType::UInt64 => ColumnKind::decimal(20, 0),
+        DataType::Float16 | DataType::Float32 => ColumnKind::Float32,
+        DataType::Float64 => ColumnKind::Float64,
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            ColumnKind::decimal(u16::from(*precision), i16::from(*scale))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            ColumnKind::Bytes
+        }
+        DataType::Date32 | DataType::Date64 => ColumnKind::Date,
+        DataType::Time32(_) | DataType::Time64(_) => ColumnKind::Time,
+        DataType::Timestamp(_, None) => ColumnKind::Timestamp,
+        DataType::Timestamp(_, Some(_)) => ColumnKind::TimestampTz,
+        DataType::Dictionary(_, values) => kind(values),
+        DataType::RunEndEncoded(_, values) => kind(values.data_type()),
+        data_type if data_type.is_nested() => ColumnKind::Json,
+        _ => ColumnKind::Text,
+    }
+}
+
+/// The value of `array` in `row`. What has no form of its own in the array is written to `text`,
+/// which is empty.
+///
+/// # Errors
+/// A time is beyond what a [`Value`] holds.
+///
+/// # Panics
+/// The array has no such row.
+#[inline]
+pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -> Result<Value<'a>, Error> {
+    if array.is_null(row) {
+        return Ok(Value::Null);
+    }
+    Ok(match array.data_type() {
+        DataType::Null => Value::Null,
+        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+        DataType::Int8 => Value::Int4(at::<Int8Type>(array, row).into()),
+        DataType::Int16 => Value::Int4(at::<Int16Type>(array, row).into()),
+        DataType::Int32 => Value::Int4(at::<Int32Type>(array, row).into()),
+        DataType::Int64 => Value::Int(at::<Int64Type>(array, row)),
+        DataType::UInt8 => Value::Int4(at::<UInt8Type>(array, row).into()),
+        DataType::UInt16 => Value::Int4(at::<UInt16Type>(array, row).into()),
+        DataType::UInt32 => Value::Int(at::<UInt32Type>(array, row).into()),
+        DataType::UInt64 => match i64::try_from(at::<UInt64Type>(array, row)) {
+            Ok(value) => Value::Int(value),
+            Err(_) => number(at::<UInt64Type>(array, row), text),
+        },
+        DataType::Float16 => Value::Float4(at::<Float16Type>(array, row).to_f32()),
+        DataType::Float32 => Value::Float4(at::<Float32Type>(array, row)),
+        DataType::Float64 => Value::Float(at::<Float64Type>(array, row)),
+        DataType::Decimal32(..) => decimal(array.as_primitive::<Decimal32Type>().value_as_string(row), text),
+        DataType::Decimal64(..) => decimal(array.as_primitive::<Decimal64Type>().value_as_string(row), text),
+        DataType::Decimal128(..) => {
+            decimal(array.as_primitive::<Decimal128Type>().value_as_string(row), text)
+        }
+        DataType::Decimal256(..) => {
+            decimal(array.as_primitive::<Decimal256Type>().value_as_string(row), text)
+        }
+        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => Value::Text(array.as_string::<i64>().value(row)),
+        DataType::Utf8View => Value::Text(array.as_string_view().value(row)),
+        DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => Value::Bytes(array.as_binary::<i64>().value(row)),
+        DataType::BinaryView => Value::Bytes(array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row)),
+        DataType::Date32 => Value::Date(at::<Date32Type>(array, row)),
+        DataType::Date64 => {
+            let days = at::<Date64Type>(array, row).div_euclid(MILLIS_PER_DAY);
+            Value::Date(i32::try_from(days).map_err(|_| out_of_range())?)
+        }
+        DataType::Time32(_) | DataType::Time64(_) => time(array, row),
+        DataType::Timestamp(unit, zone) => timestamp(array, row, *unit, zone.is_some(), text)?,
+        DataType::Duration(unit) => duration(array, row, *unit, text),
+        DataType::Interval(unit) => interval(array, row, *unit, text),
+        DataType::Dictionary(keys, _) => {
+            return value(array.as_any_dictionary().values(), key_at(keys, array, row), text);
+        }
+        _ => {
+            let mut json = std::mem::take(text).into_bytes();
+            write_json(array, row, &mut json)?;
+            *text = String::from_utf8(json).expect("JSON is written of texts");
+            Value::Json(text)
+        }
+    })
+}
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
+
+#[inline]
+fn at<T: ArrowPrimitiveType>(array: &ArrayRef, row: usize) -> T::Native {
+    array.as_primitive::<T>().value(row)
+}
+
+fn number(value: u64, text: &mut String) -> Value<'_> {
+    let _ = write!(text, "{value}");
+    Value::Number(text)
+}
+
+/// A decimal of Arrow has a sign and digits, with a point where its scale says.
+fn decimal(digits: String, text: &mut String) -> Value<'_> {
+    *text = digits;
+    Value::Number(text)
+}
+
+fn time<'a>(array: &ArrayRef, row: usize) -> Value<'a> {
+    Value::Time(match array.data_type() {
+        DataType::Time32(TimeUnit::Second) => i64::from(at::<Time32SecondType>(array, row)) * 1_000_000,
+        DataType::Time32(_) => i64::from(at::<Time32MillisecondType>(array, row)) * 1000,
+        DataType::Time64(TimeUnit::Nanosecond) => at::<Time64NanosecondType>(array, row) / 1000,
+        _ => at::<Time64MicrosecondType>(array, row),
+    })
+}
+
+/// Microseconds; a text with nine digits where these are needed.
+fn timestamp<'a>(
+    array: &ArrayRef,
+    row: usize,
+    unit: TimeUnit,
+    is_zoned: bool,
+    text: &'a mut String,
+) -> Result<Value<'a>, Error> {
+    let micros = match unit {
+        TimeUnit::Second => at::<TimestampSecondType>(array, row).checked_mul(1_000_000),
+        TimeUnit::Millisecond => at::<TimestampMillisecondType>(array, row).checked_mul(1000),
+        TimeUnit::Microsecond => Some(at::<TimestampMicrosecondType>(array, row)),
+        TimeUnit::Nanosecond => {
+            let nanos = at::<TimestampNanosecondType>(array, row);
+            if nanos % 1000 != 0 {
+                let instant = jiff::Timestamp::from_nanosecond(nanos.into()).map_err(|_| out_of_range())?;
+                let local = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+                let _ = if is_zoned { write!(text, "{instant}") } else { write!(text, "{local}") };
+                return Ok(Value::Text(text));
+            }
+            Some(nanos / 1000)
+        }
+    };
+    let micros = micros.ok_or_else(out_of_range)?;
+    Ok(if is_zoned { Value::TimestampTz(micros) } else { Value::Timestamp(micros) })
+}
+
+/// ISO 8601, in seconds.
+fn duration<'a>(array: &ArrayRef, row: usize, unit: TimeUnit, text: &'a mut String) -> Value<'a> {
+    let nanos = match unit {
+        TimeUnit::Second => i128::from(at::<DurationSecondType>(array, row)) * 1_000_000_000,
+        TimeUnit::Millisecond => i128::from(at::<DurationMillisecondType>(array, row)) * 1_000_000,
+        TimeUnit::Microsecond => i128::from(at::<DurationMicrosecondType>(array, row)) * 1000,
+        TimeUnit::Nanosecond => at::<DurationNanosecondType>(array, row).into(),
+    };
+    iso(0, 0, nanos, text)
+}
+
+fn interval<'a>(array: &ArrayRef, row: usize, unit: IntervalUnit, text: &'a mut String) -> Value<'a> {
+    let (months, days, nanos) = match unit {
+        IntervalUnit::YearMonth => (at::<IntervalYearMonthType>(array, row), 0, 0),
+        IntervalUnit::DayTime => {
+            let value = at::<IntervalDayTimeType>(array, row);
+            (0, value.days, i128::from(value.milliseconds) * 1_000_000)
+        }
+        IntervalUnit::MonthDayNano => {
+            let value = at::<IntervalMonthDayNanoType>(array, row);
+            (value.months, value.days, value.nanoseconds.into())
+        }
+    };
+    iso(months, days, nanos, text)
+}
+
+/// An ISO 8601 duration: `P14M3DT-1.5S`.
+fn iso(months: i32, days: i32, nanos: i128, text: &mut String) -> Value<'_> {
+    text.push('P');
+    if months != 0 {
+        let _ = write!(text, "{months}M");
+    }
+    if days != 0 {
+        let _ = write!(text, "{days}D");
+    }
+    if nanos != 0 || text.len() == 1 {
+        let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
+        let fraction = format!(".{:09}", nanos % 1_000_000_000);
+        let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+        let _ = write!(text, "T{sign}{}{fraction}S", nanos / 1_000_000_000);
+    }
+    Value::Text(text)
+}
+
+/// Writes a value as JSON, nested ones with what is in them.
+fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    if array.is_null(row) {
+        write_value(Value::Null, out);
+        return Ok(());
+    }
+    match array.data_type() {
+        DataType::List(_) => write_list(&array.as_list::<i32>().value(row), out),
+        DataType::LargeList(_) => write_list(&array.as_list::<i64>().value(row), out),
+        DataType::FixedSizeList(..) => write_list(&array.as_fixed_size_list().value(row), out),
+        DataType::ListView(_) => write_list(&array.as_list_view::<i32>().value(row), out),
+        DataType::LargeListView(_) => write_list(&array.as_list_view::<i64>().value(row), out),
+        DataType::Struct(fields) => {
+            let names = fields.iter().map(|field| field.name().as_str());
+            let members = names.zip(array.as_struct().columns());
+            write_object(members.map(|(name, column)| (name.to_owned(), column, row)), out)
+        }
+        DataType::Map(..) => {
+            let entries = array.as_map().value(row);
+            let (keys, values) = (entries.column(0), entries.column(1));
+            let key = |i: usize| key(keys, i).map(|key| (key, values, i));
+            let members = (0..entries.len()).map(key).collect::<Result<Vec<_>, _>>()?;
+            write_object(members.into_iter(), out)
+        }
+        DataType::Union(..) => {
+            let union = array.as_union();
+            write_json(union.child(union.type_id(row)), union.value_offset(row), out)
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            let (values, run) = match ends.data_type() {
+                DataType::Int16 => of_run::<Int16Type>(array, row),
+                DataType::Int32 => of_run::<Int32Type>(array, row),
+                _ => of_run::<Int64Type>(array, row),
+            };
+            write_json(values, run, out)
+        }
+        DataType::Dictionary(keys, _) => {
+            write_json(array.as_any_dictionary().values(), key_at(keys, array, row), out)
+        }
+        _ => {
+            write_value(value(array, row, &mut String::new())?, out);
+            Ok(())
+        }
+    }
+}
+
+/// Which value of its dictionary a row has, which is not NULL.
+fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
+    fn of<T: ArrowDictionaryKeyType>(array: &ArrayRef, row: usize) -> Option<usize> {
+        array.as_dictionary::<T>().key(row)
+    }
+    let key = match keys {
+        DataType::Int8 => of::<Int8Type>(array, row),
+        DataType::Int16 => of::<Int16Type>(array, row),
+        DataType::Int32 => of::<Int32Type>(array, row),
+        DataType::Int64 => of::<Int64Type>(array, row),
+        DataType::UInt8 => of::<UInt8Type>(array, row),
+        DataType::UInt16 => of::<UInt16Type>(array, row),
+        DataType::UInt32 => of::<UInt32Type>(array, row),
+        _ => of::<UInt64Type>(array, row),
+    };
+    key.expect("a row that is not NULL has a key")
+}
+
+fn of_run<T: arrow_array::types::RunEndIndexType>(array: &ArrayRef, row: usize) -> (&ArrayRef, usize) {
+    let runs = array.as_run::<T>();
+    (runs.values(), runs.get_physical_index(row))
+}
+
+fn write_list(items: &ArrayRef, out: &mut Vec<u8>) -> Result<(), Error> {
+    out.push(b'[');
+    for i in 0..items.len() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_json(items, i, out)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn write_object<'a>(
+    members: impl Iterator<Item = (String, &'a ArrayRef, usize)>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    out.push(b'{');
+    for (i, (name, array, row)) in members.enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_value(Value::Text(&name), out);
+        out.push(b':');
+        write_json(array, row, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// The key of a map as the name of a member.
+fn key(keys: &ArrayRef, i: usize) -> Result<String, Error> {
+    let mut text = String::new();
+    if let Value::Text(key) = value(keys, i, &mut text)? {
+        return Ok(key.to_owned());
+    }
+    let mut json = Vec::new();
+    write_json(keys, i, &mut json)?;
+    Ok(String::from_utf8_lossy(&json).trim_matches('"').to_owned())
+}
+
+#[cold]
+fn out_of_range() -> Error {
+    Error::bad_value("a date or a timestamp is beyond the years that can be written")
+}

@@ -1,0 +1,390 @@
+//! Drivers in worker processes, with real ones: DuckDB.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::support::{Client, Ended, Launch, Server, get, peak_memory_bytes};
+use serde_json::{Value, json};
+
+/// Longer than a statement takes to be ended with its process, shorter than a test that hangs.
+const SOON: Duration = Duration::from_secs(30);
+
+fn duckdb() -> String {
+    std::env::var("ROWSTREAM_TEST_DUCKDB").expect("ROWSTREAM_TEST_DUCKDB is not set: run `cargo xtask test`")
+}
+
+/// The URL of a DuckDB in memory.
+fn in_memory() -> String {
+    format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb())
+}
+
+/// `rowstream query`.
+fn query(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rowstream"))
+        .arg("query")
+        .args(arguments)
+        .env("ROWSTREAM_DUCKDB", duckdb())
+        .output()
+        .unwrap()
+}
+
+/// What it writes.
+fn rows(arguments: &[&str]) -> String {
+    let output = query(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it says where it fails.
+fn refused(arguments: &[&str]) -> String {
+    let output = query(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A server of DuckDB in memory, with an endpoint for each statement.
+async fn serve(settings: &str, endpoints: &[(&str, &str)]) -> Server {
+    let config = format!("[source.duck]\nurl = {:?}\n{settings}\n", in_memory());
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let mut files = vec![("rowstream.toml", &*config)];
+    files.extend(names.iter().map(String::as_str).zip(endpoints.iter().map(|(_, sql)| *sql)));
+    Launch::files(&files).start().await
+}
+
+/// The worker processes of a server.
+fn workers(server: &Server) -> Vec<u32> {
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        let mut fields = after_name.split_whitespace();
+        // A process that has ended, and that nobody has waited for, is none.
+        fields.next().is_some_and(|state| state != "Z") && fields.next() == Some(&server.pid().to_string())
+    };
+    let pids =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(is_child).collect()
+}
+
+/// A process that has ended takes none.
+fn signal(pid: u32, name: &str) {
+    Command::new("kill").args(["-s", name, &pid.to_string()]).output().unwrap();
+}
+
+/// A million rows.
+const MANY: &str = "select range as i, 'row ' || range as text from range(1000000)";
+/// More rows than anybody reads.
+const ENDLESS: &str = "select range as i, repeat('x', 100) as text from range(100000000000)";
+
+#[test]
+fn each_type_is_written_exactly() {
+    for (sql, expected) in [
+        ("null", json!(null)),
+        ("true", json!(true)),
+        ("(-128)::tinyint", json!(-128)),
+        ("32767::smallint", json!(32767)),
+        ("(-2147483648)::integer", json!(-2_147_483_648_i64)),
+        ("9223372036854775807::bigint", json!(i64::MAX)),
+        ("18446744073709551615::ubigint", json!(u64::MAX)),
+        ("1.5::float", json!(1.5)),
+        ("0.1::double", json!(0.1)),
+        ("'nan'::double", json!("NaN")),
+        ("'-infinity'::double", json!("-Infinity")),
+        ("'é\"\n'", json!("é\"\n")),
+        ("'ab'::blob", json!("\\x6162")),
+        ("date '2024-02-29'", json!("2024-02-29")),
+        ("date '0044-03-15 (BC)'", json!("0044-03-15 BC")),
+        ("time '10:11:12.5'", json!("10:11:12.5")),
+        ("timestamp '2024-01-01 10:00:00.5'", json!("2024-01-01T10:00:00.5")),
+        ("timestamp_s '2024-01-01 10:00:00'", json!("2024-01-01T10:00:00")),
+        ("timestamp_ms '2024-01-01 10:00:00.25'", json!("2024-01-01T10:00:00.25")),
+        ("timestamp_ns '2024-01-01 10:00:00.123456789'", json!("2024-01-01T10:00:00.123456789")),
+        ("timestamptz '2024-01-01 10:00:00+02'", json!("2024-01-01T08:00:00Z")),
+        ("interval '14 months 3 days 4.5 seconds'", json!("P14M3DT4.5S")),
+        ("uuid '6f1e3c8a-0000-4000-8000-000000000001'", json!("6f1e3c8a-0000-4000-8000-000000000001")),
+        ("'b'::enum('a', 'b')", json!("b")),
+        ("[1, 2, null]", json!([1, 2, null])),
+        ("[date '2024-01-01']", json!(["2024-01-01"])),
+        ("array_value(1, 2)", json!([1, 2])),
+        ("{'a': 1, 'b': {'c': ['x']}}", json!({"a": 1, "b": {"c": ["x"]}})),
+        ("map {'k': 1.50, 'l': null}", json!({"k": 1.5, "l": null})),
+        ("map {1: 'a'}", json!({"1": "a"})),
+        ("union_value(n := 7)", json!(7)),
+    ] {
+        let row: Value = rows(&["duckdb:", &format!("select {sql} as value")]).parse().unwrap();
+        assert_eq!(row["value"], expected, "{sql}");
+    }
+    // Beyond what a JSON library reads exactly.
+    for (sql, expected) in [
+        ("170141183460469231731687303715884105727::hugeint", "170141183460469231731687303715884105727"),
+        ("(-0.0000000001)::decimal(38, 10)", "-0.0000000001"),
+        ("1234567890123456.78::decimal(18, 2)", "1234567890123456.78"),
+    ] {
+        let row = rows(&["duckdb:", &format!("select {sql} as value")]);
+        assert_eq!(row, format!("{{\"value\":{expected}}}\n"), "{sql}");
+    }
+}
+
+#[test]
+fn parameters_are_bound_with_their_types() {
+    for (sql, param) in [
+        (":x = 7", "x=7"),
+        ("12.50::decimal(10, 2) = :x", "x:number=12.5"),
+        (":x = 'it''s'", "x=it's"),
+        (":x::boolean", "x:boolean=true"),
+        ("date '2024-01-01' < :x", "x:date=2024-01-02"),
+        ("timestamptz '2024-01-01 00:00:00Z' = :x", "x:timestamp=2024-01-01T00:00:00Z"),
+        ("list_contains(:x, 2)", "x:integer[]=1,2"),
+        ("list_contains(:x, 'b')", "x:text[]=b"),
+        (":x is null", "x:integer="),
+        ("typeof(:x) = 'BIGINT'", "x:integer=7"),
+    ] {
+        assert_eq!(
+            rows(&["duckdb:", &format!("select ({sql}) as value"), "-p", param]),
+            "{\"value\":true}\n",
+            "{sql}"
+        );
+    }
+    // A column that is a parameter has its type.
+    assert_eq!(rows(&["duckdb:", "select :x as x", "-p", "x:integer=7"]), "{\"x\":7}\n");
+    let twice = rows(&["duckdb:", "select (:b || :a || :b)::varchar as value", "-p", "a=1x", "-p", "b=2x"]);
+    assert_eq!(twice, "{\"value\":\"2x1x2x\"}\n");
+}
+
+#[test]
+fn files_are_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    rows(&["duckdb:", &format!("copy (from range(1000) t(n)) to '{}'", path("sales.parquet"))]);
+    fs::write(path("sales.csv"), "n,name\n1,a\n2,b\n").unwrap();
+    fs::write(path("sales.ndjson"), "{\"n\":1}\n{\"n\":2}\n").unwrap();
+    for (file, sql, expected) in [
+        ("sales.parquet", "select sum(n)::bigint as sum from sales", "{\"sum\":499500}\n"),
+        ("sales.parquet", "select n from sales where n > :after limit :most", "{\"n\":998}\n{\"n\":999}\n"),
+        (
+            "sales.csv",
+            "select * from sales order by n",
+            "{\"n\":1,\"name\":\"a\"}\n{\"n\":2,\"name\":\"b\"}\n",
+        ),
+        ("sales.ndjson", "select sum(n)::bigint as sum from sales", "{\"sum\":3}\n"),
+    ] {
+        let params: &[&str] = if sql.contains(':') && sql.contains("after") {
+            &["-p", "after=997", "-p", "most:integer="]
+        } else {
+            &[]
+        };
+        assert_eq!(rows(&[&[&*path(file), sql], params].concat()), expected, "{file}: {sql}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_served_as_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sales.csv");
+    fs::write(&file, "id,day\n1,2024-01-01\n2,2024-01-02\n").unwrap();
+    let script = format!("exec \"$0\" serve {} --listen 127.0.0.1:0", file.display());
+    let server =
+        Launch::folder(folder.path()).shell(&script).variable("ROWSTREAM_DUCKDB", &duckdb()).start().await;
+    assert_eq!(
+        get(&server.url("/sales.ndjson")).await.text(),
+        "{\"id\":1,\"day\":\"2024-01-01\"}\n{\"id\":2,\"day\":\"2024-01-02\"}\n"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let url = in_memory();
+    for (arguments, message) in [
+        (["duckdb:", "select 1 from nothing"], "Table with name nothing does not exist"),
+        (["duckdb:", "selct 1"], "syntax error at or near \"selct\""),
+        (["duckdb:", "select cast('x' as integer)"], "Could not convert string 'x' to INT32"),
+        (["duckdb:/no/such/folder/shop.duckdb", "select 1"], "cannot be reached"),
+        (["adbc:/no/such/library.so", "select 1"], "cannot open shared object file"),
+        (["adbc:nosuchdriver", "select 1"], "nosuchdriver"),
+        (["adbc:?a=1", "select 1"], "names no driver"),
+        ([&format!("{url}&path"), "select 1"], "has no value"),
+        ([&format!("{url}&nonsense=secret"), "select 1"], "cannot be reached"),
+    ] {
+        let said = refused(&arguments);
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+    let missing = refused(&["duckdb:", "select :x as x"]);
+    assert!(missing.contains("`x`"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_million_rows_take_little_memory() {
+    let server = serve("", &[("many", MANY)]).await;
+    let reply = get(&server.url("/many.ndjson")).await;
+    assert_eq!((reply.status.as_u16(), reply.ended.clone()), (200, Ended::Complete));
+    let mut lines = reply.text().lines();
+    for i in 0..1_000_000 {
+        assert_eq!(lines.next(), Some(&*format!("{{\"i\":{i},\"text\":\"row {i}\"}}")));
+    }
+    assert_eq!(lines.next(), None);
+    let peak = peak_memory_bytes(server.pid());
+    assert!(peak < 48 << 20, "the server took {peak} bytes");
+    let arrow = get(&server.url("/many.arrow")).await;
+    let batches = arrow_ipc::reader::StreamReader::try_new(&*arrow.body, None).unwrap();
+    assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 1_000_000);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_the_driver() {
+    let server = serve("", &[("endless", ENDLESS)]).await;
+    let mut slow = Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/endless.ndjson")).await;
+    slow.at_least(1000).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let [worker] = workers(&server)[..] else { panic!("one worker: {:?}", workers(&server)) };
+    // DuckDB takes what it takes; the rows of two seconds would be gigabytes.
+    assert!(peak_memory_bytes(server.pid()) < 48 << 20);
+    assert!(peak_memory_bytes(worker) < 400 << 20, "the worker took {} bytes", peak_memory_bytes(worker));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_statement() {
+    // Its last row never comes: the aggregate runs for minutes before there is any.
+    let long = "select count(*) as n from range(100000000000) where hash(range) % 7 = 0";
+    let server =
+        serve("pool = { max = 1 }", &[("endless", ENDLESS), ("long", long), ("one", "select 1 as n")]).await;
+    for path in ["/endless.ndjson", "/endless.csv"] {
+        let mut left = Client::HTTP1.stream(&server.url(path)).await;
+        left.at_least(1000).await;
+        drop(left);
+        assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]), "{path}");
+    }
+    let before = workers(&server);
+    let waiting = tokio::spawn(get_in_time(server.url("/long"), Duration::from_millis(500)));
+    assert!(waiting.await.unwrap().is_none(), "the statement is long");
+    assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]));
+    assert_eq!(workers(&server), before, "DuckDB was interrupted, and no process ended");
+}
+
+async fn get_in_time(url: String, time: Duration) -> Option<u16> {
+    tokio::time::timeout(time, get(&url)).await.ok().map(|reply| reply.status.as_u16())
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_fails_its_streams_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other.db");
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("create table t as with recursive c(n) as (select 1 union all select n + 1 from c limit 300000) select n from c").unwrap();
+    let config = format!(
+        "[source.duck]\nurl = {:?}\n[source.other]\nurl = \"sqlite:{}\"\n",
+        in_memory(),
+        file.display()
+    );
+    let server = Launch::files(&[
+        ("rowstream.toml", &config),
+        ("endpoints/endless.sql", &format!("/* source = \"duck\" */\n{ENDLESS}")),
+        ("endpoints/one.sql", "/* source = \"duck\" */\nselect 1 as n"),
+        ("endpoints/other.sql", "/* source = \"other\" */\nselect n from t"),
+    ])
+    .start()
+    .await;
+    for name in ["KILL", "SEGV"] {
+        let mut beside = Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/other.ndjson")).await;
+        beside.at_least(1000).await;
+        let mut stream = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+        stream.at_least(100_000).await;
+        let killed: BTreeSet<_> = workers(&server).into_iter().collect();
+        for pid in &killed {
+            // Rust passes over a first SEGV that no instruction has caused.
+            while is_alive(*pid) {
+                signal(*pid, name);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("it ends");
+        assert!(matches!(reply.ended, Ended::Broken(_)), "{name}: {:?}", reply.ended);
+        assert_eq!(
+            get(&server.url("/one")).await.json(),
+            json!([{"n": 1}]),
+            "{name}: the next request is served"
+        );
+        assert!(workers(&server).iter().all(|pid| !killed.contains(pid)), "{name}: a new process");
+        let other = beside.rest().await;
+        assert_eq!(other.ended, Ended::Complete, "{name}: the other source's stream goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_hangs_is_ended_with_its_process() {
+    let server = serve(
+        "statement_timeout = \"1s\"\npool = { max = 1 }",
+        &[("endless", ENDLESS), ("one", "select 1 as n")],
+    )
+    .await;
+    let mut stream = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+    stream.at_least(1000).await;
+    let hung = workers(&server);
+    for pid in &hung {
+        signal(*pid, "STOP");
+    }
+    let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("the timeout ends it");
+    assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+    let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
+    assert_eq!(next.json(), json!([{"n": 1}]));
+    assert!(workers(&server).iter().all(|pid| !hung.contains(pid)), "a new process");
+}
+
+#[tokio::test]
+async fn a_worker_ends_with_its_server() {
+    let mut server = serve("", &[("one", "select 1 as n")]).await;
+    get(&server.url("/one")).await;
+    let left = workers(&server);
+    assert_eq!(left.len(), 1);
+    server.kill();
+    let until = std::time::Instant::now() + SOON;
+    while left.iter().any(|pid| is_alive(*pid)) {
+        assert!(std::time::Instant::now() < until, "{left:?} are left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[tokio::test]
+async fn several_statements_read_one_snapshot() {
+    let body = "/* body = { list = \"$list\", total = \"$total\" } */\n\
+        -- name: list :many\nselect range as n from range(3)\n-- name: total :value\nselect 3 as total";
+    let server = serve("", &[("body", body)]).await;
+    assert_eq!(
+        get(&server.url("/body")).await.json(),
+        json!({"list": [{"n": 0}, {"n": 1}, {"n": 2}], "total": 3})
+    );
+}
+
+#[test]
+fn what_drivers_cannot_do_is_refused() {
+    let nested = "/* body = { a = \"$a\" } */\n-- name: a :many\nselect 1 as id\n\
+        -- name: b :many nested in a on id = id\nselect 1 as id";
+    let follow = "/* key = [\"n\"]\nfollow = true */\nselect 1 as n";
+    for (sql, message) in [(nested, "one statement at a time"), (follow, "cannot be followed")] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("endpoints")).unwrap();
+        fs::write(folder.path().join("rowstream.toml"), format!("[source.duck]\nurl = {:?}\n", in_memory()))
+            .unwrap();
+        fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("check").arg(folder.path()).output().unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(message), "{said}");
+    }
+}
+
+#[test]
+fn nobody_calls_a_worker_by_hand() {
+    let output = Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("worker").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("by the server alone"));
+}
