@@ -148,6 +148,33 @@ async fn logins_that_are_refused() {
     refuses(&elsewhere, Some("3D000"), "no_such_database", &["no_such_database", "postgres"]).await;
 }
 
+/// The log and `check` say what helps against each.
+#[tokio::test]
+async fn what_helps_is_said() {
+    let db = TestDb::new().await;
+    let wrong = Login { user: "scram_user", password: "wrong" };
+    let right = ca(&pg_ca());
+    let (port, nowhere) = (pg_port(), "postgres://u@localhost:1/d".to_owned());
+    for (url, sqlstate, remedy) in [
+        (db.url_of(&wrong, ""), Some("28P01"), "correct the user and the password"),
+        (db.url_of(&logins::REFUSED, ""), Some("28000"), "pg_hba.conf"),
+        (db.url_of(&logins::TLS_ONLY, "sslmode=disable"), Some("28000"), "has to come over TLS"),
+        (db.url().replace(db.name(), "nowhere"), Some("3D000"), "correct the database"),
+        (nowhere, None, "nothing listens there"),
+        (format!("postgres://u@no-such-host.invalid:{port}/d"), None, "no such host is known"),
+        (format!("postgres://u@%2Fno%2Fsuch:{port}/d"), None, "there is no such socket"),
+        (db.url_of(&logins::SCRAM, "sslmode=verify-full"), None, "`sslrootcert`"),
+        (
+            db.url_of(&logins::SCRAM, &format!("sslmode=verify-full&sslrootcert={right}"))
+                .replace("localhost", "127.0.0.1"),
+            None,
+            "and the host as the certificate does",
+        ),
+    ] {
+        refuses(&url, sqlstate, remedy, &[]).await;
+    }
+}
+
 /// The log is read by more people than the configuration.
 #[tokio::test]
 async fn the_log_has_no_password() {

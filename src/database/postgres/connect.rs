@@ -109,7 +109,7 @@ impl Connector {
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
         let mut told = [false; 2];
         let fields = |row: &[u8]| told = [0, 1].map(|column| text_field(row, column) == Some("t"));
-        connection.until_ready_with(fields).await?;
+        connection.until_ready_with(fields).await.map_err(of_others)?;
         [connection.is_pooled, connection.is_replica] = told;
         Ok(())
     }
@@ -373,6 +373,20 @@ impl SessionSettings {
     }
 }
 
+/// The error of a server that does not know PostgreSQL's own settings and functions, whatever
+/// SQLSTATE it has for that; PostgreSQL itself fails here by its state or its limits alone.
+fn of_others(error: Error) -> Error {
+    let of_postgres = |sqlstate: &str| {
+        let class = sqlstate.get(..2).unwrap_or_default();
+        matches!(class, "08" | "25" | "28" | "53" | "54" | "55" | "57" | "58" | "XX") || sqlstate == "42501"
+    };
+    match error.sqlstate_text() {
+        None => error,
+        Some(sqlstate) if of_postgres(sqlstate) => error,
+        Some(_) => error.hint("this server speaks PostgreSQL's protocol and is none: Rowstream asks PostgreSQL, and poolers such as PgBouncer"),
+    }
+}
+
 fn unreachable(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database failed").cause(cause)
 }
@@ -388,6 +402,15 @@ fn out_of_order() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 90022 is what H2 says of a function that it does not have.
+    #[test]
+    fn a_server_that_is_none_is_called_so() {
+        for (sqlstate, is_none) in [("90022", true), ("42883", true), ("42501", false), ("57P01", false)] {
+            let error = of_others(Error::source_unavailable("refused").sqlstate(sqlstate));
+            assert_eq!(error.hint_text().is_some(), is_none, "{sqlstate}");
+        }
+    }
 
     #[test]
     fn an_excessive_iteration_count_is_refused() {
