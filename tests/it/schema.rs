@@ -61,10 +61,10 @@ const CONFIG: &[(&str, &str)] = &[
     ("/definitions/token", "token.a = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/jwt", "jwt = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/admin", "admin = { qqqqqqqqqq = 1 }\nSOURCES"),
-    ("/definitions/traces", "traces = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/discovery", "discovery = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/consul", "discovery.consul = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/cors", "cors = { qqqqqqqqqq = 1 }\nSOURCES"),
+    ("/definitions/traces", "traces = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/log", "log = { qqqqqqqqqq = 1 }\nSOURCES"),
 ];
 
