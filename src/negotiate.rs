@@ -81,9 +81,16 @@ fn accepted<'a>(
     accept: impl IntoIterator<Item = &'a HeaderValue>,
     formats: &[Format],
 ) -> Option<(Format, bool)> {
-    let ranges: Vec<Range> = ranges(accept).collect();
+    let mut lines = accept.into_iter();
+    let (first, second) = (lines.next(), lines.next());
+    let any = formats.first().map(|&format| (format, false));
+    // What most programs send, if they send anything.
+    if second.is_none() && first.is_none_or(|line| line == "*/*") {
+        return any;
+    }
+    let ranges: Vec<Range> = ranges(first.into_iter().chain(second).chain(lines)).collect();
     if ranges.is_empty() {
-        return formats.first().map(|&format| (format, false));
+        return any;
     }
     let rank = |(format, framed)| {
         let (specificity, quality) =

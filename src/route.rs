@@ -6,6 +6,7 @@
 
 pub(crate) mod near;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::StatusCode;
@@ -117,7 +118,7 @@ impl Router {
 
     fn find_exactly(&self, path: &str, suffix: Suffix) -> Option<Match> {
         let found = self.tree.at(path).ok()?;
-        let decode = |value: &str| percent_decode(value).map(std::borrow::Cow::into_owned);
+        let decode = |value: &str| percent_decode(value).map(Cow::into_owned);
         let args = found.params.iter().map(|(name, value)| Some((name.to_owned(), decode(value)?)));
         Some(Match { endpoint: *found.value, args: args.collect::<Option<_>>()?, suffix })
     }
@@ -130,7 +131,11 @@ fn split_suffix(path: &str) -> Option<(&str, &str)> {
 }
 
 /// A request's path with every segment encoded in the fixed way.
-fn canonical(path: &str) -> Result<String, Error> {
+fn canonical(path: &str) -> Result<Cow<'_, str>, Error> {
+    let stays = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    if path.bytes().all(stays) {
+        return Ok(path.into());
+    }
     let mut out = String::with_capacity(path.len());
     for (i, segment) in path.split('/').enumerate() {
         if i > 0 {
@@ -138,7 +143,7 @@ fn canonical(path: &str) -> Result<String, Error> {
         }
         out.extend(utf8_percent_encode(&percent_decode(segment).ok_or_else(bad_path)?, ENCODED));
     }
-    Ok(out)
+    Ok(out.into())
 }
 
 fn bad_path() -> Error {

@@ -94,11 +94,11 @@ pub(super) trait Reusable: Sized + Send + 'static {
 }
 
 /// An idle connection of the pool, best one of this thread, or a new one to the source called
-/// `name`.
-pub(super) async fn reuse_or_open<C: Reusable>(
+/// `name`. Opening is boxed, as it is rare and takes kilobytes: each request would carry them.
+pub(super) async fn reuse_or_open<C: Reusable, F: Future<Output = Result<C, ConnectError>>>(
     place: &Lease<C>,
     name: &str,
-    open: impl Future<Output = Result<C, ConnectError>>,
+    open: impl FnOnce() -> F,
 ) -> Result<C, Error> {
     while let Some(mut connection) = place.take_idle_of(C::is_here) {
         if connection.is_alive()
@@ -107,7 +107,7 @@ pub(super) async fn reuse_or_open<C: Reusable>(
             return Ok(connection);
         }
     }
-    let connection = open.await.map_err(|cause| cause.of_source(name))?;
+    let connection = Box::pin(open()).await.map_err(|cause| cause.of_source(name))?;
     place.opened();
     Ok(connection)
 }

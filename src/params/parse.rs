@@ -206,6 +206,9 @@ fn has_shape(text: &str, shape: &str) -> bool {
 
 /// Decodes `%XX` strictly; `None` for an escape that is none, or for text that is not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.as_bytes().contains(&b'%') {
+        return Some(text.into());
+    }
     let well =
         |escape: &str| escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     if !text.split('%').skip(1).all(well) {

@@ -256,3 +256,21 @@ fn whole(
     }
     Ok(response.map(|()| Answer::Whole(body)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of the future that `_call` makes.
+    fn size_of<A, B, C, F: Future>(_call: impl FnOnce(A, B, C) -> F) -> usize {
+        std::mem::size_of::<F>()
+    }
+
+    /// Each request moves them into their place: a lookup was once a move of ten kilobytes, most of
+    /// them for opening a connection.
+    #[test]
+    fn what_a_request_carries_is_small() {
+        let size = size_of(App::answer_stream);
+        assert!(size <= 5 * 1024, "{size}");
+    }
+}

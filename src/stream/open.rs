@@ -57,14 +57,15 @@ impl Opened {
         let mut steps = Vec::with_capacity(pieces.len());
         for piece in pieces {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
-                let probe = Probe::prepare(endpoint, tail, &mut session, prepared(&steps)).await?;
-                steps.push(Step::Probe(probe));
+                // Boxed, as nests are: each request would carry what few need.
+                let probe = Box::pin(Probe::prepare(endpoint, tail, &mut session, prepared(&steps)));
+                steps.push(Step::Probe(probe.await?));
             }
             steps.push(match piece {
                 Piece::Literal(text) => Step::Literal(text.clone()),
                 Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
                     let nest = Nest::prepare(endpoint, *root, written, &mut session, prepared(&steps));
-                    Step::Nest(Box::new(nest.await?))
+                    Step::Nest(Box::new(Box::pin(nest).await?))
                 }
                 Piece::Rows(statement) => {
                     let reading = (endpoint, *statement, written);

@@ -36,11 +36,14 @@ pub(super) async fn open(
         let statement = &endpoint.statements()[rows.statement];
         let opener = statement.opened_by();
         if !called.iter().any(|(known, _)| *known == opener) {
-            called.push((opener, call(statement, rows.index, session, values).await?));
+            // Boxed, as below: each request would carry what few need.
+            let call = Box::pin(call(statement, rows.index, session, values));
+            called.push((opener, call.await?));
         }
         let names = called.iter().find(|(known, _)| *known == opener).map(|(_, names)| names);
         let name = names.and_then(|names| names.get(column)?.as_deref());
-        let columns = session.open_refcursor(rows.index, name.ok_or_else(|| is_null(statement))?).await?;
+        let name = name.ok_or_else(|| is_null(statement))?;
+        let columns = Box::pin(session.open_refcursor(rows.index, name)).await?;
         statement.check_columns(&columns)?;
         rows.encoder = encoder(endpoint, written, statement.cardinality, &columns);
     }

@@ -72,7 +72,7 @@ struct Shared {
 impl Shared {
     /// An idle connection of the pool, or a new one.
     async fn connect(&self, place: &Lease<Connection>) -> Result<Connection, Error> {
-        login::reuse_or_open(place, &self.name, self.connector.connect()).await
+        login::reuse_or_open(place, &self.name, || self.connector.connect()).await
     }
 }
 

@@ -165,10 +165,13 @@ impl Hosts {
     pub(super) async fn connection(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
         match (&*self.hosts, place) {
             ([only], Some(place)) => {
-                login::reuse_or_open(place, &self.source, only.connector.connect()).await
+                login::reuse_or_open(place, &self.source, || only.connector.connect()).await
             }
-            ([only], None) => only.connector.connect().await.map_err(|cause| cause.of_source(&self.source)),
-            _ => self.of_several(place).await,
+            // Boxed, as opening is there.
+            ([only], None) => {
+                Box::pin(only.connector.connect()).await.map_err(|cause| cause.of_source(&self.source))
+            }
+            _ => Box::pin(self.of_several(place)).await,
         }
     }
 
