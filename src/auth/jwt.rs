@@ -23,7 +23,9 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    fn new(all: Map<String, Json>) -> Self {
+    /// Only scopes that are `known` open anything: another word of the issuer may be the name of a
+    /// bearer token.
+    fn new(all: Map<String, Json>, known: &[String]) -> Self {
         let mut scopes = Vec::new();
         for name in ["scope", "scp"] {
             match all.get(name) {
@@ -35,6 +37,7 @@ impl Claims {
                 _ => {}
             }
         }
+        scopes.retain(|scope| known.contains(scope));
         Self { all, scopes }
     }
 
@@ -133,7 +136,7 @@ impl<'a> Unverified<'a> {
         }
         let claims = object(self.payload)?;
         check(&claims, settings, now)?;
-        Ok(Claims::new(claims))
+        Ok(Claims::new(claims, &settings.scopes))
     }
 }
 

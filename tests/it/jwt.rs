@@ -19,12 +19,12 @@ use crate::support::{Client, Launch, Reply, Server};
 
 /// How long something may take that has to happen.
 const SOON: Duration = Duration::from_secs(60);
-const ISSUER: &str = "https://login.example";
+pub(crate) const ISSUER: &str = "https://login.example";
 
 type Public = signature::RsaPublicKeyComponents<Vec<u8>>;
 
 /// The keys of an issuer.
-struct Keys {
+pub(crate) struct Keys {
     rsa: RsaKeyPair,
     p256: EcdsaKeyPair,
     p384: EcdsaKeyPair,
@@ -32,7 +32,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let random = SystemRandom::new();
         let ecdsa = |algorithm| {
             let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -49,7 +49,7 @@ impl Keys {
     }
 
     /// The JWK set.
-    fn set(&self) -> Value {
+    pub(crate) fn set(&self) -> Value {
         let Public { n, e } = self.rsa.public().into();
         let (n, e): (String, String) = (base64(&n), base64(&e));
         let point = |key: &EcdsaKeyPair| {
@@ -102,7 +102,7 @@ impl Keys {
     }
 
     /// A token that is as it should be, but for these members of the header and of the claims.
-    fn but(&self, algorithm: &str, header: Value, claims: Value) -> String {
+    pub(crate) fn but(&self, algorithm: &str, header: Value, claims: Value) -> String {
         let mut own_header = json!({"alg": algorithm, "kid": key_of(algorithm)});
         let mut own_claims = json!({
             "iss": ISSUER, "aud": "rowstream", "sub": "7", "scope": "profile orders:read", "exp": seconds() + 600,
@@ -250,6 +250,107 @@ async fn a_token_is_believed_by_its_signature_and_its_claims() {
     }
     let metrics = ask(&server, "/_rowstream/metrics", &keys.well("RS256")).await;
     assert_eq!(metrics.status, 403);
+}
+
+/// An issuer's scope that was spelt like the name of a bearer token opened what was for that token,
+/// admin endpoints among them.
+#[tokio::test]
+async fn each_credential_opens_what_is_for_it_and_nothing_else() {
+    const TOKENS: [(&str, &str); 4] = [
+        ("reader", ""),
+        ("scraper", ""),
+        ("scoped", "scopes = [\"reports\"]"),
+        ("old", "expires = \"2020-01-01\""),
+    ];
+    // By what each route is opened; those of `ALL` answer, the others are 401, or 403 where it is
+    // known who asks.
+    const ALL: &[&str] = &["reader", "scraper", "scoped", "jwt", "jwt:scraper", "basic"];
+    const ROUTES: [(&str, &[&str], bool); 15] = [
+        ("/open", ALL, true),
+        ("/open-upstream", ALL, true),
+        ("/_rowstream/live", ALL, true),
+        ("/_rowstream/ready", ALL, true),
+        ("/_rowstream/errors/internal", ALL, true),
+        ("/_rowstream/openapi.json", ALL, true),
+        ("/", ALL, true),
+        ("/any", ALL, false),
+        ("/rows", &["reader", "basic"], false),
+        ("/one", &["reader", "basic"], false),
+        ("/upstream", &["reader", "basic"], false),
+        ("/orders", &["jwt"], false),
+        ("/reports", &["scoped"], false),
+        ("/_rowstream/metrics", &["scraper"], false),
+        ("/_rowstream/sd", &["scraper"], false),
+    ];
+    let keys = Keys::new();
+    let tokens: String = TOKENS
+        .iter()
+        .map(|(name, more)| {
+            use sha2::Digest as _;
+            let hash: String = sha2::Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("[token.{name}]\nsha256 = \"{hash}\"\n{more}\n")
+        })
+        .collect();
+    let (upstream, _) = issuer(|_, _| Some("[]".to_owned())).await;
+    let config = format!(
+        "authorization = [\"reader\"]\n[admin]\nauthorization = [\"scraper\"]\n{tokens}\
+         [jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\nscopes = [\"orders:read\"]\n\
+         [source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n[source.up]\nurl = \"{upstream}\"\n"
+    );
+    let sql = |authorization: &str| {
+        format!("/*\nsource = \"db\"\nauthorization = {authorization}\n*/\nselect 1 as n")
+    };
+    let files = [
+        ("rowstream.toml", config),
+        ("keys.json", keys.set().to_string()),
+        ("t.sql", "create table t (n)".to_owned()),
+        ("endpoints/open.sql", sql("\"public\"")),
+        ("endpoints/any.sql", sql("\"authenticated\"")),
+        ("endpoints/orders.sql", sql("[\"orders:read\"]")),
+        ("endpoints/reports.sql", sql("[\"reports\"]")),
+        ("endpoints/rows.sql", "/*\nsource = \"db\"\n*/\nselect 1 as n".to_owned()),
+        ("endpoints/one.sql", "/*\nsource = \"db\"\nresult = \"one\"\n*/\nselect 1 as n".to_owned()),
+        ("endpoints/upstream.toml", "[upstream]\nsource = \"up\"\nrequest = \"GET /\"\n".to_owned()),
+        (
+            "endpoints/open-upstream.toml",
+            "authorization = \"public\"\n[upstream]\nsource = \"up\"\nrequest = \"GET /\"\n".to_owned(),
+        ),
+    ];
+    let server = Launch::files(&files.each_ref().map(|(name, text)| (*name, text.as_str()))).start().await;
+    let basic = |pair: &str| format!("Basic {}", BASE64_STANDARD.encode(pair));
+    let bearer = |token: &str| format!("Bearer {token}");
+    let of_es256 = |claims: Value| bearer(&keys.but("ES256", json!({}), claims));
+    let credentials = [
+        ("nothing", None),
+        ("reader", Some(bearer("reader"))),
+        ("scraper", Some(bearer("scraper"))),
+        ("scoped", Some(bearer("scoped"))),
+        ("a bearer token that is none", Some(bearer("nobody"))),
+        ("a bearer token that has expired", Some(bearer("old"))),
+        ("basic", Some(basic("reader:reader"))),
+        ("a user who is none", Some(basic("scraper:reader"))),
+        ("jwt", Some(bearer(&keys.well("ES256")))),
+        ("jwt:scraper", Some(of_es256(json!({"scope": "scraper reader reports"})))),
+        ("a JWT that has expired", Some(of_es256(json!({"exp": seconds() - 90})))),
+        ("a JWT for another server", Some(of_es256(json!({"aud": "elsewhere"})))),
+        ("a JWT without an algorithm", Some(bearer(&keys.well("none")))),
+        ("a JWT by a public key as a secret", Some(bearer(&keys.well("HS256")))),
+    ];
+    for (path, opened_by, is_public) in ROUTES {
+        for (who, shown) in &credentials {
+            let mut request = Request::get(server.url(path));
+            if let Some(shown) = shown {
+                request = request.header("authorization", shown);
+            }
+            let reply = Client::HTTP1.send(request.body(String::new()).expect("a request")).await;
+            let expected = match () {
+                () if is_public || opened_by.contains(who) => 200,
+                () if ALL.contains(who) => 403,
+                () => 401,
+            };
+            assert_eq!(reply.status, expected, "{path} by {who}: {}", reply.text());
+        }
+    }
 }
 
 #[tokio::test]
