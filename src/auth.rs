@@ -7,6 +7,7 @@
 mod fetch;
 mod jwt;
 mod keys;
+mod role;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -38,8 +38,9 @@ use self::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
+use crate::database::Actor;
 use crate::diagnostic::shown;
-use crate::endpoint::{Authorization, Handler};
+use crate::endpoint::{Authorization, Endpoint, Handler};
 use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::route::near::near;
@@ -165,6 +166,7 @@ impl App {
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
         let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
         tracker.meter.format(stream_request.reading.format);
+        stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {
             stream_request.forwarded = self.forwarded(request);
             tracker.pass_trace(&mut stream_request.forwarded);
@@ -210,6 +212,21 @@ impl App {
         }
         tracker.credentials = self.credentials(headers).await;
         tracker.credentials.authorize(wanted)
+    }
+
+    /// As whom the statements of an endpoint are run, where its source has that hang on who asks.
+    /// Credentials count there where they are not needed, too.
+    async fn actor(
+        &self,
+        endpoint: &Endpoint,
+        headers: &HeaderMap,
+        tracker: &mut RequestTracker,
+    ) -> Result<Option<Arc<Actor>>, Error> {
+        let Some(roles) = &self.config.source(&endpoint.source).roles else { return Ok(None) };
+        if endpoint.authorization == Authorization::Public {
+            tracker.credentials = self.credentials(headers).await;
+        }
+        tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))
     }
 
     /// What a request shows of who it is from.

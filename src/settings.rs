@@ -32,6 +32,8 @@ pub struct SourceSettings {
     pub mmap: usize,
     /// What is between here and a PostgreSQL server; other databases pass it over.
     pub pooler: Pooler,
+    /// As whom the statements of a request are run in PostgreSQL, where that hangs on who asks.
+    pub roles: Option<Roles>,
     /// How late a PostgreSQL replica may be that is asked; `None`: as late as it is.
     pub max_lag: Option<Duration>,
     /// SQL scripts that fill a SQLite file that does not exist yet; other databases pass them over.
@@ -48,6 +50,24 @@ pub enum Pooler {
     Transaction,
     /// For as long as a client stays, as if there were no pooler.
     Session,
+}
+
+/// Which role of PostgreSQL a request's statements have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roles {
+    /// The claim that names it; `a.b` is a member of `a`.
+    pub claim: String,
+    /// That of a request whose token names none, or that has none; `None`: it is denied.
+    pub anonymous: Option<String>,
+    /// Those that a token may name; none: those that the source's user may have.
+    pub allowed: Vec<String>,
+}
+
+impl Roles {
+    /// Whether a token may name this role.
+    pub(crate) fn allows(&self, role: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == role)
+    }
 }
 
 /// Who has chosen the value of a setting.
@@ -74,6 +94,7 @@ impl SourceSettings {
             expected_duration: None,
             mmap: 0,
             pooler: Pooler::default(),
+            roles: None,
             max_lag: None,
             create: Vec::new(),
         }

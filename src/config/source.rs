@@ -8,7 +8,7 @@ use crate::database::DatabaseKind;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{did_you_mean, list, shown};
 use crate::pool::PoolConfig;
-use crate::settings::{ChosenBy, Pooler};
+use crate::settings::{ChosenBy, Pooler, Roles};
 use crate::source::SourceConfig;
 use crate::sql::dialect::{Dialect, Location};
 
@@ -54,6 +54,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
     set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
+    source.roles = read_roles(&mut table, database);
     source.max_lag = table.take("max_lag").and_then(|value| value.duration());
     if let Some(scripts) = table.take("create") {
         source.create = read_scripts(&scripts, folder);
@@ -208,6 +209,32 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
             None
         }
     }
+}
+
+/// As whom requests are run, by their tokens.
+fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>) -> Option<Roles> {
+    let claim = table.take("role_claim");
+    let anonymous = table.take("anonymous_role");
+    let allowed = table.take("roles");
+    let given = claim.as_ref().or(anonymous.as_ref()).or(allowed.as_ref())?;
+    if database.is_some_and(|database| database != DatabaseKind::Postgres) {
+        given.error_with("only PostgreSQL has roles for requests", "leave it out, or filter by `:jwt.sub`");
+    }
+    let Some(claim) = &claim else {
+        given.error_with("this needs `role_claim`", "write `role_claim = \"role\"` beside it");
+        return None;
+    };
+    Some(Roles {
+        claim: claim.string()?,
+        anonymous: match anonymous {
+            Some(role) => Some(role.string()?),
+            None => None,
+        },
+        allowed: match allowed {
+            Some(roles) => roles.strings()?.into_iter().map(|(role, _)| role).collect(),
+            None => Vec::new(),
+        },
+    })
 }
 
 /// The paths of the scripts, which must be there. They stand for SQLite alone and are passed over

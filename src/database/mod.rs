@@ -48,6 +48,7 @@ use std::time::Duration;
 use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
+pub use self::postgres::Actor;
 use crate::Error;
 use crate::histogram::Histogram;
 use crate::params::{BindType, ParamValue};
@@ -840,6 +841,19 @@ databases! {
     Mysql => mysql,
     /// A database whose driver is others' (ADBC), in a process of its own.
     Adbc => worker,
+}
+
+impl AnyDatabase {
+    /// The same database, whose statements are run as `actor`.
+    ///
+    /// # Errors
+    /// It has no roles for requests.
+    pub(crate) fn acting(&self, actor: &Arc<Actor>) -> Result<Self, Error> {
+        match self {
+            Self::Postgres(source) => Ok(Self::Postgres(source.acting(Arc::clone(actor)))),
+            _ => Err(Error::endpoint("this database has no roles for requests")),
+        }
+    }
 }
 
 impl DatabaseKind {

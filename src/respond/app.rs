@@ -1,5 +1,6 @@
 //! What is configured, and what outlives a configuration.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use crate::check::Columns;
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
+use crate::database::Actor;
 use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::lock::Mutex;
@@ -206,5 +208,18 @@ impl App {
     /// A source.
     pub(super) fn source(&self, source: &SourceRef) -> &Source {
         &self.sources[source.index()]
+    }
+
+    /// The same, as whoever asks.
+    pub(super) fn source_as(
+        &self,
+        source: &SourceRef,
+        actor: Option<&Arc<Actor>>,
+    ) -> Result<Cow<'_, Source>, Error> {
+        let source = self.source(source);
+        Ok(match actor {
+            None => Cow::Borrowed(source),
+            Some(actor) => Cow::Owned(Source::Database(source.database()?.acting(actor)?)),
+        })
     }
 }

@@ -139,14 +139,15 @@ impl App {
 /// keeps the configuration that it began with.
 fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> Reopen {
     let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
+    let actor = request.actor.clone();
     let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
     Box::new(move |after| {
-        let app = Arc::clone(&app);
+        let (app, actor) = (Arc::clone(&app), actor.clone());
         let (reading, values) = (Reading { after, ..reading.clone() }, values.clone());
         Box::pin(async move {
             let endpoint = &app.config.endpoints[index];
-            let source = app.source(&endpoint.source);
-            Opened::open(&Waiter::new(client), (endpoint, source), &reading, values).await
+            let source = app.source_as(&endpoint.source, actor.as_ref())?;
+            Opened::open(&Waiter::new(client), (endpoint, &source), &reading, values).await
         })
     })
 }

@@ -1,6 +1,7 @@
 //! What a request asks for, and who asks.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, Request};
@@ -13,6 +14,7 @@ use crate::auth::Credentials;
 use crate::client::{Client, network_of};
 use crate::completeness::Asked;
 use crate::compress::Coding;
+use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
 use crate::params::{self, Claims, ParamValue};
@@ -68,6 +70,8 @@ pub(super) struct StreamRequest<'a> {
     /// The name of the file that the answer is to be saved as.
     pub(super) download: Option<String>,
     pub(super) values: Vec<ParamValue>,
+    /// As whom the statements are run; `None`: as the source's user.
+    pub(super) actor: Option<Arc<Actor>>,
     /// The headers that an upstream gets of the request.
     pub(super) forwarded: HeaderMap,
 }
@@ -116,6 +120,7 @@ pub(super) fn read_stream_request<'a, B>(
         page,
         download,
         values,
+        actor: None,
         forwarded: HeaderMap::new(),
     })
 }

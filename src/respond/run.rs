@@ -1,5 +1,6 @@
 //! Statements that are run up to the first chunk, or to the end if that is waited for.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -149,7 +150,11 @@ impl App {
             }
             Source::Database(_) => None,
         };
-        let source = upstream.as_ref().unwrap_or(source);
+        let source = match upstream {
+            Some(upstream) => Cow::Owned(upstream),
+            None => self.source_as(&request.endpoint.source, request.actor.as_ref())?,
+        };
+        let source = &*source;
         let follower = match request.followed {
             Followed::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
             Followed::No | Followed::ByLongPoll => None,

@@ -63,6 +63,7 @@ mod ready;
 mod reload;
 mod replicas;
 mod resume;
+mod roles;
 mod rolling;
 mod schema;
 mod slow;

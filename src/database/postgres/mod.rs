@@ -15,6 +15,7 @@
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved rows, and those of refcursors |
+//! | [`actor`] | the role of a request, and what its token says |
 //! | [`pipeline`] | lookups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
@@ -22,6 +23,7 @@
 //! | [`nested`], [`mod@array`], [`composite`], [`hstore`], [`interval`] | text that holds other values to JSON |
 //! | [`error`] | `ErrorResponse` to [`Error`] |
 
+mod actor;
 mod array;
 mod changes;
 mod composite;
@@ -61,6 +63,7 @@ use pipeline::Pipelines;
 use statement::{Described, Descriptions};
 use types::Types;
 
+pub use actor::Actor;
 pub use changes::Changes;
 pub use dialect::DIALECT;
 pub use probe::Probe;
@@ -68,9 +71,9 @@ pub use session::Session;
 pub(crate) use value::Layout;
 pub use value::Row;
 
-/// A PostgreSQL database with its pool.
+/// A PostgreSQL database with its pool, and as whom its statements are run; by itself: as its user.
 #[derive(Clone)]
-pub struct Source(Arc<Shared>);
+pub struct Source(Arc<Shared>, Option<Arc<Actor>>);
 
 /// What all connections of a source share.
 struct Shared {
@@ -97,6 +100,13 @@ impl Shared {
     }
 }
 
+impl Source {
+    /// The same database, asked as `actor`.
+    pub(super) fn acting(&self, actor: Arc<Actor>) -> Self {
+        Self(Arc::clone(&self.0), Some(actor))
+    }
+}
+
 impl Database for Source {
     type Connection = Connection;
     type Session = Session;
@@ -116,15 +126,18 @@ impl Database for Source {
     const LOOKUP_PATIENCE: Option<Duration> = Some(pipeline::PATIENCE);
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Shared {
-            name: settings.name.clone(),
-            hosts: Hosts::new(settings)?,
-            pool: Pool::new(&settings.name, settings.pool.clone()),
-            fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
-            types: Types::default(),
-            descriptions: Descriptions::default(),
-            pipelines: Pipelines::new(&settings.pool),
-        })))
+        Ok(Self(
+            Arc::new(Shared {
+                name: settings.name.clone(),
+                hosts: Hosts::new(settings)?,
+                pool: Pool::new(&settings.name, settings.pool.clone()),
+                fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
+                types: Types::default(),
+                descriptions: Descriptions::default(),
+                pipelines: Pipelines::new(&settings.pool),
+            }),
+            None,
+        ))
     }
 
     fn name(&self) -> &str {
@@ -146,7 +159,7 @@ impl Database for Source {
         patience: Patience<'_>,
     ) -> Result<Session, Error> {
         let (place, connection) = self.0.connection(priority, patience).await?;
-        Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
+        Ok(Session::new(Arc::clone(&self.0), (place, connection), snapshot, self.1.clone()))
     }
 
     async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
@@ -160,7 +173,8 @@ impl Database for Source {
         args: &[&ParamValue],
         patience: Patience<'_>,
     ) -> Result<Option<Answer>, Error> {
-        if self.0.types.is_due() {
+        // A transaction of many requests has one role.
+        if self.1.is_some() || self.0.types.is_due() {
             return Ok(None);
         }
         let version = self.0.types.version();

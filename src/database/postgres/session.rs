@@ -68,7 +68,6 @@ use tokio::runtime::Handle;
 use self::interleaved::Portals;
 use self::parameters::{Described, of_parameters};
 use self::refcursor::Refcursor;
-use super::Shared;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::pipeline::PATIENCE;
@@ -76,6 +75,7 @@ use super::statement::{Field, Prepared};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
+use super::{Actor, Shared};
 use crate::Error;
 use crate::database::{DatabaseSession, Snapshot, Statement};
 use crate::params::ParamValue;
@@ -91,6 +91,8 @@ pub struct Session {
     /// Taken only when the session is dropped.
     held: Option<(Lease<Connection>, Connection)>,
     snapshot: Snapshot,
+    /// As whom the statements are run; `None`: as the source's user.
+    actor: Option<Arc<Actor>>,
     prepared: Vec<Arc<Prepared>>,
     state: State,
     /// The cursors that are yet to be read, each with the statement in whose place it is.
@@ -242,18 +244,19 @@ impl DatabaseSession for Session {
 impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
-        place: Lease<Connection>,
-        connection: Connection,
+        (place, connection): (Lease<Connection>, Connection),
         snapshot: Snapshot,
+        actor: Option<Arc<Actor>>,
     ) -> Self {
-        // A portal outlives a Sync only inside a transaction, and behind a pooler so does
+        // A portal outlives a Sync only inside a transaction, so does a role, and behind a pooler
         // everything else.
-        let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled;
+        let needs_transaction = shared.fetch_rows > 0 || connection.is_pooled || actor.is_some();
         let snapshot = if needs_transaction { Snapshot::Transaction } else { snapshot };
         Self {
             shared,
             held: Some((place, connection)),
             snapshot,
+            actor,
             prepared: Vec::new(),
             state: State::Idle,
             refcursors: Vec::new(),
@@ -285,7 +288,13 @@ impl Session {
         let begin = self.needs_begin();
         if begin {
             let is_pooled = self.connection().is_pooled;
-            frontend::query(self.shared.hosts.begin(is_pooled), messages).map_err(unsendable)?;
+            let begin = self.shared.hosts.begin(is_pooled);
+            match &self.actor {
+                None => frontend::query(begin, messages),
+                // Where it is refused the transaction fails, and with it what is sent after it.
+                Some(actor) => frontend::query(&[begin, actor.sql()].concat(), messages),
+            }
+            .map_err(unsendable)?;
         }
         Ok(begin)
     }
@@ -488,7 +497,8 @@ impl Session {
     fn note_end(&mut self, frame: &Frame) -> Result<(), Error> {
         let State::Running(running) = &mut self.state else { return Err(self.broken(out_of_order())) };
         running.progress = match running.progress {
-            Progress::BeginSent => Progress::BeginDone,
+            // One for each setting of the transaction.
+            Progress::BeginSent | Progress::BeginDone => Progress::BeginDone,
             Progress::Rows => Progress::Complete,
             _ => return Err(self.broken(out_of_order())),
         };

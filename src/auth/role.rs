@@ -1,0 +1,47 @@
+//! As whom a request's statements are run in the database, by what it shows.
+
+use serde_json::{Value as Json, json};
+
+use super::Credentials;
+use crate::Error;
+use crate::database::Actor;
+use crate::error::denial::Denial;
+use crate::params::{self, CLAIMS};
+use crate::settings::Roles;
+
+impl Credentials {
+    /// The role that the token names, or that of those who show none.
+    ///
+    /// # Errors
+    /// 401: what is shown is not believed, or something has to be. 403: the token names no role
+    /// that it may have.
+    pub(crate) fn actor(&self, roles: &Roles) -> Result<Actor, Error> {
+        let claims = self.claims().map(|claims| &claims.all);
+        let name = format!("{CLAIMS}{}", roles.claim);
+        match claims.and_then(|claims| Some((claims, params::claim(claims, &name)?))) {
+            Some((claims, Json::String(role))) if roles.allows(role) => {
+                Actor::new(role, &Json::Object(claims.clone()).to_string()).ok_or_else(no_role)
+            }
+            Some(_) => Err(no_role()),
+            None => self.anonymous(roles),
+        }
+    }
+
+    /// A text that is shown and not believed is no way to be somebody else.
+    fn anonymous(&self, roles: &Roles) -> Result<Actor, Error> {
+        if !matches!(self, Self::None) {
+            self.authorize(&crate::endpoint::Authorization::Authenticated)?;
+        }
+        let Some(role) = &roles.anonymous else {
+            self.authorize(&crate::endpoint::Authorization::Authenticated)?;
+            return Err(Error::denied(Denial::Claim, format!("the token has no claim `{}`", roles.claim)));
+        };
+        let mut claims = self.claims().map(|claims| claims.all.clone()).unwrap_or_default();
+        claims.insert("role".to_owned(), json!(role));
+        Actor::new(role, &Json::Object(claims).to_string()).ok_or_else(no_role)
+    }
+}
+
+fn no_role() -> Error {
+    Error::denied(Denial::Forbidden, "the token is for no role that may ask here")
+}

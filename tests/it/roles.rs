@@ -1,0 +1,158 @@
+//! Roles and row-level security of PostgreSQL: whose rows a request sees hangs on its token alone,
+//! whatever the connection did before.
+
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::jwt::{ISSUER, Keys};
+use crate::support::logins::{MD5, SCRAM};
+use crate::support::{Client, Launch, Reply, Server, TestDb};
+
+const WHO: &str = "select current_user::text as role, session_user::text as login, \
+     current_setting('request.jwt.claims', true)::json->>'sub' as sub";
+
+/// A database in which `scram_user` sees the rows of whom the token is about, and `md5_user` none.
+async fn database() -> TestDb {
+    let db = TestDb::new().await;
+    db.execute(&format!(
+        "create table note (owner text, n int);
+         insert into note select owner, n from unnest(array['alice', 'bo''b\\']) owner, generate_series(1, 2000) n;
+         alter table note enable row level security;
+         create policy own on note using (owner = current_setting('request.jwt.claims', true)::json->>'sub');
+         create table line (owner text, n int);
+         insert into line select owner, n from note where n <= 3;
+         alter table line enable row level security;
+         create policy own on line using (owner = current_setting('request.jwt.claims', true)::json->>'sub');
+         grant select on note, line to {}, {}",
+        SCRAM.user, MD5.user
+    ))
+    .await;
+    db
+}
+
+async fn server(url: &str, keys: &Keys, source: &str) -> Server {
+    let config = format!(
+        "authorization = \"public\"\n[jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\n\
+         [source.db]\nurl = \"{url}\"\nrole_claim = \"role\"\n{source}\n"
+    );
+    let files = [
+        ("rowstream.toml", config),
+        ("keys.json", keys.set().to_string()),
+        ("endpoints/notes.sql", "select owner, n, repeat('x', 100) as t from note order by n".to_owned()),
+        ("endpoints/who.sql", format!("/*\nresult = \"one\"\n*/\n{WHO}")),
+        (
+            "endpoints/mine/{n}.sql",
+            "/*\nresult = \"one\"\n[params]\nn = \"integer\"\n*/\nselect owner, n from note where n = :n".to_owned(),
+        ),
+        (
+            "endpoints/both.sql",
+            "/*\nbody = { notes = \"$notes\", total = \"$total\" }\n*/\n-- name: notes :many\nselect owner from note where n <= 3 order by n;\n\
+             -- name: total :value\nselect count(*) from note;\n"
+                .to_owned(),
+        ),
+        (
+            "endpoints/nested.sql",
+            "-- name: notes :many\nselect owner, n from note where n <= 3 order by n;\n\
+             -- name: lines :many nested in notes on n = n\nselect owner, n from line order by n;\n"
+                .to_owned(),
+        ),
+    ];
+    Launch::files(&files.each_ref().map(|(name, text)| (*name, text.as_str()))).start().await
+}
+
+async fn ask(server: &Server, path: &str, token: Option<&str>) -> Reply {
+    let mut request = Request::get(server.url(path));
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    Client::HTTP1.send(request.body(String::new()).expect("a request")).await
+}
+
+fn token(keys: &Keys, role: &Value, sub: &str) -> String {
+    keys.but("ES256", json!({}), json!({"role": role, "sub": sub}))
+}
+
+/// Every owner in an answer.
+fn owners(reply: &Reply) -> Vec<String> {
+    let text = reply.text();
+    let mut found: Vec<_> =
+        text.split("\"owner\":\"").skip(1).map(|rest| rest.split("\",").next().unwrap()).collect();
+    found.iter_mut().for_each(|owner| *owner = owner.split("\"}").next().unwrap());
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn each_sees_the_rows_of_its_own_on_connections_that_others_had() {
+    let (db, keys) = (database().await, Keys::new());
+    for (pool, fetch_rows) in [(1, 0), (8, 0), (8, 100)] {
+        let source = format!(
+            "anonymous_role = \"{}\"\nroles = [\"{}\"]\nfetch_rows = {fetch_rows}\npool = {{ max = {pool}, acquire_timeout = \"60s\" }}",
+            MD5.user, SCRAM.user
+        );
+        let server = Arc::new(server(&db.url(), &keys, &source).await);
+        let alice = token(&keys, &json!(SCRAM.user), "alice");
+        let bob = token(&keys, &json!(SCRAM.user), "bo'b\\");
+        let mut asked = JoinSet::new();
+        for round in 0..60 {
+            let paths = ["/notes", "/mine/7", "/both", "/nested", "/who"];
+            let path = paths[round % paths.len()];
+            let who =
+                [(Some(&alice), "alice"), (Some(&bob), "bo'b\\\\"), (None, "")][round / paths.len() % 3];
+            let (server, token) = (Arc::clone(&server), who.0.cloned());
+            asked.spawn(async move { (path, who.1, ask(&server, path, token.as_deref()).await) });
+        }
+        while let Some(answered) = asked.join_next().await {
+            let (path, who, reply) = answered.expect("no panic");
+            let text = reply.text();
+            match (path, who) {
+                ("/who", "") => {
+                    assert_eq!(reply.json(), json!({"role": MD5.user, "login": "postgres", "sub": null}));
+                }
+                ("/who", _) => {
+                    let sub = who.replace("\\\\", "\\");
+                    assert_eq!(reply.json(), json!({"role": SCRAM.user, "login": "postgres", "sub": sub}));
+                }
+                ("/mine/7", "") => assert_eq!(reply.status, 404, "{text}"),
+                (_, "") => {
+                    assert_eq!((reply.status.as_u16(), owners(&reply)), (200, vec![]), "{path}: {text}");
+                }
+                _ => {
+                    assert_eq!(
+                        (reply.status.as_u16(), owners(&reply)),
+                        (200, vec![who.to_owned()]),
+                        "{path}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_has_no_role_but_those_that_it_may_have() {
+    let (db, keys) = (database().await, Keys::new());
+    let listed = server(&db.url(), &keys, &format!("roles = [\"{}\"]", SCRAM.user)).await;
+    let unlisted = server(&db.url(), &keys, "").await;
+    let other = server(&db.url_of(&SCRAM, "sslmode=disable"), &keys, "").await;
+    for (what, server, token, status, code) in [
+        ("none", &listed, None, 401, "unauthorized"),
+        ("nonsense", &listed, Some("nonsense".to_owned()), 401, "unauthorized"),
+        ("no role", &listed, Some(token(&keys, &Value::Null, "a")), 403, "claim_missing"),
+        ("another role", &listed, Some(token(&keys, &json!(MD5.user), "a")), 403, "forbidden"),
+        ("a list", &listed, Some(token(&keys, &json!([SCRAM.user]), "a")), 403, "forbidden"),
+        ("the login", &unlisted, Some(token(&keys, &json!("none"), "a")), 403, "forbidden"),
+        ("another", &other, Some(token(&keys, &json!(MD5.user), "a")), 500, "statement_failed"),
+        ("no SQL", &unlisted, Some(token(&keys, &json!("x'; reset role; --"), "a")), 400, "invalid_data"),
+    ] {
+        let reply = ask(server, "/who", token.as_deref()).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (status, &json!(code)), "{what}");
+        // The connection that was refused serves whoever comes next.
+        let own = self::token(&keys, &json!(SCRAM.user), "a");
+        assert_eq!(ask(server, "/who", Some(&own)).await.json()["role"], SCRAM.user, "{what}");
+    }
+}
