@@ -1,6 +1,7 @@
 //! Opening a connection: TLS, authentication, session settings; and what ends a statement.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
@@ -61,6 +62,8 @@ pub struct Connection {
     /// Whether a transaction is open.
     pub(super) in_transaction: bool,
     id: u32,
+    /// The server's address; a name may have several, and each server numbers its connections.
+    server: Option<SocketAddr>,
 }
 
 /// Whether others can listen to what is sent.
@@ -99,7 +102,7 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Connection, Error> {
-        let (mut wire, greeting) = self.log_in().await?;
+        let (mut wire, greeting, server) = self.log_in(None).await?;
         for setting in session_settings(self.statement_timeout, greeting.is_mariadb()) {
             query(&mut wire, &setting).await?;
         }
@@ -109,10 +112,16 @@ impl Connector {
             has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
             in_transaction: false,
             id: greeting.connection_id,
+            server,
         })
     }
 
-    async fn log_in(&self) -> Result<(Wire, Greeting), Error> {
+    /// Logs in to `server`, or to the first address of the host that answers.
+    async fn log_in(
+        &self,
+        server: Option<SocketAddr>,
+    ) -> Result<(Wire, Greeting, Option<SocketAddr>), Error> {
+        let mut reached = None;
         let (socket, greeting, sequence) = match &self.target.host {
             Host::Unix(path) => {
                 let mut stream = UnixStream::connect(path).await.map_err(unreachable)?;
@@ -120,8 +129,12 @@ impl Connector {
                 (Socket::Unix(stream), greeting, 1)
             }
             Host::Tcp(host) => {
-                let connected = login::connect_tcp(host, self.target.port).await;
+                let connected = match server {
+                    Some(address) => TcpStream::connect(address).await,
+                    None => login::connect_tcp(host, self.target.port).await,
+                };
                 let mut stream = connected.map_err(unreachable)?;
+                reached = stream.peer_addr().ok();
                 let greeting = greeting(&mut stream).await?;
                 self.secure(stream, greeting).await?
             }
@@ -132,7 +145,7 @@ impl Connector {
         };
         let mut wire = Wire::new(socket, self.max_payload, sequence);
         self.authenticate(&mut wire, &greeting, secrecy).await?;
-        Ok((wire, greeting))
+        Ok((wire, greeting, reached))
     }
 
     /// Goes over to TLS, where the server has it and the URL wants it. The greeting was read to its
@@ -265,7 +278,7 @@ impl Connector {
 
     /// Ends the statement that `connection` runs; once this returns, the server has noted it.
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
-        let (mut wire, _) = self.log_in().await?;
+        let (mut wire, ..) = self.log_in(connection.server).await?;
         query(&mut wire, &format!("kill query {}", connection.id)).await
     }
 }
@@ -368,10 +381,34 @@ fn unreachable(cause: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     fn connector(url: &str) -> Connector {
         Connector::new(&SourceSettings::new("db", url)).unwrap()
+    }
+
+    /// A name may have several addresses, and the servers there number their connections alike: a
+    /// KILL QUERY that reached another one ended the statement of somebody else.
+    #[tokio::test]
+    async fn a_statement_is_ended_at_the_server_that_runs_it() {
+        let (named, reached) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+        let (named, reached) = (named.await.unwrap(), reached.await.unwrap());
+        let connector = connector(&format!("mysql://u@{}/d", named.local_addr().unwrap()));
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let connection = Connection {
+            wire: Wire::new(Socket::Unix(socket), 0, 0),
+            statements: StatementCache::new(1),
+            has_extended_metadata: false,
+            in_transaction: false,
+            id: 7,
+            server: reached.local_addr().ok(),
+        };
+        let hang_up = async { drop(reached.accept().await.unwrap()) };
+        let both = async { tokio::join!(connector.cancel(&connection), hang_up) };
+        let (cancelled, ()) = tokio::time::timeout(Duration::from_secs(10), both).await.expect("it is asked");
+        assert_eq!(cancelled.unwrap_err().code(), "source_unavailable");
     }
 
     /// The values are those that MySQL's own client library sends.
