@@ -1,6 +1,6 @@
 //! What lies in `deploy/` for Prometheus and Grafana: promtool finds nothing wrong, alerts fire
 //! when they should, every metric that is named there is one that a server tells, and a real
-//! Prometheus has an answer to every question of the dashboard.
+//! Prometheus has an answer to every question of the dashboards.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -108,10 +108,10 @@ async fn ask(server: &Server) {
 }
 
 #[tokio::test]
-async fn every_question_of_the_dashboard_has_an_answer() {
-    let dashboard: Value =
-        serde_json::from_str(&read(&deploy("grafana/rowstream.json"))).expect("it is JSON");
-    let expressions = expressions(&dashboard);
+async fn every_question_of_the_dashboards_has_an_answer() {
+    let dashboards = ["grafana/http-connections.json", "grafana/streams.json"]
+        .map(|name| serde_json::from_str::<Value>(&read(&deploy(name))).expect("it is JSON"));
+    let expressions: Vec<_> = dashboards.iter().flat_map(expressions).collect();
     assert!(expressions.len() >= 30, "{} are few", expressions.len());
     let server = used().await;
     let rules = deploy("prometheus/rowstream.rules.yml");
@@ -129,8 +129,10 @@ async fn every_question_of_the_dashboard_has_an_answer() {
     let told = told(&server).await;
     let named = names(&expressions.join("\n"));
     assert!(named.is_subset(&told), "{:?} are no metrics", named.difference(&told).collect::<Vec<_>>());
-    let variables = dashboard["templating"]["list"].to_string();
-    assert!(names(&variables).is_subset(&told), "{variables}");
+    for dashboard in &dashboards {
+        let variables = dashboard["templating"]["list"].to_string();
+        assert!(names(&variables).is_subset(&told), "{variables}");
+    }
     rules_hold(&prometheus, &server, &rules).await;
 }
 
