@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
 use crate::Error;
@@ -22,6 +24,9 @@ pub(super) enum SslMode {
     /// TLS, whoever the server is; with root certificates of its own, its certificate must be
     /// signed by one of these.
     Require,
+    /// TLS, and the certificate must be signed by one of the root certificates, whichever host it
+    /// names. Asked for with root certificates of its own only: the system's sign for anybody.
+    VerifyCa,
     /// TLS, and the certificate must be valid for the host.
     VerifyFull,
 }
@@ -41,27 +46,47 @@ fn client(mode: SslMode, roots: Option<&Path>) -> Result<TlsConnector, Box<dyn s
     let builder =
         ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let config = match (mode, roots) {
-        (SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
+        (SslMode::VerifyCa | SslMode::VerifyFull, None) => builder.with_root_certificates(system_roots()?),
+        (SslMode::VerifyCa, Some(path)) => {
+            let verifier = Unnamed { roots: Some(roots_of(path)?), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
         (_, Some(path)) if mode != SslMode::Prefer => builder.with_root_certificates(roots_of(path)?),
-        _ => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        _ => {
+            let verifier = Unnamed { roots: None, provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
     };
     Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
 }
 
-/// [`SslMode::Prefer`] and [`SslMode::Require`]: encryption against listeners, whoever the server
-/// is. The handshake's signatures are still checked.
+/// Looks at no name. Without roots ([`SslMode::Prefer`], [`SslMode::Require`]) it is encryption
+/// against listeners, whoever the server is; with them, [`SslMode::VerifyCa`]. The handshake's
+/// signatures are always checked.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct Unnamed {
+    roots: Option<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for Unnamed {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        if let Some(roots) = &self.roots {
+            verify_server_cert_signed_by_trust_anchor(
+                &ParsedCertificate::try_from(end_entity)?,
+                roots,
+                intermediates,
+                now,
+                self.provider.signature_verification_algorithms.all,
+            )?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -71,7 +96,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -80,10 +110,15 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -226,6 +226,7 @@ async fn every_mode_of_tls() {
         (String::new(), true),
         ("sslmode=require".to_owned(), true),
         (format!("sslmode=require&sslrootcert={right}"), true),
+        (format!("sslmode=verify-ca&sslrootcert={right}"), true),
         (format!("sslmode=verify-full&sslrootcert={right}"), true),
     ] {
         lets_in(&db.url_of(&login, &query), login.user, tls).await;
@@ -247,10 +248,12 @@ async fn certificates_that_do_not_verify() {
     let secrets = ["scram_user"];
     refuses(&at_address(format!("sslmode=verify-full&sslrootcert={right}")), None, "certificate", &secrets)
         .await;
-    for mode in ["verify-full", "require"] {
+    for mode in ["verify-full", "verify-ca", "require"] {
         let url = db.url_of(&logins::SCRAM, &format!("sslmode={mode}&sslrootcert={wrong}"));
         refuses(&url, None, "certificate", &secrets).await;
     }
+    // The authority is the right one; this does not look at the name.
+    lets_in(&at_address(format!("sslmode=verify-ca&sslrootcert={right}")), "scram_user", true).await;
     // These do not look at who the server is.
     lets_in(&at_address("sslmode=require".to_owned()), "scram_user", true).await;
     lets_in(&db.url_of(&logins::SCRAM, &format!("sslmode=prefer&sslrootcert={wrong}")), "scram_user", true)

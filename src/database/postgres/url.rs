@@ -67,6 +67,12 @@ impl Targets {
             Ok(())
         })?;
         target.fill_defaults();
+        if target.ssl_mode == SslMode::VerifyCa && target.ssl_root_cert.is_none() {
+            return refuse(
+                "sslmode=verify-ca needs sslrootcert=FILE, the certificate of your authority: those of the \
+                 system sign for anybody",
+            );
+        }
         if hosts.len() > MOST {
             return refuse(format!("the URL has {} hosts, and may have {MOST}", hosts.len()));
         }
@@ -173,8 +179,11 @@ fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
         "disable" => Ok(SslMode::Disable),
         "prefer" => Ok(SslMode::Prefer),
         "require" => Ok(SslMode::Require),
+        "verify-ca" => Ok(SslMode::VerifyCa),
         "verify-full" => Ok(SslMode::VerifyFull),
-        _ => refuse(format!("sslmode `{mode}` is not one of disable, prefer, require, verify-full")),
+        _ => {
+            refuse(format!("sslmode `{mode}` is not one of disable, prefer, require, verify-ca, verify-full"))
+        }
     }
 }
 
@@ -249,6 +258,8 @@ mod tests {
             ("postgres://u:secret/x@h/d", "`/` is written as %2F"),
             ("postgres://u:12?secret=x@h/d", "`?` as %3F"),
             ("postgres://u:secret@h/d?sslmode=maybe", "sslmode `maybe`"),
+            ("postgres://u:secret@h/d?sslmode=verify-ca", "needs sslrootcert=FILE"),
+            ("postgres://u:secret@h/d?sslmode=verify-ca&sslrootcert=system", "needs sslrootcert=FILE"),
             ("postgres://u:secret@h/d?replication=true", "`replication`"),
             ("postgres://u:secret@a,b/d?port=1,2,3", "2 hosts and 3 ports"),
             ("postgres://u:secret@a,b/d?target_session_attrs=secret", "target_session_attrs is not one of"),
