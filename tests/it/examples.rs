@@ -1,11 +1,11 @@
-//! The worked examples do what their READMEs say, and say the same on SQLite as on PostgreSQL:
-//! every answer is compared byte by byte. Each example runs from a copy of its folder, as after
+//! The worked examples do what their READMEs say, and say the same on SQLite, PostgreSQL and
+//! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as after
 //! cloning. `delegate` has an upstream in the place of databases.
 
 use std::path::Path;
 
 use crate::delegate;
-use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get};
 use crate::worked;
 use http::{Request, StatusCode};
 use tempfile::TempDir;
@@ -13,35 +13,44 @@ use tempfile::TempDir;
 /// The token of the events' README.
 const TOKEN: &str = "Bearer example-reader-token";
 
-/// One example on both databases.
-struct Both {
+/// One example on each database.
+struct Each {
     sqlite: Server,
     postgres: Server,
+    mariadb: Server,
     authorization: Option<&'static str>,
     folder: TempDir,
     db: TestDb,
+    mariadb_db: MariaDb,
     variable: &'static str,
 }
 
-impl Both {
+impl Each {
     /// `variable` names the database in the example's configuration.
     async fn start(example: &str, variable: &'static str) -> Self {
-        let (folder, db) = tokio::join!(worked::filled(example, worked::program()), postgres(example));
-        let sqlite = Launch::folder(folder.path()).argument("--log-format=off").start().await;
-        let postgres = Launch::folder(folder.path()).argument("--log-format=off");
-        let postgres = postgres.variable(variable, &db.url()).start().await;
-        Self { sqlite, postgres, authorization: None, folder, db, variable }
+        let (folder, db, mariadb_db) =
+            tokio::join!(worked::filled(example, worked::program()), postgres(example), mariadb(example));
+        let launch = || Launch::folder(folder.path()).argument("--log-format=off");
+        let sqlite = launch().start().await;
+        let postgres = launch().variable(variable, &db.url()).start().await;
+        let mariadb = launch().variable(variable, &mariadb_db.url()).start().await;
+        Self { sqlite, postgres, mariadb, authorization: None, folder, db, mariadb_db, variable }
     }
 
-    /// The answer that both give.
+    /// The answer that all give.
     async fn get(&self, path: &str) -> Reply {
-        let (sqlite, postgres) = tokio::join!(self.ask(&self.sqlite, path), self.ask(&self.postgres, path));
-        assert_eq!(sqlite.status, postgres.status, "{path}");
-        for name in ["content-type", "content-length", "cache-control", "vary", "www-authenticate"] {
-            assert_eq!(sqlite.header(name), postgres.header(name), "{name} of {path}");
+        let ask = |server| self.ask(server, path);
+        let (sqlite, postgres, mariadb) =
+            tokio::join!(ask(&self.sqlite), ask(&self.postgres), ask(&self.mariadb));
+        for (database, reply) in [("PostgreSQL", postgres), ("MariaDB", mariadb)] {
+            assert_eq!(sqlite.status, reply.status, "{path} of {database}: {}", reply.text());
+            for name in ["content-type", "content-length", "cache-control", "vary", "www-authenticate"] {
+                assert_eq!(sqlite.header(name), reply.header(name), "{name} of {path} of {database}");
+            }
+            assert_same(&format!("{path} of {database}"), &sqlite.body, &reply.body);
+            assert_eq!(reply.ended, Ended::Complete, "{path} of {database}");
         }
-        assert_same(path, &sqlite.body, &postgres.body);
-        assert_eq!((&sqlite.ended, &postgres.ended), (&Ended::Complete, &Ended::Complete), "{path}");
+        assert_eq!(sqlite.ended, Ended::Complete, "{path}");
         sqlite
     }
 
@@ -86,9 +95,9 @@ impl Both {
         lines
     }
 
-    /// `rowstream check` finds nothing wrong, on either database.
+    /// `rowstream check` finds nothing wrong, on any database.
     async fn check(&self) {
-        for url in [None, Some(self.db.url())] {
+        for url in [None, Some(self.db.url()), Some(self.mariadb_db.url())] {
             self.check_with("rowstream.toml", url).await;
         }
     }
@@ -111,6 +120,13 @@ async fn postgres(example: &str) -> TestDb {
     let db = TestDb::new().await;
     db.execute(&read(&script)).await;
     db
+}
+
+/// The same of MariaDB.
+async fn mariadb(example: &str) -> MariaDb {
+    let script = read(&worked::example(example).join("data/mariadb.sql"));
+    let filled = tokio::task::spawn_blocking(move || MariaDb::script(&script));
+    filled.await.expect("the database can be filled")
 }
 
 fn read(path: &Path) -> String {
@@ -151,34 +167,34 @@ fn lines(reply: &Reply) -> impl Iterator<Item = serde_json::Value> {
 
 #[tokio::test]
 async fn authors() {
-    let both = Both::start("authors", "AUTHORS_URL").await;
-    let list = both.list("/authors", 100_000, "[", "]").await;
+    let each = Each::start("authors", "AUTHORS_URL").await;
+    let list = each.list("/authors", 100_000, "[", "]").await;
     for (i, author) in lines(&list).enumerate() {
         assert_eq!(author["id"], i + 1);
     }
     let all = list.text().lines().collect::<Vec<_>>();
     for id in [1, 2, 7, 4711, 99_999, 100_000] {
-        let one = both.ok(&format!("/authors/{id}")).await;
+        let one = each.ok(&format!("/authors/{id}")).await;
         assert_eq!(one.text(), all[id - 1]);
         assert_eq!(one.header("content-length"), Some(one.body.len().to_string().as_str()));
     }
     for missing in ["0", "100001", "-1", "9223372036854775807"] {
-        both.refuses(&format!("/authors/{missing}"), 404, "").await;
+        each.refuses(&format!("/authors/{missing}"), 404, "").await;
     }
     for wrong in ["first", "9223372036854775808", "1.5", "%20"] {
-        both.refuses(&format!("/authors/{wrong}"), 400, "id").await;
+        each.refuses(&format!("/authors/{wrong}"), 400, "id").await;
     }
-    both.refuses("/authors?country=DE", 400, "country").await;
-    both.refuses("/authors?_format=xml", 406, "xml").await;
-    both.refuses("/writers", 404, "").await;
-    both.check().await;
+    each.refuses("/authors?country=DE", 400, "country").await;
+    each.refuses("/authors?_format=xml", 406, "xml").await;
+    each.refuses("/writers", 404, "").await;
+    each.check().await;
 }
 
 #[tokio::test]
 async fn events() {
-    let mut both = Both::start("events", "EVENTS_URL").await;
-    events_need_the_token(&mut both).await;
-    let list = both.list("/events", 1_000_000, r#"{"events":["#, "]}").await;
+    let mut each = Each::start("events", "EVENTS_URL").await;
+    events_need_the_token(&mut each).await;
+    let list = each.list("/events", 1_000_000, r#"{"events":["#, "]}").await;
     let all = list.text().lines().collect::<Vec<_>>();
     for at in (0..1_000_000).step_by(997).chain([999_999]) {
         assert!(all[at].starts_with(&format!(r#"{{"eventNo":{},"#, at + 1)), "{}", all[at]);
@@ -195,7 +211,7 @@ async fn events() {
         ("lastEventNo=1000000", 1_000_000, 1_000_000),
         ("lastEventNo=9223372036854775807", 1_000_000, 1_000_000),
     ] {
-        let reply = both.ok(&format!("/events?{query}")).await;
+        let reply = each.ok(&format!("/events?{query}")).await;
         assert_same(query, &reply.body, &part(from, to));
     }
     for (query, names) in [
@@ -208,28 +224,30 @@ async fn events() {
         ("maxEvents=1e3", "maxEvents"),
         ("lasteventno=1", "lasteventno"),
     ] {
-        both.refuses(&format!("/events?{query}"), 400, names).await;
+        each.refuses(&format!("/events?{query}"), 400, names).await;
     }
-    both.check().await;
-    both.check_with("procedure.toml", Some(both.db.url())).await;
-    events_of_the_procedure(both, &list).await;
+    each.check().await;
+    for url in [each.db.url(), each.mariadb_db.url()] {
+        each.check_with("procedure.toml", Some(url.clone())).await;
+        events_of_the_procedure(&each, &url, &list).await;
+    }
 }
 
 /// The stored procedure's rows are the same, byte by byte.
-async fn events_of_the_procedure(both: Both, all: &Reply) {
+async fn events_of_the_procedure(each: &Each, url: &str, all: &Reply) {
     let folder = worked::copy("events");
     let path = |name: &str| folder.path().join(name);
     std::fs::rename(path("procedure.toml"), path("rowstream.toml")).expect("a file");
     let server = Launch::folder(folder.path()).argument("--log-format=off");
-    let server = server.variable("EVENTS_URL", &both.db.url()).start().await;
-    let lines = both.ask(&server, "/bulk/events.ndjson").await;
+    let server = server.variable("EVENTS_URL", url).start().await;
+    let lines = each.ask(&server, "/bulk/events.ndjson").await;
     assert_eq!((lines.status, &lines.ended), (StatusCode::OK, &Ended::Complete));
     assert_same("/bulk/events.ndjson", &lines.body, &all.body);
     for query in
         ["", "?maxEvents=1", "?maxEvents=1000", "?lastEventNo=999990", "?lastEventNo=1000000", "?maxEvents=0"]
     {
-        let expected = both.get(&format!("/events{query}")).await;
-        let reply = both.ask(&server, &format!("/bulk/events{query}")).await;
+        let expected = each.get(&format!("/events{query}")).await;
+        let reply = each.ask(&server, &format!("/bulk/events{query}")).await;
         assert_eq!((reply.status, &reply.ended), (expected.status, &Ended::Complete), "{query}");
         assert_same(query, &reply.body, &expected.body);
     }
@@ -238,7 +256,7 @@ async fn events_of_the_procedure(both: Both, all: &Reply) {
 }
 
 /// A wrong answer here would be data given to anybody.
-async fn events_need_the_token(both: &mut Both) {
+async fn events_need_the_token(each: &mut Each) {
     let wrong = [
         "Bearer example-reader-toke",
         "Bearer ",
@@ -246,45 +264,45 @@ async fn events_need_the_token(both: &mut Both) {
         "example-reader-token",
     ];
     for authorization in [None].into_iter().chain(wrong.map(Some)) {
-        both.authorization = authorization;
+        each.authorization = authorization;
         for path in ["/events", "/events.ndjson", "/events?lastEventNo=x"] {
-            let reply = both.get(path).await;
+            let reply = each.get(path).await;
             assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "{path} with {authorization:?}");
             let challenge = reply.header("www-authenticate").unwrap_or_default();
             assert!(challenge.starts_with("Bearer"), "{challenge:?}");
             assert!(!reply.text().contains("eventNo\":"), "{}", reply.text());
         }
     }
-    both.authorization = Some(TOKEN);
-    both.ok("/events?maxEvents=1").await;
+    each.authorization = Some(TOKEN);
+    each.ok("/events?maxEvents=1").await;
 }
 
 #[tokio::test]
 async fn films() {
-    let both = Both::start("films", "FILMS_URL").await;
-    let list = both.list("/films", 1000, "[", "]").await;
+    let each = Each::start("films", "FILMS_URL").await;
+    let list = each.list("/films", 1000, "[", "]").await;
     for film in lines(&list).step_by(13) {
-        let one = both.ok(&format!("/films/{}", film["fid"])).await;
+        let one = each.ok(&format!("/films/{}", film["fid"])).await;
         assert_eq!(one.json(), serde_json::json!({ "title": film["title"] }));
     }
     for missing in ["0", "1001"] {
-        both.refuses(&format!("/films/{missing}"), 404, "").await;
+        each.refuses(&format!("/films/{missing}"), 404, "").await;
     }
-    both.refuses("/films/x", 400, "id").await;
-    both.check().await;
+    each.refuses("/films/x", 400, "id").await;
+    each.check().await;
 }
 
 #[tokio::test]
 async fn articles() {
-    let both = Both::start("articles", "ARTICLES_URL").await;
+    let each = Each::start("articles", "ARTICLES_URL").await;
     let list =
-        both.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
+        each.list("/articles", 100_000, r#"{"_embedded":{"articles":["#, r#"]},"total":100000}"#).await;
     for (i, article) in lines(&list).enumerate() {
         assert_eq!(article["id"], i + 1);
     }
-    both.refuses("/articles/1", 404, "").await;
-    both.refuses("/articles?id=1", 400, "id").await;
-    both.check().await;
+    each.refuses("/articles/1", 404, "").await;
+    each.refuses("/articles?id=1", 400, "id").await;
+    each.check().await;
 }
 
 #[tokio::test]

@@ -57,6 +57,7 @@ mod postgres_lookups;
 mod postgres_session;
 mod postgres_values;
 mod procedures;
+mod promises;
 mod proof;
 mod python;
 mod ready;
