@@ -34,13 +34,8 @@ pub enum ColumnKind {
         /// How many of them stand after the point.
         scale: u8,
     },
-    /// Exact decimals of which no digits are promised.
-    Number,
     /// Texts.
     Text,
-    /// What the source promises nothing of: values of any kind.
-    #[default]
-    Any,
     /// JSON documents.
     Json,
     /// Raw bytes.
@@ -55,6 +50,11 @@ pub enum ColumnKind {
     TimestampTz,
     /// UUIDs.
     Uuid,
+    /// Exact decimals of which no digits are promised.
+    Number,
+    /// What the source promises nothing of: values of any kind.
+    #[default]
+    Any,
 }
 
 impl ColumnKind {
