@@ -1,5 +1,6 @@
 //! What every source is given, whatever it is: its URL, its pool and its bounds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub struct SourceSettings {
     pub mmap: usize,
     /// What is between here and a PostgreSQL server; other databases pass it over.
     pub pooler: Pooler,
+    /// What the variables of the environment say that the database's own clients read too, by name.
+    pub variables: BTreeMap<&'static str, String>,
     /// As whom the statements of a request are run in PostgreSQL, where that hangs on who asks.
     pub roles: Option<Roles>,
     /// How late a PostgreSQL replica may be that is asked; `None`: as late as it is.
@@ -94,6 +97,7 @@ impl SourceSettings {
             expected_duration: None,
             mmap: 0,
             pooler: Pooler::default(),
+            variables: BTreeMap::new(),
             roles: None,
             max_lag: None,
             create: Vec::new(),

@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
 use crate::config::Config;
+use crate::log;
 
 /// The command whose flags' variables do not name it: it is what the program is for.
 const SERVE: &str = "serve";
@@ -32,6 +33,34 @@ pub(super) fn parse() -> Result<Cli, clap::Error> {
         true => read(),
         false => Ok(cli),
     }
+}
+
+/// Ends with clap's error, in which no password is shown.
+pub(super) fn refuse(error: &clap::Error) -> ! {
+    let words: Vec<_> = env::args().collect();
+    let passwords: Vec<_> = words.iter().filter_map(|word| password(word)).collect();
+    if passwords.is_empty() {
+        error.exit();
+    }
+    let hidden = |text: String, password: &&str| text.replace(password, "…");
+    eprint!("{}", passwords.iter().fold(error.to_string(), hidden));
+    std::process::exit(error.exit_code());
+}
+
+/// Warns of a password among the arguments.
+pub(super) fn warn_of_passwords() {
+    if env::args().any(|word| password(&word).is_some()) {
+        log::warning!(
+            "every user of this machine can read a password on the command line: put it into PGPASSWORD, into ~/.pgpass, or into a variable that `url = \"${{SHOP_URL}}\"` of a rowstream.toml names"
+        );
+    }
+}
+
+/// The password in a URL.
+fn password(word: &str) -> Option<&str> {
+    let (login, _) = word.split_once("://")?.1.rsplit_once('@')?;
+    let (_, password) = login.split_once(':')?;
+    Some(password).filter(|password| !password.is_empty())
 }
 
 fn read() -> Result<Cli, clap::Error> {
@@ -186,6 +215,21 @@ mod tests {
         ] {
             assert_eq!(seen.get(variable).map(String::as_str), Some(flag), "{variable}");
             assert!(is_variable(variable));
+        }
+    }
+
+    #[test]
+    fn a_password_is_found_in_a_url() {
+        for (word, found) in [
+            ("postgres://ann:secret@h/d", Some("secret")),
+            ("postgres://ann:se/c@ret@h/d", Some("se/c@ret")),
+            ("--url=mysql://ann:secret@h", Some("secret")),
+            ("postgres://ann@h/d", None),
+            ("postgres://ann:@h/d", None),
+            ("http://host:80/a", None),
+            ("shop.db", None),
+        ] {
+            assert_eq!(password(word), found, "{word}");
         }
     }
 

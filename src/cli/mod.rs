@@ -161,8 +161,9 @@ impl fmt::Display for Told<'_> {
 pub fn run() -> ExitCode {
     let cli = match arguments::parse() {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => arguments::refuse(&error),
     };
+    arguments::warn_of_passwords();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use super::source::{self, Scheme, UrlError};
-use super::{Config, files, generated};
+use super::{Config, dotenv, files, generated};
 use crate::database::{DatabaseKind, worker};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
@@ -87,7 +87,13 @@ pub(super) fn read(
 pub(super) fn database(url: &str) -> Result<(SourceConfig, DatabaseKind), Diagnostics> {
     let errors = Collector::default();
     let UrlError { message, hint } = match locate(url) {
-        Ok((url, Scheme::Sql(database))) => return Ok((SourceConfig::new(SOURCE, url, database), database)),
+        Ok((url, Scheme::Sql(database))) => {
+            let beside = dotenv::read(Path::new(""), &errors);
+            let environment = |name: &str| std::env::var(name).ok().or_else(|| beside.get(name).cloned());
+            let mut source = SourceConfig::new(SOURCE, url, database);
+            source.variables = source::variables(Some(database), environment);
+            return errors.finish((source, database));
+        }
         Ok((_, Scheme::Http)) => UrlError {
             message: "an HTTP service takes no SQL".to_owned(),
             hint: "write an endpoint file with `[upstream]`".to_owned(),

@@ -2,6 +2,7 @@
 
 mod http;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::database::DatabaseKind;
@@ -41,6 +42,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     };
     // What else is wrong is reported, whichever database it would be.
     let mut source = SourceConfig::new(name, url, database.unwrap_or(DatabaseKind::ALL[0]));
+    source.variables = variables(database, |name| value.variable(name));
     if let Some(mut pool) = table.take("pool").and_then(|pool| pool_table(name, &pool)) {
         read_pool(&mut pool, &mut source.pool);
         pool.finish();
@@ -61,6 +63,18 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     }
     table.finish();
     database.map(|_| source)
+}
+
+/// The variables that count where the URL of such a database says nothing. One without a value is
+/// one that is not set.
+pub(super) fn variables(
+    database: Option<DatabaseKind>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> BTreeMap<&'static str, String> {
+    let names = database.map_or(&[][..], |database| database.dialect().urls.variables);
+    let set =
+        |name: &&'static str| environment(name).filter(|value| !value.is_empty()).map(|value| (*name, value));
+    names.iter().filter_map(set).collect()
 }
 
 fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {

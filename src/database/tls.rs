@@ -19,6 +19,8 @@ use crate::tls::{roots_of, system_roots};
 pub(super) enum SslMode {
     /// Never TLS.
     Disable,
+    /// TLS if the server wants it, whoever it is.
+    Allow,
     /// TLS if the server has it, whoever it is.
     Prefer,
     /// TLS, whoever the server is; with root certificates of its own, its certificate must be
@@ -51,7 +53,9 @@ fn client(mode: SslMode, roots: Option<&Path>) -> Result<TlsConnector, Box<dyn s
             let verifier = Unnamed { roots: Some(roots_of(path)?), provider };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
-        (_, Some(path)) if mode != SslMode::Prefer => builder.with_root_certificates(roots_of(path)?),
+        (_, Some(path)) if !matches!(mode, SslMode::Allow | SslMode::Prefer) => {
+            builder.with_root_certificates(roots_of(path)?)
+        }
         _ => {
             let verifier = Unnamed { roots: None, provider };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))

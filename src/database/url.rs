@@ -61,6 +61,11 @@ impl<'a> Parts<'a> {
 pub(super) struct Query<'a>(&'a str);
 
 impl Query<'_> {
+    /// An error of a parameter, without what may be a password in it.
+    pub(super) fn unquoted(&self, error: UrlError) -> UrlError {
+        quote_no_password(error, self.0)
+    }
+
     /// Calls `set` for each parameter.
     pub(super) fn each(
         &self,
@@ -85,6 +90,13 @@ impl fmt::Display for UrlError {
 }
 
 impl std::error::Error for UrlError {}
+
+impl UrlError {
+    /// With this message, which holds no password.
+    pub(super) fn new(message: String) -> Self {
+        Self(message)
+    }
+}
 
 pub(super) fn refuse<T>(message: impl Into<String>) -> Result<T, UrlError> {
     Err(UrlError(message.into()))

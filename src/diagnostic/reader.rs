@@ -162,6 +162,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A variable of the environment, where the file may have such.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        match self.file.variables {
+            Variables::Keep => None,
+            Variables::Expand(environment) => environment(name),
+        }
+    }
+
     /// `true` or `false`.
     pub(crate) fn boolean(&self) -> Option<bool> {
         self.raw.as_bool().or_else(|| self.wrong_type("`true` or `false`"))

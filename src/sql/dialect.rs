@@ -56,6 +56,9 @@ pub struct Urls {
     pub location: Location,
     /// A URL, for hints.
     pub example: &'static str,
+    /// Variables of the environment that count where a URL says nothing, as in the database's own
+    /// clients.
+    pub variables: &'static [&'static str],
 }
 
 /// What the URL of a database names.
@@ -332,7 +335,12 @@ pub(crate) mod samples {
     /// With all that PostgreSQL's SQL has.
     pub(crate) static NUMBERED: Dialect = Dialect {
         name: "Numbered",
-        urls: Urls { schemes: &["numbered"], location: Location::Server, example: "numbered://host" },
+        urls: Urls {
+            schemes: &["numbered"],
+            location: Location::Server,
+            example: "numbered://host",
+            variables: &[],
+        },
         syntax: Syntax {
             quote: '"',
             identifiers: &[],
@@ -358,7 +366,12 @@ pub(crate) mod samples {
     /// With all that SQLite's SQL has.
     pub(crate) static BRACKETED: Dialect = Dialect {
         name: "Bracketed",
-        urls: Urls { schemes: &["bracketed"], location: Location::File, example: "bracketed:FILE" },
+        urls: Urls {
+            schemes: &["bracketed"],
+            location: Location::File,
+            example: "bracketed:FILE",
+            variables: &[],
+        },
         syntax: BRACKETS,
         placeholders: Placeholders::ByNumber('?'),
         parameter_types: ParameterTypes::Declared,
@@ -375,7 +388,12 @@ pub(crate) mod samples {
     /// With a `?` for each parameter, and no rows that can be compared.
     pub(crate) static ANONYMOUS: Dialect = Dialect {
         name: "Anonymous",
-        urls: Urls { schemes: &["anonymous"], location: Location::Server, example: "anonymous://host" },
+        urls: Urls {
+            schemes: &["anonymous"],
+            location: Location::Server,
+            example: "anonymous://host",
+            variables: &[],
+        },
         syntax: Syntax { quote: '`', ..BRACKETS },
         placeholders: Placeholders::ByOccurrence,
         parameter_types: ParameterTypes::Declared,

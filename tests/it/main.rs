@@ -42,6 +42,7 @@ mod index;
 mod init;
 mod injection;
 mod jwt;
+mod libpq;
 mod metrics;
 mod monitoring;
 mod mysql;

@@ -136,7 +136,7 @@ async fn logins_that_are_refused() {
         let none = url(&db, &login, "sslmode=disable", |url| {
             url.replace(&format!(":{}@", utf8_percent_encode(login.password, NON_ALPHANUMERIC)), "@")
         });
-        refuses(&none, None, "asks for a password, and the URL has none", &[login.user]).await;
+        refuses(&none, None, "asks for a password, and there is none", &[login.user]).await;
     }
     let empty = Login { user: "scram_user", password: "" };
     let error = who(&db.url_of(&empty, "")).await.unwrap_err();

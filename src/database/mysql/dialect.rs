@@ -13,6 +13,7 @@ pub static DIALECT: Dialect = Dialect {
         schemes: &["mysql", "mariadb"],
         location: Location::Server,
         example: "mysql://user@host/database",
+        variables: &[],
     },
     syntax: Syntax {
         quote: '`',

@@ -81,8 +81,19 @@ impl Connector {
         login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
     }
 
+    /// By `sslmode=allow` without TLS, and where the server refuses that with it.
     async fn open(&self) -> Result<Connection, Error> {
-        let socket = self.open_socket().await.map_err(unreachable)?;
+        match self.target.ssl_mode {
+            SslMode::Allow => match self.open_by(None).await {
+                Ok(connection) => Ok(connection),
+                Err(_) => self.open_by(self.tls.as_ref()).await,
+            },
+            _ => self.open_by(self.tls.as_ref()).await,
+        }
+    }
+
+    async fn open_by(&self, tls: Option<&TlsConnector>) -> Result<Connection, Error> {
+        let socket = self.open_socket(tls).await.map_err(unreachable)?;
         let mut wire = Wire::new(socket, self.max_message);
         self.write_startup(&mut wire.write)?;
         self.authenticate(&mut wire).await?;
@@ -119,12 +130,12 @@ impl Connector {
         if is_pooled { &self.session.begin } else { BEGIN }
     }
 
-    async fn open_socket(&self) -> io::Result<Socket> {
+    async fn open_socket(&self, tls: Option<&TlsConnector>) -> io::Result<Socket> {
         let mut stream = match &self.target.host {
             Host::Unix(_) => return UnixStream::connect(self.target.socket_path()).await.map(Socket::Unix),
             Host::Tcp(host) => login::connect_tcp(host, self.target.port).await?,
         };
-        match &self.tls {
+        match tls {
             Some(tls) if server_has_tls(&mut stream).await? => {
                 let stream = tls.connect(self.server_name()?, stream).await?;
                 Ok(Socket::Tls(Box::new(stream)))
@@ -206,14 +217,17 @@ impl Connector {
 
     fn password(&self) -> Result<&str, Error> {
         self.target.password.as_deref().ok_or_else(|| {
-            Error::source_unavailable("the database asks for a password, and the URL has none")
+            Error::source_unavailable("the database asks for a password, and there is none")
+                .hint("write it into the URL by `${VARIABLE}`, or into PGPASSWORD or ~/.pgpass")
         })
     }
 
     /// Asks the server to cancel what `connection` runs, and waits until the server has passed that
     /// on (it then closes). PostgreSQL manual, "Canceling Requests in Progress".
     pub(super) async fn cancel(&self, connection: &Connection) -> Result<(), Error> {
-        let mut wire = Wire::new(self.open_socket().await.map_err(unreachable)?, self.max_message);
+        // No server asks for TLS before it has read such a request.
+        let tls = self.tls.as_ref().filter(|_| self.target.ssl_mode != SslMode::Allow);
+        let mut wire = Wire::new(self.open_socket(tls).await.map_err(unreachable)?, self.max_message);
         frontend::cancel_request(connection.process_id, connection.secret_key, &mut wire.write);
         wire.flush().await?;
         wire.until_closed().await;

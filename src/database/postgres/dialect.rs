@@ -13,6 +13,7 @@ pub static DIALECT: Dialect = Dialect {
         schemes: &["postgres", "postgresql"],
         location: Location::Server,
         example: "postgres://user@host/database",
+        variables: super::libpq::VARIABLES,
     },
     // Brackets are subscripts here, in which a colon is a slice's.
     syntax: Syntax {

@@ -110,7 +110,7 @@ pub(super) struct Look {
 impl Hosts {
     pub(super) fn new(settings: &SourceSettings) -> Result<Self, Error> {
         let name = &settings.name;
-        let Targets { hosts, attrs } = Targets::parse(&settings.url)
+        let Targets { hosts, attrs } = Targets::parse(&settings.url, &settings.variables)
             .map_err(|cause| Error::endpoint(format!("source `{name}`: {cause}")))?;
         let health = Health { failures: 1, backoff: BACKOFF, statuses: Vec::new() };
         let host = |(at, target): (usize, _)| {

@@ -35,6 +35,7 @@ pub(crate) mod fuzzing;
 mod hosts;
 mod hstore;
 mod interval;
+mod libpq;
 mod nested;
 mod pipeline;
 mod probe;

@@ -1,11 +1,13 @@
 //! `postgres://user:password@host:port/database?parameters`, as libpq reads it (PostgreSQL manual,
 //! "Connection URIs").
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::tls::SslMode;
 use super::super::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
+use super::libpq::{self, Login, Said};
 use crate::diagnostic::shown;
 
 /// The most hosts of a URL.
@@ -49,24 +51,30 @@ pub(super) struct Target {
 
 impl Targets {
     /// Reads a URL. Several hosts stand as libpq has them: `a:1,b:2`, or `host=a,b` and `port=1,2`
-    /// or one `port` of all.
-    pub(super) fn parse(url: &str) -> Result<Self, UrlError> {
+    /// or one `port` of all. Where it says nothing, libpq's `variables` count, and the service file
+    /// and the password file that they lead to.
+    pub(super) fn parse(url: &str, variables: &BTreeMap<&str, String>) -> Result<Self, UrlError> {
         let parts = Parts::parse(url, &["postgres://", "postgresql://"])?;
-        let mut target = Target::of(&parts);
-        let mut hosts: Vec<_> = parts.addresses.iter().map(|(host, _)| host.clone()).collect();
-        let mut ports: Vec<_> = parts.addresses.iter().map(|(_, port)| (*port).to_owned()).collect();
-        let mut attrs = None;
-        let listed = |value: String| value.split(',').map(str::to_owned).collect();
-        parts.query.each(|name, value| {
+        let mut said = said(&parts)?;
+        said.fill(variables)?;
+        let mut target = Target::default();
+        let (mut hosts, mut ports, mut attrs) = (vec![String::new()], Vec::new(), None);
+        let passwords = libpq::password_file(said.take("passfile"), variables);
+        let listed = |value: &str| value.split(',').map(str::to_owned).collect();
+        said.each(|name, value| {
             match name {
-                "host" => hosts = listed(value),
-                "port" => ports = listed(value),
+                "host" => hosts = listed(&value),
+                "port" => {
+                    ports = listed(&value);
+                    ports.iter().try_for_each(|port| parse_port(port, PORT).map(drop))?;
+                }
                 "target_session_attrs" => attrs = Some(parse_attrs(&value)?),
                 _ => target.set(name, value)?,
             }
             Ok(())
-        })?;
-        target.fill_defaults();
+        })
+        .map_err(|error| parts.query.unquoted(error))?;
+        target.fill_defaults(variables);
         if target.ssl_mode == SslMode::VerifyCa && target.ssl_root_cert.is_none() {
             return refuse(
                 "sslmode=verify-ca needs sslrootcert=FILE, the certificate of your authority: those of the \
@@ -77,7 +85,10 @@ impl Targets {
             return refuse(format!("the URL has {} hosts, and may have {MOST}", hosts.len()));
         }
         let several = hosts.len() > 1;
-        let hosts = at_ports(&target, &hosts, &ports)?;
+        let mut hosts = at_ports(&target, &hosts, &ports)?;
+        if let Some(file) = passwords {
+            hosts.iter_mut().for_each(|host| host.find_password(&file));
+        }
         let default = if several { SessionAttrs::PreferStandby } else { SessionAttrs::Any };
         Ok(Self { hosts, attrs: attrs.unwrap_or(default) })
     }
@@ -95,14 +106,38 @@ fn at_ports(target: &Target, hosts: &[String], ports: &[String]) -> Result<Vec<T
     hosts.iter().enumerate().map(at).collect()
 }
 
-impl Target {
-    fn of(parts: &Parts<'_>) -> Self {
+/// What a URL says, by libpq's names.
+fn said(parts: &Parts<'_>) -> Result<Said, UrlError> {
+    let mut said = Said::default();
+    let mut note = |name: &str, value: String| {
+        if !value.is_empty() {
+            said.insert(name, value);
+        }
+    };
+    // Where no host has a name, or a port, the list says nothing.
+    let joined = |values: Vec<&str>| {
+        if values.iter().all(|value| value.is_empty()) { String::new() } else { values.join(",") }
+    };
+    note("host", joined(parts.addresses.iter().map(|(host, _)| host.as_str()).collect()));
+    note("port", joined(parts.addresses.iter().map(|(_, port)| *port).collect()));
+    note("user", parts.user.clone());
+    note("dbname", parts.database.clone());
+    note("password", parts.password.clone().unwrap_or_default());
+    parts.query.each(|name, value| {
+        said.insert(name, value);
+        Ok(())
+    })?;
+    Ok(said)
+}
+
+impl Default for Target {
+    fn default() -> Self {
         Self {
             host: Host::Tcp(String::new()),
             port: PORT,
-            user: parts.user.clone(),
-            password: parts.password.clone(),
-            database: parts.database.clone(),
+            user: String::new(),
+            password: None,
+            database: String::new(),
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
             connect_timeout: Duration::from_secs(10),
@@ -110,7 +145,9 @@ impl Target {
             options: None,
         }
     }
+}
 
+impl Target {
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name {
             "user" => self.user = value,
@@ -130,12 +167,26 @@ impl Target {
     }
 
     /// What libpq fills in: the operating system's user, and a database of the user's name.
-    fn fill_defaults(&mut self) {
+    fn fill_defaults(&mut self, variables: &BTreeMap<&str, String>) {
         if self.user.is_empty() {
-            self.user = std::env::var("USER").unwrap_or_else(|_| "postgres".into());
+            self.user = libpq::user(variables);
         }
         if self.database.is_empty() {
             self.database = self.user.clone();
+        }
+    }
+
+    /// Looks for a password in the password file, if there is none yet.
+    fn find_password(&mut self, file: &Path) {
+        let host = match &self.host {
+            Host::Tcp(host) => host,
+            // As libpq names the socket in its default folder.
+            Host::Unix(folder) if folder == Path::new("/var/run/postgresql") => "localhost",
+            Host::Unix(folder) => &folder.to_string_lossy(),
+        };
+        let login = Login { host, port: self.port, database: &self.database, user: &self.user };
+        if self.password.is_none() {
+            self.password = libpq::password(file, &login);
         }
     }
 
@@ -177,13 +228,14 @@ fn parse_attrs(attrs: &str) -> Result<SessionAttrs, UrlError> {
 fn parse_ssl_mode(mode: &str) -> Result<SslMode, UrlError> {
     match mode {
         "disable" => Ok(SslMode::Disable),
+        "allow" => Ok(SslMode::Allow),
         "prefer" => Ok(SslMode::Prefer),
         "require" => Ok(SslMode::Require),
         "verify-ca" => Ok(SslMode::VerifyCa),
         "verify-full" => Ok(SslMode::VerifyFull),
-        _ => {
-            refuse(format!("sslmode `{mode}` is not one of disable, prefer, require, verify-ca, verify-full"))
-        }
+        _ => refuse(format!(
+            "sslmode `{mode}` is not one of disable, allow, prefer, require, verify-ca, verify-full"
+        )),
     }
 }
 
@@ -192,7 +244,7 @@ mod tests {
     use super::*;
 
     fn targets(url: &str) -> Targets {
-        Targets::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+        Targets::parse(url, &BTreeMap::new()).unwrap_or_else(|error| panic!("{url}: {error}"))
     }
 
     fn target(url: &str) -> Target {
@@ -267,7 +319,10 @@ mod tests {
             ("postgres://u:secret@h/d?channel_binding=require", "channel_binding"),
             ("postgres://u:secret@h/%ff", "not UTF-8"),
         ] {
-            let error = Targets::parse(url).err().map(|error| error.to_string()).unwrap_or_default();
+            let error = Targets::parse(url, &BTreeMap::new())
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
             assert!(error.contains(message), "{url}: {error}");
             assert!(!error.contains("secret"), "{error}");
         }

@@ -8,7 +8,7 @@ use crate::sql::dialect::{
 /// SQLite's SQL.
 pub static DIALECT: Dialect = Dialect {
     name: "SQLite",
-    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE" },
+    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE", variables: &[] },
     syntax: Syntax {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],

@@ -9,7 +9,12 @@ use crate::sql::dialect::{
 /// The SQL of drivers' databases.
 pub static DIALECT: Dialect = Dialect {
     name: "ADBC",
-    urls: Urls { schemes: &["adbc", "duckdb"], location: Location::Driver, example: "duckdb:FILE" },
+    urls: Urls {
+        schemes: &["adbc", "duckdb"],
+        location: Location::Driver,
+        example: "duckdb:FILE",
+        variables: &[super::url::DUCKDB_LIBRARY],
+    },
     syntax: Syntax {
         quote: '"',
         identifiers: &[],

@@ -7,7 +7,7 @@
 //! The server asks ([`Request`]), and the worker answers each request but [`Request::Cancel`] with
 //! frames of which the last one is [`END`] or [`FAILED`]. What is not Arrow's is JSON.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -151,7 +151,7 @@ impl Request {
 
     /// The next one; `None`: the server has gone.
     #[cfg(feature = "adbc")]
-    pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
+    pub(super) fn read(from: &mut impl io::Read) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEADER];
         match from.read_exact(&mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

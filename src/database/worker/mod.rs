@@ -81,7 +81,7 @@ impl Driver for Adbc {
             return Err(Error::endpoint("this program was built without drivers")
                 .hint("build it with `cargo install --path . --features adbc`"));
         }
-        let library = std::env::var(url::DUCKDB_LIBRARY).ok();
+        let library = settings.variables.get(url::DUCKDB_LIBRARY).cloned();
         Ok(Self {
             source: settings.name.clone(),
             opening: url::opening(&settings.url, library)?,
