@@ -19,6 +19,51 @@ const EXACT_IN_FLOAT: RangeInclusive<i64> = -(1 << 53)..=1 << 53;
 /// The most digits of a decimal in 128 bits.
 pub(super) const MAX_DIGITS_128: u8 = 38;
 
+/// The kinds of columns that have a type of their own in Arrow; all others are texts there.
+///
+/// With those in the match over each value, the compiler merges its arms: a value of fixed width is
+/// a call of memcpy then, and no store.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    Decimal { precision: u8, scale: u8 },
+    Text,
+    Json,
+    Bytes,
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+    Uuid,
+}
+
+impl From<ColumnKind> for Kind {
+    fn from(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Bool => Self::Bool,
+            ColumnKind::Int16 => Self::Int16,
+            ColumnKind::Int32 => Self::Int32,
+            ColumnKind::Int64 => Self::Int64,
+            ColumnKind::Float32 => Self::Float32,
+            ColumnKind::Float64 => Self::Float64,
+            ColumnKind::Decimal { precision, scale } => Self::Decimal { precision, scale },
+            ColumnKind::Text | ColumnKind::Number | ColumnKind::Any => Self::Text,
+            ColumnKind::Json => Self::Json,
+            ColumnKind::Bytes => Self::Bytes,
+            ColumnKind::Date => Self::Date,
+            ColumnKind::Time => Self::Time,
+            ColumnKind::Timestamp => Self::Timestamp,
+            ColumnKind::TimestampTz => Self::TimestampTz,
+            ColumnKind::Uuid => Self::Uuid,
+        }
+    }
+}
+
 /// How the values of a kind lie.
 #[derive(Debug, Clone, Copy)]
 enum Layout {
@@ -29,23 +74,15 @@ enum Layout {
 }
 
 impl Layout {
-    fn of(kind: ColumnKind) -> Self {
+    fn of(kind: Kind) -> Self {
         match kind {
-            ColumnKind::Bool => Self::Bits,
-            ColumnKind::Int16 => Self::Fixed(2),
-            ColumnKind::Int32 | ColumnKind::Float32 | ColumnKind::Date => Self::Fixed(4),
-            ColumnKind::Int64
-            | ColumnKind::Float64
-            | ColumnKind::Time
-            | ColumnKind::Timestamp
-            | ColumnKind::TimestampTz => Self::Fixed(8),
-            ColumnKind::Decimal { precision: ..=MAX_DIGITS_128, .. } | ColumnKind::Uuid => Self::Fixed(16),
-            ColumnKind::Decimal { .. } => Self::Fixed(32),
-            ColumnKind::Number
-            | ColumnKind::Text
-            | ColumnKind::Any
-            | ColumnKind::Json
-            | ColumnKind::Bytes => Self::Variable,
+            Kind::Bool => Self::Bits,
+            Kind::Int16 => Self::Fixed(2),
+            Kind::Int32 | Kind::Float32 | Kind::Date => Self::Fixed(4),
+            Kind::Int64 | Kind::Float64 | Kind::Time | Kind::Timestamp | Kind::TimestampTz => Self::Fixed(8),
+            Kind::Decimal { precision: ..=MAX_DIGITS_128, .. } | Kind::Uuid => Self::Fixed(16),
+            Kind::Decimal { .. } => Self::Fixed(32),
+            Kind::Text | Kind::Json | Kind::Bytes => Self::Variable,
         }
     }
 }
@@ -53,7 +90,7 @@ impl Layout {
 /// The values of one column.
 #[derive(Debug)]
 pub(super) struct Array {
-    kind: ColumnKind,
+    kind: Kind,
     layout: Layout,
     nulls: usize,
     validity: Vec<u8>,
@@ -64,12 +101,8 @@ pub(super) struct Array {
 
 impl Array {
     pub(super) fn new(kind: ColumnKind) -> Self {
+        let kind = Kind::from(kind);
         let layout = Layout::of(kind);
-        let kind = match kind {
-            // Their values are texts here.
-            ColumnKind::Number | ColumnKind::Any => ColumnKind::Text,
-            kind => kind,
-        };
         let mut array =
             Self { kind, layout, nulls: 0, validity: Vec::new(), ends: Vec::new(), values: Vec::new() };
         array.clear();
@@ -113,44 +146,41 @@ impl Array {
         push_bit(&mut self.validity, row, !matches!(value, Value::Null));
         match (self.kind, value) {
             (_, Value::Null) => self.push_null(row),
-            (ColumnKind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
-            (ColumnKind::Int32, Value::Int(int) | Value::Int4(int)) => {
+            (Kind::Int64, Value::Int(int) | Value::Int4(int)) => self.push_fixed(int.to_le_bytes()),
+            (Kind::Int32, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i32::try_from(int).map(i32::to_le_bytes))
             }
-            (ColumnKind::Int16, Value::Int(int) | Value::Int4(int)) => {
+            (Kind::Int16, Value::Int(int) | Value::Int4(int)) => {
                 self.push_fitting(i16::try_from(int).map(i16::to_le_bytes))
             }
-            (ColumnKind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
-            | (ColumnKind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
-            (ColumnKind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
-            (ColumnKind::TimestampTz, Value::TimestampTz(micros))
-            | (ColumnKind::Timestamp, Value::Timestamp(micros)) => {
+            (Kind::Text, Value::Text(text) | Value::Number(text) | Value::Json(text))
+            | (Kind::Json, Value::Json(text)) => self.push_bytes(text.as_bytes()),
+            (Kind::Bytes, Value::Bytes(bytes)) => self.push_bytes(bytes),
+            (Kind::TimestampTz, Value::TimestampTz(micros)) | (Kind::Timestamp, Value::Timestamp(micros)) => {
                 !matches!(micros, i64::MIN | i64::MAX) && self.push_fixed(micros.to_le_bytes())
             }
-            (ColumnKind::Date, Value::Date(days)) => {
+            (Kind::Date, Value::Date(days)) => {
                 !matches!(days, i32::MIN | i32::MAX) && self.push_fixed(days.to_le_bytes())
             }
-            (ColumnKind::Time, Value::Time(micros)) => {
+            (Kind::Time, Value::Time(micros)) => {
                 (0..DAY).contains(&micros) && self.push_fixed(micros.to_le_bytes())
             }
-            (ColumnKind::Bool, Value::Bool(bit)) => {
+            (Kind::Bool, Value::Bool(bit)) => {
                 push_bit(&mut self.values, row, bit);
                 true
             }
-            (ColumnKind::Float64, Value::Float(float) | Value::Real(float)) => {
-                self.push_fixed(float.to_le_bytes())
-            }
-            (ColumnKind::Float64, Value::Int(int) | Value::Int4(int)) => {
+            (Kind::Float64, Value::Float(float) | Value::Real(float)) => self.push_fixed(float.to_le_bytes()),
+            (Kind::Float64, Value::Int(int) | Value::Int4(int)) => {
                 EXACT_IN_FLOAT.contains(&int) && self.push_fixed((int as f64).to_le_bytes())
             }
-            (ColumnKind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
-            (ColumnKind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
-            (ColumnKind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
-            (ColumnKind::Text, value) => {
+            (Kind::Float32, Value::Float4(float)) => self.push_fixed(float.to_le_bytes()),
+            (Kind::Uuid, Value::Uuid(uuid)) => self.push_fixed(uuid),
+            (Kind::Decimal { precision, scale }, value) => self.push_decimal(value, precision, scale),
+            (Kind::Text, value) => {
                 write_plain(value, &mut self.values);
                 self.end_value()
             }
-            (ColumnKind::Json, value) => {
+            (Kind::Json, value) => {
                 json::write_value(value, &mut self.values);
                 self.end_value()
             }
