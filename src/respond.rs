@@ -180,11 +180,13 @@ impl App {
         tracker.meter.admit();
         // Boxed, so that what waits for an upstream or for its next request does not carry what
         // statements need.
-        Box::pin(self.answer_stream(stream_request, tracker)).await
+        let answer = Box::pin(self.answer_stream(stream_request, tracker)).await;
+        answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
     }
 
     /// The answer of a path that no endpoint has.
     fn answer_without_endpoint<B>(
+        let acts = stream_request.actor.is_some();
         &self,
         request: &Request<B>,
         credentials: &Credentials,

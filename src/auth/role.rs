@@ -9,6 +9,9 @@ use crate::error::denial::Denial;
 use crate::params::{self, CLAIMS};
 use crate::settings::Roles;
 
+/// The SQLSTATE of what a role may not do (PostgreSQL manual, appendix A).
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
+
 impl Credentials {
     /// The role that the token names, or that of those who show none.
     ///
@@ -24,6 +27,16 @@ impl Credentials {
             }
             Some(_) => Err(no_role()),
             None => self.anonymous(roles),
+        }
+    }
+
+    /// What the database refuses to the role of a request, it refuses to who asks: 401 where other
+    /// credentials may help, else 403.
+    pub(crate) fn refused_as_role(&self, error: Error) -> Error {
+        match (error.sqlstate_text(), self) {
+            (Some(INSUFFICIENT_PRIVILEGE), Self::None) => error.denied_by_database(Denial::Missing),
+            (Some(INSUFFICIENT_PRIVILEGE), _) => error.denied_by_database(Denial::Role),
+            _ => error,
         }
     }
 

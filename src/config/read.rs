@@ -9,8 +9,8 @@ use rowstream_encode::{CsvDialect, ValueOptions};
 
 use super::memory;
 use super::{
-    Config, Cors, Discovery, Limits, Unserved, admin, discovery, dotenv, files, jwt, source, tls, tokens,
-    traces,
+    Config, Cors, Discovery, Limits, RateLimits, Unserved, admin, discovery, dotenv, files, jwt, source, tls,
+    tokens, traces,
 };
 use crate::client::ClientHeader;
 use crate::diagnostic::reader::{Table, Value, set};
@@ -61,6 +61,8 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let mut known = tokens.known;
     known.has_claims = jwt.is_some();
     known.asks |= known.has_claims;
+    let sources = read_sources(file, table.take("source"), (folder, jwt.is_some()));
+    let tokens = tokens::read(table.take("token"));
     let jwt = jwt.and_then(|value| jwt::read(&value, folder, errors));
     known.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
     let defaults = Defaults {
@@ -125,7 +127,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
 fn read_sources(
     file: File<'_>,
     value: Option<Value<'_>>,
-    folder: &Path,
+    (folder, has_claims): (&Path, bool),
 ) -> Vec<(String, Option<SourceConfig>)> {
     let Some(value) = value else {
         let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();
@@ -136,7 +138,7 @@ fn read_sources(
     entries
         .into_iter()
         .map(|(_, name, value)| {
-            let source = source::read(&name, &value, folder);
+            let source = source::read(&name, &value, (folder, has_claims));
             (name, source)
         })
         .collect()

@@ -25,9 +25,13 @@ pub(super) enum Scheme {
     Http,
 }
 
-/// Reads a source; paths in it are relative to `folder`. `None`, with the reason recorded, when its
-/// URL cannot be used.
-pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<SourceConfig> {
+/// Reads a source; paths in it are relative to `folder`, and requests have claims where there is
+/// `[jwt]`. `None`, with the reason recorded, when its URL cannot be used.
+pub(super) fn read(
+    name: &str,
+    value: &Value<'_>,
+    (folder, has_claims): (&Path, bool),
+) -> Option<SourceConfig> {
     let mut table = value.table(format!("[source.{name}]"))?;
     let given =
         table.require("url", "write `url = \"postgres://…\"`, `url = \"mysql://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
@@ -56,7 +60,7 @@ pub(super) fn read(name: &str, value: &Value<'_>, folder: &Path) -> Option<Sourc
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
     set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
-    source.roles = read_roles(&mut table, database);
+    source.roles = read_roles(&mut table, database, has_claims);
     source.max_lag = table.take("max_lag").and_then(|value| value.duration());
     if let Some(scripts) = table.take("create") {
         source.create = read_scripts(&scripts, folder);
@@ -226,7 +230,7 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
 }
 
 /// As whom requests are run, by their tokens.
-fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>) -> Option<Roles> {
+fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>, has_claims: bool) -> Option<Roles> {
     let claim = table.take("role_claim");
     let anonymous = table.take("anonymous_role");
     let allowed = table.take("roles");
@@ -238,6 +242,12 @@ fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>) -> Option<R
         given.error_with("this needs `role_claim`", "write `role_claim = \"role\"` beside it");
         return None;
     };
+    if !has_claims {
+        claim.error_with(
+            "there is no `[jwt]`, so no request has a claim that names its role",
+            "say whose tokens have it: `[jwt]` with `issuer` and `audience`",
+        );
+    }
     Some(Roles {
         claim: claim.string()?,
         anonymous: match anonymous {

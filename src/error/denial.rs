@@ -17,12 +17,14 @@ pub(crate) enum Denial {
     Forbidden,
     /// What it shows does not say what its endpoint needs.
     Claim,
+    /// The database refuses the statement to the role that it has.
+    Role,
 }
 
 impl Denial {
     /// Each of them, in order.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden, Self::Claim];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Missing, Self::Invalid, Self::Expired, Self::Forbidden, Self::Claim, Self::Role];
 
     /// The label of the metric.
     pub(crate) fn reason(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Denial {
             Self::Expired => "expired",
             Self::Forbidden => "forbidden",
             Self::Claim => "claim",
+            Self::Role => "role",
         }
     }
 
@@ -41,6 +44,7 @@ impl Denial {
             Self::Expired => "token_expired",
             Self::Forbidden => "forbidden",
             Self::Claim => "claim_missing",
+            Self::Role => "role_forbidden",
         }
     }
 
@@ -48,7 +52,7 @@ impl Denial {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Missing | Self::Invalid | Self::Expired => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::Claim => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::Claim | Self::Role => StatusCode::FORBIDDEN,
         }
     }
 
@@ -61,7 +65,9 @@ impl Denial {
             Self::Expired => {
                 "Bearer realm=\"rowstream\", error=\"invalid_token\", error_description=\"the token has expired\""
             }
-            Self::Forbidden | Self::Claim => "Bearer realm=\"rowstream\", error=\"insufficient_scope\"",
+            Self::Forbidden | Self::Claim | Self::Role => {
+                "Bearer realm=\"rowstream\", error=\"insufficient_scope\""
+            }
         }
     }
 }
@@ -73,6 +79,15 @@ impl Error {
         let mut error = Self::new(denial.code(), denial.status(), message);
         error.0.denial = Some(denial);
         error
+    }
+
+    /// The database refused it to the role of a request, which may not have what it asks for.
+    #[must_use]
+    pub(crate) fn denied_by_database(mut self, denial: Denial) -> Self {
+        self.0.code = denial.code();
+        self.0.status = denial.status();
+        self.0.denial = Some(denial);
+        self
     }
 
     /// Why the request was denied, if that is what went wrong.

@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "pool_full"
     "pool_timeout"
     "result_too_long"
+    "role_forbidden"
     "row_too_large"
     "source_damaged"
     "source_protocol"

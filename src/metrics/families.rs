@@ -103,7 +103,7 @@ families! {
     REFUSED: Counter "rowstream_refused_total" ["reason"]
         "Requests that got no permit, by the error's code";
     DENIED: Counter "rowstream_denied_total" ["reason"]
-        "Requests that were denied by what they show of who they are from: `missing`, `invalid` or `expired` credentials, `forbidden` to these, or without a `claim`";
+        "Requests that were denied by what they show of who they are from: `missing`, `invalid` or `expired` credentials, `forbidden` to these or to their `role`, or without a `claim`";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
         "What the streams that run may take together, where `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []

@@ -19,6 +19,7 @@ use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
 use crate::diagnostic::shown;
+use crate::endpoint::Authorization;
 use crate::error::denial::Denial;
 use crate::params;
 use crate::stream::RowStream;
@@ -35,6 +36,8 @@ const HEADERS: usize = 12;
 const HTTPS: u16 = 443;
 /// For tools that know nothing of bearer tokens: the token is the password (RFC 7617).
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"rowstream\", charset=\"UTF-8\"");
+/// In `Vary`: another `Authorization` may have another answer.
+pub(super) const AUTHORIZED: HeaderValue = HeaderValue::from_static("authorization");
 /// RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 /// What every path can be asked with.
@@ -60,6 +63,9 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     }
     if request.vary_accept {
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    }
+    if request.endpoint.authorization != Authorization::Public || request.actor.is_some() {
+        headers.append(header::VARY, AUTHORIZED);
     }
     if request.encoding.is_some() {
         headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));

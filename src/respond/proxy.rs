@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response, header};
 
 use super::app::App;
 use super::body::Answer;
-use super::head::no_endpoint;
+use super::head::{AUTHORIZED, no_endpoint};
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Claim;
@@ -103,7 +103,11 @@ impl App {
         if let SlowClients::MinRate(rate) = endpoint.slow_clients {
             tracker.watchdog.set_min_rate(rate);
         }
-        Ok(response(reply).map(|proxied| Answer::Proxied(Box::new(proxied))))
+        let mut response = response(reply).map(|proxied| Answer::Proxied(Box::new(proxied)));
+        if endpoint.authorization != Authorization::Public {
+            response.headers_mut().append(header::VARY, AUTHORIZED);
+        }
+        Ok(response)
     }
 }
 

@@ -819,6 +819,11 @@ fn faults_of_the_configuration() {
             endpoint,
             "1:10: the value is no address to listen on\n    hint: write host and port: \"127.0.0.1:8080\", \"[::]:80\"",
         ),
+        (
+            "[source.a]\nurl = \"postgres://h\"\nrole_claim = \"role\"",
+            endpoint,
+            "3:14: there is no `[jwt]`, so no request has a claim that names its role\n    hint: say whose tokens have it: `[jwt]` with `issuer` and `audience`",
+        ),
         ("[source.a]\nurl = \"postgres://h\"\ncreate = [\"a\"]", endpoint, "3:11: there is no file `a`"),
         ("[source]\na = 1", endpoint, "2:5: `a` must be a table, not an integer"),
     ] {

@@ -26,6 +26,7 @@ async fn database() -> TestDb {
          insert into line select owner, n from note where n <= 3;
          alter table line enable row level security;
          create policy own on line using (owner = current_setting('request.jwt.claims', true)::json->>'sub');
+         create table hidden as select 1 n;
          grant select on note, line to {}, {}",
         SCRAM.user, MD5.user
     ))
@@ -41,6 +42,7 @@ async fn server(url: &str, keys: &Keys, source: &str) -> Server {
     let files = [
         ("rowstream.toml", config),
         ("keys.json", keys.set().to_string()),
+        ("endpoints/hidden.sql", "select n from hidden".to_owned()),
         ("endpoints/notes.sql", "select owner, n, repeat('x', 100) as t from note order by n".to_owned()),
         ("endpoints/who.sql", format!("/*\nresult = \"one\"\n*/\n{WHO}")),
         (
@@ -146,7 +148,7 @@ async fn a_token_has_no_role_but_those_that_it_may_have() {
         ("another role", &listed, Some(token(&keys, &json!(MD5.user), "a")), 403, "forbidden"),
         ("a list", &listed, Some(token(&keys, &json!([SCRAM.user]), "a")), 403, "forbidden"),
         ("the login", &unlisted, Some(token(&keys, &json!("none"), "a")), 403, "forbidden"),
-        ("another", &other, Some(token(&keys, &json!(MD5.user), "a")), 500, "statement_failed"),
+        ("another", &other, Some(token(&keys, &json!(MD5.user), "a")), 403, "role_forbidden"),
         ("no SQL", &unlisted, Some(token(&keys, &json!("x'; reset role; --"), "a")), 400, "invalid_data"),
     ] {
         let reply = ask(server, "/who", token.as_deref()).await;
@@ -154,5 +156,27 @@ async fn a_token_has_no_role_but_those_that_it_may_have() {
         // The connection that was refused serves whoever comes next.
         let own = self::token(&keys, &json!(SCRAM.user), "a");
         assert_eq!(ask(server, "/who", Some(&own)).await.json()["role"], SCRAM.user, "{what}");
+    }
+}
+
+/// A table that is granted to nobody: what the database says of it was once an error of the server.
+#[tokio::test]
+async fn what_a_role_may_not_read_is_denied() {
+    let (db, keys) = (database().await, Keys::new());
+    let server = server(&db.url(), &keys, &format!("anonymous_role = \"{}\"", MD5.user)).await;
+    let shown = token(&keys, &json!(SCRAM.user), "alice");
+    for (token, status, code, challenge) in [
+        (Some(&*shown), 403, "role_forbidden", "insufficient_scope"),
+        (None, 401, "unauthorized", "Bearer realm=\"rowstream\""),
+    ] {
+        let reply = ask(&server, "/hidden", token).await;
+        let problem = reply.json();
+        assert_eq!((reply.status.as_u16(), &problem["code"]), (status, &json!(code)), "{problem}");
+        assert_eq!(problem["sqlstate"], "42501");
+        assert!(reply.header("www-authenticate").is_some_and(|value| value.contains(challenge)));
+        // Those who see other rows are not answered from a cache.
+        let notes = ask(&server, "/notes", token).await;
+        let vary: Vec<_> = notes.headers.get_all("vary").iter().collect();
+        assert!(vary.iter().any(|value| *value == "authorization"), "{vary:?}");
     }
 }

@@ -66,11 +66,13 @@ pub struct Connection {
     server: Option<SocketAddr>,
 }
 
-/// Whether others can listen to what is sent.
+/// Who can read what is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
-    /// Nobody: TLS, or a Unix socket.
-    Private,
+    /// The server that the URL names: a Unix socket, or TLS with a certificate that was checked.
+    Verified,
+    /// Whoever is at the other end of TLS.
+    Encrypted,
     Open,
 }
 
@@ -141,7 +143,8 @@ impl Connector {
         };
         let secrecy = match &socket {
             Socket::Tcp(_) => Secrecy::Open,
-            Socket::Unix(_) | Socket::Tls(_) => Secrecy::Private,
+            Socket::Tls(_) if !self.target.verifies() => Secrecy::Encrypted,
+            Socket::Unix(_) | Socket::Tls(_) => Secrecy::Verified,
         };
         let mut wire = Wire::new(socket, self.max_payload, sequence);
         self.authenticate(&mut wire, &greeting, secrecy).await?;
@@ -206,7 +209,7 @@ impl Connector {
         if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
             return Err(Error::protocol("the server is too old: its protocol has no authentication plugins"));
         }
-        let tls = if secrecy == Secrecy::Private && self.tls.is_some() { capability::SSL } else { 0 };
+        let tls = if secrecy != Secrecy::Open && self.tls.is_some() { capability::SSL } else { 0 };
         let mut plugin = greeting.plugin.clone();
         let mut nonce = greeting.nonce.clone();
         let mut login = Vec::new();
@@ -238,7 +241,7 @@ impl Connector {
                 // caching_sha2_password: the server knows the password, or wants it itself.
                 1 if body.get(1) == Some(&3) => {}
                 1 if body.get(1) == Some(&4) => match secrecy {
-                    Secrecy::Private => wire.reply(&self.clear_password()),
+                    Secrecy::Verified | Secrecy::Encrypted => wire.reply(&self.clear_password()),
                     Secrecy::Open => return Err(not_in_the_open()),
                 },
                 _ => return Err(out_of_order()),
@@ -261,8 +264,14 @@ impl Connector {
                 let twice = Sha256::digest(once);
                 Ok(xor(&once, &Sha256::new().chain_update(twice).chain_update(nonce).finalize()))
             }
-            "mysql_clear_password" | "sha256_password" => match secrecy {
-                Secrecy::Private => Ok(self.clear_password()),
+            // Any server can ask for it, whatever the user's own plugin is.
+            "mysql_clear_password" => match secrecy {
+                Secrecy::Verified => Ok(self.clear_password()),
+                Secrecy::Encrypted => Err(not_to_anybody()),
+                Secrecy::Open => Err(not_in_the_open()),
+            },
+            "sha256_password" => match secrecy {
+                Secrecy::Verified | Secrecy::Encrypted => Ok(self.clear_password()),
                 Secrecy::Open => Err(not_in_the_open()),
             },
             _ => Err(Error::source_unavailable(format!(
@@ -375,6 +384,12 @@ fn not_in_the_open() -> Error {
     )
 }
 
+fn not_to_anybody() -> Error {
+    Error::source_unavailable(
+        "the server wants the password itself, and nothing shows which server it is: the URL needs `ssl-mode=verify_identity`, and `ssl-ca` where its authority is your own",
+    )
+}
+
 fn unreachable(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database failed").cause(cause)
 }
@@ -421,5 +436,10 @@ mod tests {
         for plugin in ["mysql_clear_password", "sha256_password", "client_ed25519"] {
             assert!(proof(plugin).is_err(), "{plugin}");
         }
+        let encrypted =
+            |plugin: &str| connector.scramble(plugin, b"abcdefghijklmnopqrst", Secrecy::Encrypted);
+        assert!(encrypted("mysql_clear_password").is_err() && encrypted("sha256_password").is_ok());
+        let verified = connector.scramble("mysql_clear_password", b"", Secrecy::Verified);
+        assert_eq!(verified.unwrap(), b"secret\0");
     }
 }

@@ -48,6 +48,16 @@ impl Target {
         Ok(target)
     }
 
+    /// Whether the server has to show that it is the one that the URL names, or one of its own
+    /// authority.
+    pub(super) fn verifies(&self) -> bool {
+        match self.ssl_mode {
+            SslMode::VerifyCa | SslMode::VerifyFull => true,
+            SslMode::Require => self.ssl_ca.is_some(),
+            SslMode::Disable | SslMode::Allow | SslMode::Prefer => false,
+        }
+    }
+
     /// The parameters have the names of the options of MySQL's own clients; `_` stands for `-`.
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name.replace('_', "-").as_str() {
