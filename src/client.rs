@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
 /// Who waits, where clients take turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Client {
     /// Nobody knows, such as where a command asks.
     #[default]

@@ -217,6 +217,10 @@ pub struct Limits {
     pub max_connections_per_client: Option<usize>,
     /// What the server may take, in bytes; `None`: as much as its streams and connections need.
     pub memory: Option<usize>,
+    /// How often clients may ask.
+    pub rates: RateLimits,
+    /// How long a client may take for the handshake of TLS, and for the headers of a request.
+    pub header_timeout: Duration,
     /// How long a client may take nothing while bytes wait for it.
     pub write_timeout: Duration,
     /// How long connections are still accepted after SIGTERM, while `ready` says that it is over.
@@ -238,11 +242,30 @@ impl Default for Limits {
             max_connections_per_client: None,
             max_connections_by: ChosenBy::Default,
             memory: None,
+            rates: RateLimits::default(),
+            header_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
             spooling: Spooling::default(),
             proxies: Proxies::default(),
         }
+    }
+}
+
+/// `[rate_limit]`: how many requests a second there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Of an address; `None`: any number.
+    pub per_address: Option<u32>,
+    /// Of a token; `None`: any number.
+    pub per_token: Option<u32>,
+    /// In which as many may come at once as it has of them; a second at least.
+    pub window: Duration,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self { per_address: None, per_token: None, window: Duration::from_secs(1) }
     }
 }

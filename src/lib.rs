@@ -46,6 +46,7 @@ pub mod outcome;
 pub mod params;
 pub mod pointer;
 pub mod pool;
+mod rate_limit;
 mod readiness;
 pub mod respond;
 pub mod route;

@@ -26,7 +26,7 @@ mod timing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use self::denied::Denied;
+pub(crate) use self::denied::{Denied, RateLimited};
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
 pub(crate) use self::meter::{Meter, Subject};
@@ -66,6 +66,8 @@ pub(crate) struct Metrics {
     pub(crate) workers: Workers,
     /// Requests that were denied.
     pub(crate) denied: Denied,
+    /// Requests of clients that asked too often.
+    pub(crate) rate_limited: RateLimited,
     /// Held while it is reported: whoever asks again and again takes no more than one thread and
     /// its memory.
     telling: Arc<tokio::sync::Mutex<()>>,

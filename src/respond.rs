@@ -38,11 +38,13 @@ use self::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
+use crate::client::Client;
 use crate::database::Actor;
 use crate::diagnostic::shown;
 use crate::endpoint::{Authorization, Endpoint, Handler};
 use crate::metrics::Subject;
 use crate::pool::Waiter;
+use crate::rate_limit::By;
 use crate::route::near::near;
 
 impl App {
@@ -108,6 +110,9 @@ impl App {
         tracker.entry.status = Some(response.status());
         tracker.note_head();
         tracker.tell_timing(response.headers_mut());
+        if let Some(rates) = &self.rates {
+            rates.tell(&tracker.quotas, response.headers_mut());
+        }
         self.complete_head(origin.as_ref(), response.headers_mut());
         if method == Method::HEAD {
             *response.body_mut() = Answer::Nothing;
@@ -122,6 +127,7 @@ impl App {
         request: Request<B>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
+        self.limit_address(&request, tracker)?;
         let path = request.uri().path();
         if request.extensions().get::<NoHost>().is_some() {
             return Err(no_host());
@@ -153,6 +159,7 @@ impl App {
             return Ok(answer);
         }
         self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
+        self.limit_token(tracker)?;
         tracker.waiter = Waiter::new(self.who(&tracker.credentials, &request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
             let mut asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
@@ -178,6 +185,7 @@ impl App {
         let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
+        let acts = stream_request.actor.is_some();
         // Boxed, so that what waits for an upstream or for its next request does not carry what
         // statements need.
         let answer = Box::pin(self.answer_stream(stream_request, tracker)).await;
@@ -186,7 +194,6 @@ impl App {
 
     /// The answer of a path that no endpoint has.
     fn answer_without_endpoint<B>(
-        let acts = stream_request.actor.is_some();
         &self,
         request: &Request<B>,
         credentials: &Credentials,
@@ -227,8 +234,29 @@ impl App {
         let Some(roles) = &self.config.source(&endpoint.source).roles else { return Ok(None) };
         if endpoint.authorization == Authorization::Public {
             tracker.credentials = self.credentials(headers).await;
+            self.limit_token(tracker)?;
         }
         tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))
+    }
+
+    /// Counts a request of its address. Those that ask how the server is, and those at the port of
+    /// the admin endpoints, are not counted.
+    fn limit_address<B>(&self, request: &Request<B>, tracker: &mut RequestTracker) -> Result<(), Error> {
+        match &self.rates {
+            Some(rates) if !is_check(request) && !is_admin(request) => {
+                let address = self.network(request).map(Client::Address);
+                rates.take(By::Address, address, &mut tracker.quotas)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a request of the token that it shows.
+    fn limit_token(&self, tracker: &mut RequestTracker) -> Result<(), Error> {
+        match &self.rates {
+            Some(rates) => rates.take(By::Token, tracker.credentials.client(), &mut tracker.quotas),
+            None => Ok(()),
+        }
     }
 
     /// What a request shows of who it is from.

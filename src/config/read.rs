@@ -28,6 +28,11 @@ use crate::spool::Spooling;
 /// most of them, short enough that a change is seen.
 const CORS_MAX_AGE: Duration = Duration::from_secs(600);
 
+/// Between which lies the window of a rate: fields of HTTP have whole seconds.
+const RATE_WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
+/// The highest rate: beyond it the time between two requests is no number worth the name.
+const MOST_REQUESTS: usize = 1_000_000;
+
 /// See [`Config::load_with`].
 pub(super) fn load(path: &Path, environment: &Environment<'_>) -> Result<Config, Diagnostics> {
     let errors = Collector::default();
@@ -55,14 +60,12 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let file = File { path, text: &text, variables: Variables::Expand(&environment), errors };
     let mut table = Table::parse(file, 0..text.len(), None)?;
 
-    let sources = read_sources(file, table.take("source"), folder);
-    let tokens = tokens::read(table.take("token"));
     let jwt = table.take("jwt");
+    let sources = read_sources(file, table.take("source"), (folder, jwt.is_some()));
+    let tokens = tokens::read(table.take("token"));
     let mut known = tokens.known;
     known.has_claims = jwt.is_some();
     known.asks |= known.has_claims;
-    let sources = read_sources(file, table.take("source"), (folder, jwt.is_some()));
-    let tokens = tokens::read(table.take("token"));
     let jwt = jwt.and_then(|value| jwt::read(&value, folder, errors));
     known.scopes.extend(jwt.iter().flat_map(|jwt| &jwt.scopes).cloned());
     let defaults = Defaults {
@@ -188,6 +191,8 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     }
     limits.max_connections_per_client =
         table.take("max_connections_per_client").and_then(|value| value.count(1));
+    limits.rates = table.take("rate_limit").map_or_else(RateLimits::default, |value| read_rates(&value));
+    set(&mut limits.header_timeout, table.take("header_timeout").and_then(|value| value.duration()));
     set(&mut limits.write_timeout, table.take("write_timeout").and_then(|value| value.duration()));
     set(&mut limits.drain_delay, table.take("drain_delay").and_then(|value| value.duration()));
     set(&mut limits.drain_timeout, table.take("drain_timeout").and_then(|value| value.duration()));
@@ -197,6 +202,33 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     }
     set(&mut limits.proxies.header, table.take("client_header").and_then(|value| read_client_header(&value)));
     limits
+}
+
+fn read_rates(value: &Value<'_>) -> RateLimits {
+    let mut rates = RateLimits::default();
+    let Some(mut table) = value.table("[rate_limit]") else { return rates };
+    rates.per_address = table.take("per_address").and_then(|value| read_rate(&value));
+    rates.per_token = table.take("per_token").and_then(|value| read_rate(&value));
+    if let Some(value) = table.take("window") {
+        set(&mut rates.window, value.duration());
+        if !(RATE_WINDOWS[0]..=RATE_WINDOWS[1]).contains(&rates.window) {
+            value.error_with("`window` must be from one second to one day", "write \"1s\" or \"1m\"");
+        }
+    }
+    table.finish();
+    rates
+}
+
+/// Requests per second.
+fn read_rate(value: &Value<'_>) -> Option<u32> {
+    let rate = value.count(1)?;
+    if rate > MOST_REQUESTS {
+        value.error_with(
+            format!("a client cannot be kept to {rate} requests per second"),
+            format!("write {MOST_REQUESTS} at most, or leave it out for no limit"),
+        );
+    }
+    u32::try_from(rate).ok()
 }
 
 fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {

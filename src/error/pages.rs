@@ -40,6 +40,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "not_ready"
     "pool_full"
     "pool_timeout"
+    "rate_limited"
     "result_too_long"
     "role_forbidden"
     "row_too_large"

@@ -1,9 +1,10 @@
-//! Requests that were denied, by the reason.
+//! Requests that were denied, by the reason, and those of clients that asked too often.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::denial::Denial;
 use crate::outcome::Outcome;
+use crate::rate_limit::By;
 
 /// A count for each reason, in their order.
 #[derive(Debug, Default)]
@@ -22,5 +23,21 @@ impl Denied {
     /// The counts, with what they are of.
     pub(super) fn counts(&self) -> [(Denial, u64); Denial::ALL.len()] {
         Denial::ALL.map(|denial| (denial, self.0[denial as usize].load(Ordering::Relaxed)))
+    }
+}
+
+/// A count by what the client is known.
+#[derive(Debug, Default)]
+pub(crate) struct RateLimited([AtomicU64; By::ALL.len()]);
+
+impl RateLimited {
+    /// Counts a request.
+    pub(crate) fn count(&self, by: By) {
+        self.0[by as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts, with what they are of.
+    pub(super) fn counts(&self) -> [(By, u64); By::ALL.len()] {
+        By::ALL.map(|by| (by, self.0[by as usize].load(Ordering::Relaxed)))
     }
 }

@@ -104,6 +104,8 @@ families! {
         "Requests that got no permit, by the error's code";
     DENIED: Counter "rowstream_denied_total" ["reason"]
         "Requests that were denied by what they show of who they are from: `missing`, `invalid` or `expired` credentials, `forbidden` to these or to their `role`, or without a `claim`";
+    RATE_LIMITED: Counter "rowstream_rate_limited_total" ["by"]
+        "Requests that were refused because their `address` or their `token` had asked more often than `[rate_limit]` lets them";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
         "What the streams that run may take together, where `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
@@ -151,6 +153,8 @@ families! {
         "Connections of clients that were accepted";
     GAVE_WAY: Counter "rowstream_connections_gave_way_total" []
         "Idle connections of clients that were closed because room was short";
+    TIMED_OUT: Counter "rowstream_connections_timed_out_total" []
+        "Connections of clients that were closed because no handshake, or no whole head of a request, came within `header_timeout`; so are those of HTTP/1 that stay idle";
     REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
         "Requests on connections for which there was no room";
     LOG_DROPPED: Counter "rowstream_access_log_dropped_lines_total" []

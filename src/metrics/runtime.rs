@@ -88,6 +88,8 @@ pub(crate) struct Connections {
     accepted: AtomicU64,
     /// Those that gave way to others.
     gave_way: AtomicU64,
+    /// Those on which nothing came in time.
+    timed_out: AtomicU64,
     /// Those for which there was no room.
     refused: AtomicU64,
     /// Those that did not come to speak TLS.
@@ -117,6 +119,11 @@ impl Connections {
         self.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Nothing came on a connection in time.
+    pub(crate) fn time_out(&self) {
+        self.timed_out.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// There is no room for a connection.
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -133,6 +140,10 @@ impl Connections {
 
     pub(super) fn gave_way(&self) -> u64 {
         self.gave_way.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn timed_out(&self) -> u64 {
+        self.timed_out.load(Ordering::Relaxed)
     }
 
     pub(super) fn refused(&self) -> u64 {

@@ -19,6 +19,7 @@ use crate::histogram::{Histogram, Measure};
 use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
 use crate::pool;
+use crate::rate_limit::By;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All that is reported.
@@ -30,11 +31,13 @@ pub(super) struct Snapshot {
     others: [(&'static str, Counts); 2],
     admission: admission::Usage,
     denied: [(Denial, u64); Denial::ALL.len()],
+    rate_limited: [(By, u64); By::ALL.len()],
     pools: Vec<PoolSeen>,
     connections: Vec<(Option<Protocol>, usize)>,
     connections_max: usize,
     accepted: u64,
     gave_way: u64,
+    timed_out: u64,
     refused: u64,
     log_dropped: u64,
     tls_failures: u64,
@@ -82,6 +85,7 @@ impl Snapshot {
             others: [(NONE, metrics.none.total()), (ADMIN, metrics.admin.total())],
             admission: server.usage(),
             denied: metrics.denied.counts(),
+            rate_limited: metrics.rate_limited.counts(),
             pools: server
                 .sources()
                 .map(|(name, source)| PoolSeen {
@@ -95,6 +99,7 @@ impl Snapshot {
             connections_max: server.max_connections(),
             accepted: metrics.connections.accepted(),
             gave_way: metrics.connections.gave_way(),
+            timed_out: metrics.connections.timed_out(),
             refused: metrics.connections.refused(),
             log_dropped: ACCESS.dropped(),
             tls_failures: metrics.connections.no_tls(),
@@ -138,6 +143,8 @@ impl Snapshot {
         out.counters(&family::REFUSED, refused.map(|(refusal, count)| ([refusal.code()], count)))?;
         let denied = self.denied.iter().map(|(denial, count)| ([denial.reason()], *count));
         out.counters(&family::DENIED, denied)?;
+        let limited = self.rate_limited.iter().map(|(by, count)| ([by.name()], *count));
+        out.counters(&family::RATE_LIMITED, limited)?;
         out.gauges(&family::STREAM_MEMORY, seen.memory_max.map(|_| ([], seen.memory)))?;
         out.gauges(&family::STREAM_MEMORY_MAX, seen.memory_max.map(|most| ([], most)))
     }
@@ -198,6 +205,7 @@ impl Snapshot {
         out.gauges(&family::CONNECTIONS_MAX, [([], self.connections_max)])?;
         out.counters(&family::ACCEPTED, [([], self.accepted)])?;
         out.counters(&family::GAVE_WAY, [([], self.gave_way)])?;
+        out.counters(&family::TIMED_OUT, [([], self.timed_out)])?;
         out.counters(&family::REFUSED_CONNECTIONS, [([], self.refused)])?;
         out.counters(&family::LOG_DROPPED, [([], self.log_dropped)])?;
         out.counters(&family::TLS_FAILURES, [([], self.tls_failures)])?;

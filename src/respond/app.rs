@@ -18,6 +18,7 @@ use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::lock::Mutex;
 use crate::metrics::{self, Metrics, Series, Subject};
+use crate::rate_limit::Rates;
 use crate::readiness::Readiness;
 use crate::route::Router;
 use crate::source::{Source, SourceConfig};
@@ -36,6 +37,8 @@ pub struct App {
     pub(super) readiness: Readiness,
     /// How much of what a database says reaches clients.
     pub(super) detail: ErrorDetail,
+    /// How often clients may ask; `None`: as often as they like.
+    pub(super) rates: Option<Arc<Rates>>,
     /// Whose JSON Web Tokens are believed.
     pub(super) verifier: Option<Arc<Verifier>>,
     pub(super) state: Arc<ServerState>,
@@ -105,7 +108,9 @@ impl App {
         })?;
         let known =
             self.verifier.clone().filter(|own| app.config.jwt.as_ref().is_some_and(|jwt| own.is_of(jwt)));
-        Ok(Self { verifier: known.or(app.verifier), ..app })
+        let limits = &app.config.limits;
+        let rates = self.rates.clone().filter(|rates| rates.are(limits.rates));
+        Ok(Self { verifier: known.or(app.verifier), rates: rates.or(app.rates), ..app })
     }
 
     fn build(
@@ -128,6 +133,7 @@ impl App {
         let detail = config.error_detail();
         let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
         let columns = Mutex::new(vec![None; config.endpoints.len()]);
+        let rates = Rates::new(config.limits.rates).map(Arc::new);
         Ok(Self {
             config,
             router,
@@ -136,6 +142,7 @@ impl App {
             notifiers,
             readiness,
             detail,
+            rates,
             verifier,
             state,
             series,

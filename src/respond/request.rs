@@ -193,7 +193,7 @@ impl App {
     }
 
     /// The address of who asks, as clients are counted.
-    fn network<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+    pub(super) fn network<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         self.address(request).map(network_of)
     }
 

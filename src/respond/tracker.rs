@@ -17,6 +17,7 @@ use crate::completeness::streams::Stream;
 use crate::metrics::{self, Meter, SERVER_TIMING, Subject};
 use crate::outcome::{Ended, Outcome, Times};
 use crate::pool::Waiter;
+use crate::rate_limit::{self, Quotas};
 use crate::source::Kind;
 use crate::stream::RowStream;
 use crate::traces::{self, Span, TRACEPARENT};
@@ -29,6 +30,8 @@ pub(super) struct RequestTracker {
     pub(super) outcome: Option<Outcome>,
     /// What it showed of who it is from.
     pub(super) credentials: Credentials,
+    /// What it has left of the requests that there may be.
+    pub(super) quotas: Quotas,
     /// What is reported of it, where it is streamed, until it has ended.
     pub(super) stream: Option<Arc<Stream>>,
     /// What it holds, to the last byte.
@@ -56,6 +59,7 @@ impl RequestTracker {
             meter: Meter::new(request.version()),
             outcome: None,
             credentials: Credentials::None,
+            quotas: Quotas::default(),
             stream: None,
             permit: held,
             waiter: Waiter::default(),
@@ -192,6 +196,11 @@ impl Drop for RequestTracker {
         self.end(ended, None);
         if let Some(outcome) = &self.outcome {
             self.app.state.metrics.denied.count(outcome);
+            if let Outcome::Failed(error) = outcome
+                && let Some(by) = rate_limit::refused(error, &self.quotas)
+            {
+                self.app.state.metrics.rate_limited.count(by);
+            }
             self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
             self.entry.end(&self.app.config.log, outcome, || self.names());
             if let Some(span) = &self.span {

@@ -18,6 +18,7 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 
 use super::connections::Seat;
 use super::reload::Current;
@@ -46,13 +47,15 @@ const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from
 const GRACE: Duration = Duration::from_secs(1);
 /// In which what a client has sent before a drain is known to be there.
 const DRAIN_GRACE: Duration = Duration::from_millis(50);
-/// How long a client may take to say anything, and then to send the head of each request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no
 /// less.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
+/// Streams of one HTTP/2 connection that the client has reset and nobody has looked at yet, and those
+/// that were reset for what the client did wrong; beyond either the connection ends (CVE-2023-44487).
+const HTTP2_RESETS: usize = 20;
+const HTTP2_MISTAKES: usize = 1024;
 /// All header fields of one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
 
@@ -88,7 +91,7 @@ async fn serve_http(
     };
     let app = current.get();
     let limits = &app.config().limits;
-    let write_timeout = limits.write_timeout;
+    let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
     let ends = Arc::<Ends>::default();
     let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
@@ -106,24 +109,30 @@ async fn serve_http(
         }
     };
     let begun = tokio::select! {
-        begun = in_time(begun, state.clone()) => begun,
-        () = seat.gives_way() => None,
+        begun = in_time(begun, header_timeout, state.clone()) => begun,
+        () = seat.gives_way() => Ok(None),
     };
-    if let Some((mut transport, version)) = begun {
+    let mut is_late = begun.is_err();
+    if let Ok(Some((mut transport, version))) = begun {
         if version == Version::HTTP_11 {
             transport.answers(seat.activity());
         }
+        let current = Arc::clone(&current);
         let answers = Answers { port, peer, remote, tls, seat: &seat, current, connected, ends: &ends };
         let service = service_fn(|request| answers.answer(request));
         if version == Version::HTTP_2 {
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
             // Boxed: one of HTTP/2 is larger, and is for many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
-            serve_until_end(connection.as_mut(), &seat, &ends, &watchdog, &mut state).await;
+            is_late = serve_until_end(connection.as_mut(), &seat, &ends, &watchdog, &mut state).await;
         } else {
-            let connection = pin!(http1_builder().serve_connection(TokioIo::new(transport), service));
-            serve_until_end(connection, &seat, &ends, &watchdog, &mut state).await;
+            let builder = http1_builder(header_timeout);
+            let connection = pin!(builder.serve_connection(TokioIo::new(transport), service));
+            is_late = serve_until_end(connection, &seat, &ends, &watchdog, &mut state).await;
         }
+    }
+    if is_late {
+        current.get().metrics().connections.time_out();
     }
     ends.left();
     tokio::select! {
@@ -235,9 +244,16 @@ async fn begin_tls(
     None
 }
 
-/// What comes of the first bytes of a client; `None` where they do not come in time, or the server
-/// is asked to end before.
-async fn in_time<T>(begun: impl Future<Output = Option<T>>, mut state: watch::Receiver<State>) -> Option<T> {
+/// What comes of the first bytes of a client; `None` where it leaves, or the server is asked to end
+/// before.
+///
+/// # Errors
+/// They do not come in time.
+async fn in_time<T>(
+    begun: impl Future<Output = Option<T>>,
+    time: Duration,
+    mut state: watch::Receiver<State>,
+) -> Result<Option<T>, Elapsed> {
     let drained = async {
         // Without a sender, the server has ended.
         let _ = state.wait_for(|state| *state != State::Serving).await;
@@ -245,8 +261,8 @@ async fn in_time<T>(begun: impl Future<Output = Option<T>>, mut state: watch::Re
     };
     tokio::select! {
         biased;
-        begun = tokio::time::timeout(HEADER_TIMEOUT, begun) => begun.ok().flatten(),
-        () = drained => None,
+        begun = tokio::time::timeout(time, begun) => begun,
+        () = drained => Ok(None),
     }
 }
 
@@ -270,14 +286,14 @@ async fn version(stream: &TcpStream) -> Option<Version> {
     }
 }
 
-/// Serves a connection until it ends, or has to.
+/// Serves a connection until it ends, or has to. Whether that was because no head came in time.
 async fn serve_until_end(
-    mut connection: Pin<&mut impl GracefulConnection>,
+    mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
     seat: &Seat,
     ends: &Ends,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,
-) {
+) -> bool {
     let mut over = pin!(watchdog.over());
     let mut gives_way = pin!(seat.gives_way());
     // Since when it does, and may still answer what is on its way to it.
@@ -292,21 +308,21 @@ async fn serve_until_end(
                     ends.reset.store(false, Ordering::Relaxed);
                 }
                 ends.lingers.store(true, Ordering::Relaxed);
-                return;
+                return ended.is_err_and(|error| error.is_timeout());
             }
-            () = over.as_mut() => return,
+            () = over.as_mut() => return false,
             () = gives_way.as_mut(), if !grace.runs() => {
                 connection.as_mut().graceful_shutdown();
                 grace.start(GRACE);
             }
             () = grace.elapsed() => {
                 if seat.is_idle() {
-                    return;
+                    return false;
                 }
                 grace.restart(GRACE);
             }
             Ok(()) = state.changed() => match *state.borrow() {
-                State::Ended => return,
+                State::Ended => return false,
                 State::Draining => connection.as_mut().graceful_shutdown(),
                 State::Serving => {}
             },
@@ -328,9 +344,9 @@ fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
 }
 
-fn http1_builder() -> http1::Builder {
+fn http1_builder(header_timeout: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HTTP1_BUFFER);
+    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(HTTP1_BUFFER);
     builder
 }
 
@@ -339,6 +355,8 @@ fn http2_builder(streams: Streams) -> http2::Builder<Streams> {
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(HTTP2_STREAMS)
+        .max_pending_accept_reset_streams(HTTP2_RESETS)
+        .max_local_error_reset_streams(HTTP2_MISTAKES)
         .max_header_list_size(HTTP2_HEADERS)
         .max_send_buf_size(HTTP2_BUFFER)
         .initial_stream_window_size(HTTP2_WINDOW)
@@ -357,6 +375,8 @@ mod tests {
 
     use super::*;
 
+    const TIME: Duration = Duration::from_secs(30);
+
     /// Of a connection whose client says `first`, and `then` what follows. Time flies where nothing
     /// happens.
     async fn version_of(first: &str, then: &str) -> Option<Version> {
@@ -371,7 +391,7 @@ mod tests {
             client.write_all(then.as_bytes()).await.unwrap();
             until_there(&stream, first.len() + then.len());
         };
-        tokio::join!(in_time(version(&stream), state.subscribe()), rest).0
+        tokio::join!(in_time(version(&stream), TIME, state.subscribe()), rest).0.ok().flatten()
     }
 
     /// Waits for what was sent, in which no time flies.
@@ -411,8 +431,8 @@ mod tests {
         drop(client);
         until_there(&stream, 3);
         let (state, begun) = (watch::Sender::new(State::Serving), Instant::now());
-        assert_eq!(in_time(version(&stream), state.subscribe()).await, None);
-        assert!(begun.elapsed() < HEADER_TIMEOUT, "{:?}", begun.elapsed());
+        assert_eq!(in_time(version(&stream), TIME, state.subscribe()).await, Ok(None));
+        assert!(begun.elapsed() < TIME, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
@@ -425,9 +445,9 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             state.send(State::Draining)
         };
-        let (version, sent) = tokio::join!(in_time(version(&stream), state.subscribe()), drain);
+        let (version, sent) = tokio::join!(in_time(version(&stream), TIME, state.subscribe()), drain);
         sent.unwrap();
-        assert_eq!((version, begun.elapsed().as_secs()), (None, 1));
+        assert_eq!((version, begun.elapsed().as_secs()), (Ok(None), 1));
     }
 
     #[test]

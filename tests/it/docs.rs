@@ -185,6 +185,7 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "source",
         "admin",
         "jwt",
+        "rate_limit",
         "discovery",
         "traces",
         "consul",

@@ -43,6 +43,7 @@ mod init;
 mod injection;
 mod jwt;
 mod libpq;
+mod limits;
 mod metrics;
 mod monitoring;
 mod mysql;

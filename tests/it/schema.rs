@@ -59,6 +59,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("/definitions/values", "values = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/tls", "tls = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/token", "token.a = { qqqqqqqqqq = 1 }\nSOURCES"),
+    ("/definitions/rate_limit", "rate_limit = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/jwt", "jwt = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/admin", "admin = { qqqqqqqqqq = 1 }\nSOURCES"),
     ("/definitions/discovery", "discovery = { qqqqqqqqqq = 1 }\nSOURCES"),

@@ -1,0 +1,278 @@
+//! How often a token or an address may ask: so many requests a second, and as many at once as come
+//! in the window.
+//!
+//! It is the generic cell rate algorithm (ITU-T I.371): of each client there is one number, the
+//! time at which it has all of its quota again. Clients stand in a table whose size is fixed. Where
+//! all the slots are taken that a client may have, the one goes that has most of its quota: what is
+//! forgotten is at most that somebody has asked before. A client that has none left is forgotten
+//! only while others that have even less take all of its slots, which nobody can aim at: slots are
+//! chosen by a hash whose key is random.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::Error;
+use crate::client::Client;
+use crate::config::RateLimits;
+use crate::lock::Mutex;
+
+/// The code of a request that came too soon.
+const CODE: &str = "rate_limited";
+/// Places that each hash has, and hashes: 32,768 clients in 0.6 MB.
+const SLOTS: usize = 8;
+const SETS: usize = 4096;
+/// draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+
+/// By what a client is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Address,
+    Token,
+}
+
+impl By {
+    /// Each of them, in order.
+    pub(crate) const ALL: [Self; 2] = [Self::Address, Self::Token];
+
+    /// The name of its policy, and the label of the metric.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// The limits of a server; `None` where there is none.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    settings: RateLimits,
+    address: Option<Limiter>,
+    token: Option<Limiter>,
+}
+
+/// What a request has left, for its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas([Option<Quota>; By::ALL.len()]);
+
+/// What a client has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Quota {
+    remaining: u32,
+    /// Seconds until all of it is there again.
+    reset: u32,
+}
+
+/// One limit, and how much of it each client has used.
+#[derive(Debug)]
+struct Limiter {
+    /// Between two requests of a client that asks without a pause.
+    interval: Duration,
+    /// How far ahead of its time a client may be.
+    window: Duration,
+    /// `RateLimit-Policy` of it.
+    policy: String,
+    hasher: RandomState,
+    started: Instant,
+    sets: Box<[Mutex<[Slot; SLOTS]>]>,
+}
+
+/// A client by its hash, and when it has all of its quota again, in nanoseconds since the start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    client: u64,
+    full: u64,
+}
+
+impl Rates {
+    /// `None`: nothing is limited.
+    pub(crate) fn new(settings: RateLimits) -> Option<Self> {
+        let RateLimits { per_address, per_token, window } = settings;
+        let limiter = |rate: Option<u32>, by| rate.map(|rate| Limiter::new(rate, window, by));
+        let (address, token) = (limiter(per_address, By::Address), limiter(per_token, By::Token));
+        (address.is_some() || token.is_some()).then_some(Self { settings, address, token })
+    }
+
+    /// Whether they are these.
+    pub(crate) fn are(&self, settings: RateLimits) -> bool {
+        self.settings == settings
+    }
+
+    fn of(&self, by: By) -> Option<&Limiter> {
+        match by {
+            By::Address => self.address.as_ref(),
+            By::Token => self.token.as_ref(),
+        }
+    }
+
+    /// Takes one request of a client, where those are limited.
+    ///
+    /// # Errors
+    /// 429: it has none left.
+    pub(crate) fn take(&self, by: By, client: Option<Client>, quotas: &mut Quotas) -> Result<(), Error> {
+        let Some((limiter, client)) = self.of(by).zip(client) else { return Ok(()) };
+        let taken = limiter.take(client, limiter.started.elapsed());
+        quotas.0[by as usize] = Some(taken.unwrap_or_else(Quota::none));
+        taken.map(drop).map_err(|after| {
+            let message = format!("this {} has asked more often than it may", by.name());
+            Error::new(CODE, StatusCode::TOO_MANY_REQUESTS, message)
+                .retry_after(Duration::from_secs(seconds(after).into()))
+                .hint("wait as long as `Retry-After` says, and spread requests over time")
+        })
+    }
+
+    /// Says in an answer what is allowed, and what is left of it.
+    pub(crate) fn tell(&self, quotas: &Quotas, headers: &mut HeaderMap) {
+        for by in By::ALL {
+            let Some((limiter, quota)) = self.of(by).zip(quotas.0[by as usize]) else { continue };
+            let state = format!("\"{}\";r={};t={}", by.name(), quota.remaining, quota.reset);
+            for (name, value) in [(POLICY, limiter.policy.as_str()), (STATE, &state)] {
+                headers.append(name, HeaderValue::from_str(value).expect("it is a name and numbers"));
+            }
+        }
+    }
+}
+
+/// Whether an error is that of a client that asks too often, and by what it is known.
+pub(crate) fn refused(error: &Error, quotas: &Quotas) -> Option<By> {
+    let is_last = |by: &By| quotas.0[*by as usize].is_some_and(|quota| quota.remaining == 0);
+    By::ALL.into_iter().rev().find(is_last).filter(|_| error.code() == CODE)
+}
+
+impl Quota {
+    /// None is left for so long.
+    fn none(after: Duration) -> Self {
+        Self { remaining: 0, reset: seconds(after) }
+    }
+}
+
+impl Limiter {
+    fn new(rate: u32, window: Duration, by: By) -> Self {
+        let policy = format!("\"{}\";q={};w={}", by.name(), quota(rate, window), seconds(window));
+        Self {
+            interval: Duration::from_secs(1) / rate,
+            window,
+            policy,
+            hasher: RandomState::new(),
+            started: Instant::now(),
+            sets: (0..SETS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Takes one request of a client, at a time since the start; or says how long it has to wait.
+    fn take(&self, client: Client, now: Duration) -> Result<Quota, Duration> {
+        let client = self.hasher.hash_one(client);
+        let (now, interval, window) = (nanos(now), nanos(self.interval), nanos(self.window));
+        let mut set = self.sets[client as usize % SETS].lock();
+        let known = set.iter_mut().min_by_key(|slot| (slot.client != client, slot.full));
+        let slot = known.expect("there are slots");
+        let full = if slot.client == client { slot.full.max(now) } else { now } + interval;
+        let ahead = full - now;
+        if ahead > window {
+            return Err(Duration::from_nanos(ahead - window));
+        }
+        *slot = Slot { client, full };
+        Ok(Quota {
+            remaining: u32::try_from((window - ahead) / interval).unwrap_or(u32::MAX),
+            reset: seconds(Duration::from_nanos(ahead)),
+        })
+    }
+}
+
+/// How many requests come in a window.
+fn quota(rate: u32, window: Duration) -> u128 {
+    window.as_nanos() * u128::from(rate) / Duration::from_secs(1).as_nanos()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+}
+
+/// Whole seconds, at least as many.
+fn seconds(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos().div_ceil(Duration::from_secs(1).as_nanos())).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn address(number: u128) -> Client {
+        Client::Address(IpAddr::V6(Ipv6Addr::from_bits(number << 64)))
+    }
+
+    fn limiter(rate: u32, window: u64) -> Limiter {
+        Limiter::new(rate, Duration::from_secs(window), By::Address)
+    }
+
+    #[test]
+    fn a_window_comes_at_once_and_then_one_at_a_time() {
+        let limiter = limiter(10, 2);
+        assert_eq!(limiter.policy, "\"address\";q=20;w=2");
+        let at = Duration::from_millis;
+        for left in (0..20).rev() {
+            assert_eq!(limiter.take(address(1), at(0)).map(|quota| quota.remaining), Ok(left));
+        }
+        assert_eq!(limiter.take(address(1), at(0)), Err(at(100)));
+        assert_eq!(limiter.take(address(1), at(99)), Err(at(1)));
+        assert_eq!(limiter.take(address(1), at(100)), Ok(Quota { remaining: 0, reset: 2 }));
+        assert_eq!(limiter.take(address(2), at(100)), Ok(Quota { remaining: 19, reset: 1 }));
+        // Who has waited has all of it again, and no more.
+        assert_eq!(limiter.take(address(1), at(9000)).map(|quota| quota.remaining), Ok(19));
+    }
+
+    /// However many addresses come, the table stays as long as it is, and who has asked too often
+    /// stays known as long as the others ask less.
+    #[test]
+    fn a_crowd_makes_nobody_forgotten() {
+        let limiter = limiter(10, 10);
+        while limiter.take(address(0), Duration::ZERO).is_ok() {}
+        for number in 1..200_000 {
+            assert!(limiter.take(address(number), Duration::ZERO).is_ok());
+        }
+        assert!(limiter.take(address(0), Duration::ZERO).is_err());
+        assert_eq!(limiter.sets.len(), SETS);
+    }
+
+    #[test]
+    fn what_is_not_limited_costs_nothing() {
+        assert!(Rates::new(RateLimits::default()).is_none());
+        let only = RateLimits { per_token: Some(5), ..RateLimits::default() };
+        let (rates, mut quotas) = (Rates::new(only).unwrap(), Quotas::default());
+        for _ in 0..100 {
+            assert!(rates.take(By::Address, Some(address(1)), &mut quotas).is_ok());
+        }
+        let mut headers = HeaderMap::new();
+        rates.tell(&quotas, &mut headers);
+        assert!(headers.is_empty());
+    }
+
+    proptest! {
+        /// In no stretch of time does a client get more than its window and what comes meanwhile.
+        #[test]
+        fn nobody_gets_more(rate in 1..1000_u32, window in 1..20_u64, pauses in proptest::collection::vec(0..500_u64, 1..200)) {
+            let limiter = limiter(rate, window);
+            let (mut now, mut got) = (Duration::ZERO, Vec::new());
+            for pause in pauses {
+                now += Duration::from_millis(pause);
+                if let Err(after) = limiter.take(address(1), now) {
+                    now += after;
+                    prop_assert!(limiter.take(address(1), now).is_ok(), "who waits as was said is let in");
+                }
+                got.push(now);
+            }
+            for (index, since) in got.iter().enumerate() {
+                let most = quota(rate, Duration::from_secs(window)) + quota(rate, now - *since) + 1;
+                prop_assert!((got.len() - index) as u128 <= most);
+            }
+        }
+    }
+}

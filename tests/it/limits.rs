@@ -1,0 +1,136 @@
+//! What each client is kept to: how often it may ask, and how long it may take to do so.
+
+use std::time::Duration;
+
+use http::Request;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use crate::support::{Client, Launch, Reply, Server, get};
+
+const SOON: Duration = Duration::from_secs(30);
+
+async fn server(head: &str, more: &str) -> Server {
+    let hash = |text: &str| {
+        use sha2::Digest as _;
+        sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let config = format!(
+        "authorization = \"public\"\n{head}\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
+         [admin]\npublic = [\"live\", \"ready\", \"metrics\"]\n\
+         [token.a]\nsha256 = \"{}\"\n[token.b]\nsha256 = \"{}\"\n{more}\n",
+        hash("a"),
+        hash("b")
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+        ("endpoints/mine.sql", "/*\nauthorization = \"authenticated\"\n*/\nselect 1 as n"),
+    ];
+    Launch::files(&files).start().await
+}
+
+async fn ask(server: &Server, path: &str, headers: &[(&str, &str)]) -> Reply {
+    let request = Request::get(server.url(path));
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    Client::HTTP1.send(request.body(String::new()).expect("a request")).await
+}
+
+async fn metric(server: &Server, sample: &str) -> String {
+    let metrics = get(&server.url("/_rowstream/metrics")).await.text().to_owned();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(sample));
+    line.unwrap_or_else(|| panic!("{sample} is in {metrics}")).trim().to_owned()
+}
+
+/// The window is a day, so that no quota fills up while the test runs.
+#[tokio::test]
+async fn an_address_has_a_quota() {
+    let server =
+        server("trusted_proxies = [\"127.0.0.1\"]", "[rate_limit]\nper_address = 1\nwindow = \"1m\"").await;
+    let from = |address| [("x-forwarded-for", address)];
+    for left in (0..60).rev() {
+        let path = ["/one", "/missing", "/mine", "/one?x=1"][left % 4];
+        // All that is asked counts, by all addresses of one IPv6 network.
+        let reply = ask(&server, path, &from(["2001:db8::1", "2001:db8::ffff"][left % 2])).await;
+        assert_ne!(reply.status, 429);
+        assert_eq!(reply.header("ratelimit-policy"), Some("\"address\";q=60;w=60"));
+        let told = reply.header("ratelimit").expect("it is told");
+        assert!(told.starts_with("\"address\";r=") && told.contains(";t="), "{told}");
+    }
+    let reply = ask(&server, "/one", &from("2001:db8::2")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (429, &"rate_limited".into()));
+    let after: u64 = reply.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
+    assert!((1..=60).contains(&after), "{after}");
+    assert!(reply.header("ratelimit").is_some_and(|told| told.starts_with("\"address\";r=0;t=")));
+    // Others are not concerned, and neither are those who ask how the server is.
+    for (path, address) in
+        [("/one", "2001:db8:0:1::1"), ("/one", "192.0.2.1"), ("/_rowstream/live", "2001:db8::1")]
+    {
+        assert_eq!(ask(&server, path, &from(address)).await.status, 200, "{path} from {address}");
+    }
+    assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"address\"}").await, "1");
+}
+
+#[tokio::test]
+async fn a_token_has_a_quota_wherever_it_comes_from() {
+    let server = server(
+        "trusted_proxies = [\"127.0.0.1\"]",
+        "[rate_limit]\nper_token = 2\nper_address = 1000\nwindow = \"10s\"",
+    )
+    .await;
+    let shown = |token, number| {
+        [("authorization", token), ("x-forwarded-for", ["192.0.2.1", "192.0.2.2"][number % 2])]
+    };
+    let begun = Instant::now();
+    let mut refused = None;
+    for number in 0..200 {
+        let reply = ask(&server, "/mine", &shown("Bearer a", number)).await;
+        if reply.status == 429 {
+            refused = Some((number, reply));
+            break;
+        }
+        assert_eq!(reply.headers.get_all("ratelimit").iter().count(), 2, "{:?}", reply.headers);
+    }
+    let (number, reply) = refused.expect("it is refused");
+    let came = begun.elapsed().as_secs() as usize * 2 + 2;
+    assert!((20..=20 + came).contains(&number), "{number} of 20, and of {came} that have come since");
+    assert_eq!(reply.json()["detail"], "this token has asked more often than it may");
+    assert_eq!(ask(&server, "/mine", &shown("Bearer b", 0)).await.status, 200);
+    assert_eq!(ask(&server, "/mine", &shown("Bearer c", 0)).await.status, 401);
+    // Where no token is needed, none is counted.
+    assert_eq!(ask(&server, "/one", &shown("Bearer a", 0)).await.status, 200);
+    assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"token\"}").await, "1");
+    assert_eq!(metric(&server, "rowstream_rate_limited_total{by=\"address\"}").await, "0");
+}
+
+#[tokio::test]
+async fn without_limits_nothing_is_said_of_them() {
+    let server = server("", "").await;
+    let reply = ask(&server, "/one", &[]).await;
+    assert!(reply.header("ratelimit").is_none() && reply.header("ratelimit-policy").is_none());
+}
+
+/// What a client has said when its time is over.
+#[tokio::test]
+async fn who_does_not_ask_in_time_is_closed() {
+    let server = server("header_timeout = \"300ms\"", "").await;
+    for (number, said) in ["", "GET /one HTTP/1.1\r\nhost:", "PRI * HTTP/2.0\r\n"].into_iter().enumerate() {
+        let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+        client.write_all(said.as_bytes()).await.expect("it reads");
+        let mut answer = Vec::new();
+        // In order, or by a reset where it had not read all.
+        let _ = timeout(SOON, client.read_to_end(&mut answer)).await.expect("it is closed");
+        assert!(answer.is_empty(), "{said:?}: {answer:?}");
+        let counted = async {
+            while metric(&server, "rowstream_connections_timed_out_total").await.parse::<usize>().unwrap_or(0)
+                <= number
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(SOON, counted).await.unwrap_or_else(|_| panic!("{said:?} is counted"));
+    }
+    assert_eq!(ask(&server, "/one", &[]).await.status, 200);
+}
