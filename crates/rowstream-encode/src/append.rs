@@ -65,6 +65,15 @@ impl<'a> Slot<'a> {
         Self { out, taken: 0 }
     }
 
+    /// A place with `prefix` before it, if there is one.
+    #[inline]
+    pub(crate) fn after(prefix: Option<u8>, out: &'a mut Vec<u8>) -> Self {
+        let mut block = [0; BLOCK];
+        block[0] = prefix.unwrap_or_default();
+        out.extend_from_slice(&block);
+        Self { out, taken: usize::from(prefix.is_some()) }
+    }
+
     #[inline]
     pub(crate) fn room(&mut self) -> &mut Room {
         let block = self.out.last_chunk_mut::<BLOCK>();

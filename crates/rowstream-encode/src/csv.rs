@@ -4,10 +4,10 @@
 //! the same is quoted: with the default, NULL is nothing at all and an empty text is `""`, as
 //! PostgreSQL's `COPY` has it.
 
-use crate::append::Slot;
-use crate::datetime::LastHour;
+use crate::append::{ROOM, Room, Slot};
+use crate::datetime::{self, LastHour, Zone};
 use crate::rows::RowWriter;
-use crate::{BytesForm, Column, Format, Value, ValueOptions, hex, json, options};
+use crate::{BytesForm, Column, Format, Value, ValueOptions, escape, hex, integer, json, options};
 
 /// What varies among programs that read CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +43,16 @@ impl Default for CsvDialect {
 
 /// What stands between two values: none of these occurs in a number or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Separator {
     /// `,`
-    Comma,
+    Comma = b',',
     /// `;`, for programs in whose language the comma is the decimal point.
-    Semicolon,
+    Semicolon = b';',
     /// A tabulator.
-    Tab,
+    Tab = b'\t',
     /// `|`
-    Pipe,
+    Pipe = b'|',
 }
 
 impl Separator {
@@ -68,8 +69,9 @@ impl Separator {
         }
     }
 
+    #[inline]
     fn byte(self) -> u8 {
-        self.as_str().as_bytes()[0]
+        self as u8
     }
 }
 
@@ -90,6 +92,8 @@ pub struct CsvEncoder {
     dialect: CsvDialect,
     options: ValueOptions,
     columns: usize,
+    /// Whether most values stand as they are: by the default, in rows that are never blank.
+    plain: bool,
     /// What stands before the first row.
     start: Vec<u8>,
     rows: u64,
@@ -103,7 +107,9 @@ pub struct CsvEncoder {
 impl CsvEncoder {
     /// An encoder for rows of `columns`; the header is written here, once.
     pub fn new(dialect: CsvDialect, columns: &[Column]) -> Self {
+        let quotes_more = dialect.quote == Quote::All || dialect.guard || !dialect.null.is_empty();
         let mut encoder = Self {
+            plain: !quotes_more && columns.len() > 1,
             dialect,
             options: ValueOptions::DEFAULT,
             columns: columns.len(),
@@ -174,6 +180,48 @@ impl CsvEncoder {
         let special = |byte: u8| (byte == separator) | (byte == b'"') | (byte == b'\n') | (byte == b'\r');
         let found = text.bytes().fold(false, |found, byte| found | special(byte));
         found || text == self.dialect.null || (self.columns == 1 && text.is_empty())
+    }
+
+    /// Puts a value that stands as it is into `room`; gives its length, or `None` where it is longer
+    /// or may need quotes.
+    #[inline(always)]
+    fn put_value(&mut self, value: Value<'_>, room: &mut Room) -> Option<usize> {
+        let quoted = match value {
+            Value::Null => return Some(0),
+            Value::Bool(true) => return Some(json::put(b"true", room)),
+            Value::Bool(false) => return Some(json::put(b"false", room)),
+            Value::Int(int) | Value::Int4(int) => return Some(integer::put_int(int, room)),
+            // An empty text is no NULL.
+            Value::Text("") => return None,
+            Value::Text(text) | Value::Number(text) => {
+                escape::put_string(text, self.dialect.separator.byte(), room)?
+            }
+            Value::Uuid(uuid) => hex::put_uuid(uuid, room),
+            Value::Date(days) => datetime::put_date(days, room)?,
+            Value::Timestamp(micros) => self.last_hour.put_timestamp(micros, Zone::None, room)?,
+            Value::TimestampTz(micros) => self.last_hour.put_timestamp(micros, Zone::Utc, room)?,
+            Value::Float(_)
+            | Value::Real(_)
+            | Value::Float4(_)
+            | Value::Json(_)
+            | Value::Bytes(_)
+            | Value::Time(_) => return None,
+        };
+        // Of JSON's quotes, the first is written over and the second left out.
+        let text: [u8; ROOM - 1] = *room.last_chunk()?;
+        *room.first_chunk_mut()? = text;
+        Some(quoted - 2)
+    }
+
+    /// Any value, by any dialect.
+    #[inline(never)]
+    fn write_value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
+        match value {
+            Value::Null => self.write_null(out),
+            Value::Text(text) | Value::Json(text) => self.write_text(text, out),
+            Value::Bytes(bytes) => self.write_bytes(bytes, out),
+            plain => self.write_plain(plain, out),
+        }
     }
 
     /// NULL. Many readers skip a blank line, and a row would be lost: alone in its row, an empty
@@ -253,15 +301,13 @@ impl RowWriter for CsvEncoder {
         if self.column == self.columns {
             return;
         }
-        if self.column > 0 {
-            out.push(self.dialect.separator.byte());
-        }
+        let separator = (self.column > 0).then(|| self.dialect.separator.byte());
         self.column += 1;
-        match value {
-            Value::Null => self.write_null(out),
-            Value::Text(text) | Value::Json(text) => self.write_text(text, out),
-            Value::Bytes(bytes) => self.write_bytes(bytes, out),
-            plain => self.write_plain(plain, out),
+        let mut slot = Slot::after(separator, out);
+        let length = if self.plain { self.put_value(value, slot.room()) } else { None };
+        match length {
+            Some(length) => slot.keep(length),
+            None => self.write_value(value, slot.release()),
         }
     }
 
@@ -373,6 +419,26 @@ mod tests {
             let dialect = CsvDialect { separator, ..CsvDialect::default() };
             let expected = format!("\"{text}\"{}1\r\n", separator.as_str());
             assert_eq!(record(dialect, &[Value::Text(&text), Value::Int(1)]), expected);
+        }
+    }
+
+    /// Texts of different lengths are looked through in different ways.
+    #[test]
+    fn a_text_of_any_length_is_quoted_for_any_byte_that_needs_it() {
+        for separator in Separator::ALL {
+            let dialect = CsvDialect { separator, ..CsvDialect::default() };
+            for (length, offset) in (1..=40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                for byte in 0..0x80 {
+                    let mut text = vec![b'x'; length];
+                    text[offset] = byte;
+                    let text = String::from_utf8(text).unwrap();
+                    let quoted = [separator.byte(), b'"', b'\n', b'\r'].contains(&byte);
+                    let value =
+                        if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() };
+                    let expected = format!("{value}{}1\r\n", separator.as_str());
+                    assert_eq!(record(dialect.clone(), &[Value::Text(&text), Value::Int(1)]), expected);
+                }
+            }
         }
     }
 

@@ -6,17 +6,23 @@
 
 use crate::append::{ROOM, Room};
 
-/// Puts `text` as a JSON string with its quotes into `room`; gives its length, or `None` where it
-/// is longer than 32 bytes or needs an escape.
+/// Puts `text` in quotes into `room`; gives its length, or `None` where it is longer than 32 bytes
+/// or holds a quote, a control below 0x20 or `special`, which is JSON's backslash.
 #[inline(always)]
-pub(crate) fn put_string(text: &str, room: &mut Room) -> Option<usize> {
+pub(crate) fn put_string(text: &str, special: u8, room: &mut Room) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.len() {
-        8..=16 => put_clean::<8>(bytes, room, |first, last| marks(word(first)) | marks(word(last)) != 0),
-        4..=7 => put_clean::<4>(bytes, room, |first, last| marks(halves(first, last)) != 0),
-        17..=32 => put_clean::<16>(bytes, room, |first, last| is_dirty(first) | is_dirty(last)),
-        2..=3 => put_clean::<2>(bytes, room, |first, last| is_dirty(first) | is_dirty(last)),
-        1 => put_clean::<1>(bytes, room, |first, _| is_dirty(first)),
+        8..=16 => put_clean::<8>(bytes, room, |first, last| {
+            marks(word(first), special) | marks(word(last), special) != 0
+        }),
+        4..=7 => put_clean::<4>(bytes, room, |first, last| marks(halves(first, last), special) != 0),
+        17..=32 => {
+            put_clean::<16>(bytes, room, |first, last| is_dirty(first, special) | is_dirty(last, special))
+        }
+        2..=3 => {
+            put_clean::<2>(bytes, room, |first, last| is_dirty(first, special) | is_dirty(last, special))
+        }
+        1 => put_clean::<1>(bytes, room, |first, _| is_dirty(first, special)),
         0 => {
             room[..2].copy_from_slice(b"\"\"");
             Some(2)
@@ -108,7 +114,7 @@ fn clean_prefix(bytes: &[u8]) -> usize {
 fn clean_blocks(bytes: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    blocks.iter().position(|block| is_dirty(*block)).unwrap_or(blocks.len()) * BLOCK
+    blocks.iter().position(|block| is_dirty(*block, b'\\')).unwrap_or(blocks.len()) * BLOCK
 }
 
 /// How many bytes are clean from `at`, which is less than a word before the end; all before it are
@@ -117,7 +123,7 @@ fn clean_blocks(bytes: &[u8]) -> usize {
 fn clean_tail(bytes: &[u8], at: usize) -> usize {
     let left = bytes.len() - at;
     let Some(last) = bytes.last_chunk() else {
-        return bytes.iter().position(|&byte| needs_escape(byte)).unwrap_or(left);
+        return bytes.iter().position(|&byte| needs_escape(byte, b'\\')).unwrap_or(left);
     };
     // The word that ends with the text begins with bytes that are known to be clean: one test
     // instead of seven.
@@ -125,13 +131,13 @@ fn clean_tail(bytes: &[u8], at: usize) -> usize {
 }
 
 #[inline]
-fn is_dirty<const N: usize>(block: [u8; N]) -> bool {
-    block.into_iter().fold(false, |dirty, byte| dirty | needs_escape(byte))
+fn is_dirty<const N: usize>(block: [u8; N], special: u8) -> bool {
+    block.into_iter().fold(false, |dirty, byte| dirty | needs_escape(byte, special))
 }
 
 #[inline]
-fn needs_escape(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+fn needs_escape(byte: u8, special: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == special)
 }
 
 const WORD: usize = size_of::<u64>();
@@ -147,7 +153,7 @@ fn halves(low: [u8; WORD / 2], high: [u8; WORD / 2]) -> u64 {
 /// The offset of the first byte of a word that needs an escape.
 #[inline]
 fn first_escape(bytes: [u8; WORD]) -> Option<usize> {
-    let marks = marks(word(bytes));
+    let marks = marks(word(bytes), b'\\');
     (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
 }
 
@@ -158,12 +164,12 @@ fn first_escape(bytes: [u8; WORD]) -> Option<usize> {
 /// byte that is truly marked, and the lowest mark is the one that counts. Flipping bit 1 takes `"`
 /// (0x22) to 0x20 and keeps the controls among themselves, so one comparison finds both.
 #[inline]
-fn marks(word: u64) -> u64 {
+fn marks(word: u64, special: u8) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     let control_or_quote = (word ^ (0x02 * ONES)).wrapping_sub(0x21 * ONES);
-    let backslash = (word ^ (0x5c * ONES)).wrapping_sub(ONES);
-    (control_or_quote | backslash) & !word & HIGH
+    let special = (word ^ (u64::from(special) * ONES)).wrapping_sub(ONES);
+    (control_or_quote | special) & !word & HIGH
 }
 
 #[cfg(test)]
@@ -201,7 +207,7 @@ mod tests {
                     let mut text = vec![b'x'; length];
                     text[offset] = byte;
                     let text = String::from_utf8(text).unwrap();
-                    let expected = if needs_escape(byte) { offset } else { length };
+                    let expected = if needs_escape(byte, b'\\') { offset } else { length };
                     assert_eq!(clean_prefix(text.as_bytes()), expected, "{text:?}");
                 }
             }
@@ -214,7 +220,11 @@ mod tests {
         for first in 0..=u8::MAX {
             for second in 0..=u8::MAX {
                 let word = [b'x', first, second, 0xff, 0x80, 0x21, 0x7f, b'x'];
-                assert_eq!(first_escape(word), word.iter().position(|&byte| needs_escape(byte)), "{word:?}");
+                assert_eq!(
+                    first_escape(word),
+                    word.iter().position(|&byte| needs_escape(byte, b'\\')),
+                    "{word:?}"
+                );
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
         Value::Bool(false) => put(b"false", room),
         Value::Int(int) | Value::Int4(int) => integer::put_int(int, room),
         Value::Uuid(uuid) => hex::put_uuid(uuid, room),
-        Value::Text(text) => match escape::put_string(text, room) {
+        Value::Text(text) => match escape::put_string(text, b'\\', room) {
             Some(length) => length,
             None => return escape::write_string(text, slot.release()),
         },
@@ -48,7 +48,7 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
 
 /// Puts a text of a fixed length into `room`; gives its length.
 #[inline]
-fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
+pub(crate) fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
     room[..N].copy_from_slice(text);
     N
 }
