@@ -20,9 +20,9 @@ use rowstream_encode::Column;
 use tokio::time::timeout;
 
 use crate::Error;
-use crate::database::{self, HostSaid, Session, Snapshot};
+use crate::database::{self, HostSaid, ResultSet, RowsOf, Session, Snapshot};
 use crate::diagnostic::{Diagnostic, excerpt, place};
-use crate::endpoint::{Endpoint, Handler, Key, Statement, of_refcursor};
+use crate::endpoint::{Endpoint, Handler, Key, Piece, Reads, Statement, check_results, of_refcursor};
 use crate::pool::Priority;
 use crate::source::{Kind, Source, SourceConfig};
 
@@ -66,13 +66,15 @@ pub(crate) enum Columns {
     /// Those of a refcursor, which are known when it is open. These are the columns of the
     /// statement that opens it.
     Refcursor(Vec<Column>),
+    /// Those of a procedure's result, which are known when it has been called.
+    Result(ResultSet),
 }
 
 impl Columns {
     fn own(&self) -> Option<&[Column]> {
         match self {
             Self::Own(columns) => Some(columns),
-            Self::Refcursor(_) => None,
+            Self::Refcursor(_) | Self::Result(_) => None,
         }
     }
 }
@@ -166,7 +168,8 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     };
     let mut refused: Vec<&str> = Vec::new();
     for (index, statement) in endpoint.statements().iter().enumerate() {
-        if statement.opener.as_deref().is_some_and(|opener| refused.contains(&opener)) {
+        let opener = statement.opener.as_ref().map(|opener| &*opener.name);
+        if opener.is_some_and(|opener| refused.contains(&opener)) {
             checked.results.push(None);
             continue;
         }
@@ -176,9 +179,9 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
             Err(error) => {
                 checked.refusals.push(refusal(endpoint, statement, &error));
                 if error.sqlstate_text().is_some() {
-                    // Those that read its other refcursors have the same text, and would be refused
+                    // Those that read what else it opens have the same text, and would be refused
                     // for the same reason.
-                    refused.extend(statement.opener.as_deref());
+                    refused.extend(opener);
                 }
                 None
             }
@@ -186,6 +189,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     }
     checked.refusals.extend(check_key(endpoint, &checked.results, source).await?);
     checked.refusals.extend(nesting_refusals(endpoint, &checked.results));
+    checked.refusals.extend(misplaced(endpoint, &checked.results));
     checked.oversights.extend(unread(endpoint, &checked.results));
     checked.warnings = apart::repeatable(endpoint, &checked.results, source).await?;
     Ok(checked)
@@ -208,16 +212,17 @@ async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<C
     let statement = &endpoint.statements()[index];
     let mut session = session(source).await?;
     let columns = ask(&mut session, &statement.query, source).await?;
-    let refcursors = session.refcursors(0);
+    let opened = session.rows_of(0);
     if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
-        statement.check_nestable(refcursors)?;
+        statement.check_nestable(opened)?;
     }
-    if statement.refcursor(&columns, refcursors)?.is_some() {
-        return Ok(Columns::Refcursor(columns.to_vec()));
-    }
-    statement.check_columns(&columns)?;
-    if endpoint.per_row().is_some() && !refcursors.is_empty() {
+    if endpoint.per_row().is_some() && opened != RowsOf::Own {
         return Err(of_refcursor());
+    }
+    match statement.reads(&columns, opened)? {
+        Some(Reads::Refcursor(_)) => return Ok(Columns::Refcursor(columns.to_vec())),
+        Some(Reads::Result(result)) => return Ok(Columns::Result(result)),
+        None => statement.check_columns(&columns)?,
     }
     match endpoint.calls_for(index) {
         Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),
@@ -276,14 +281,26 @@ fn nesting_refusals(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Ref
     endpoint.statements().iter().enumerate().filter_map(refusal).collect()
 }
 
+/// A body that places a procedure's results otherwise than they come.
+fn misplaced(endpoint: &Endpoint, results: &[Option<Columns>]) -> Option<Refusal> {
+    let result = |index: usize| match results[index] {
+        Some(Columns::Result(result)) => Some(result),
+        _ => None,
+    };
+    let placed = endpoint.body.iter().filter_map(Piece::statement);
+    let read = placed.map(|index| (&endpoint.statements()[index], result(index)));
+    check_results(read).err().map(|(statement, error)| refusal(endpoint, statement, &error))
+}
+
 /// Refcursors that nothing reads.
 fn unread(endpoint: &Endpoint, results: &[Option<Columns>]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (statement, columns) in endpoint.statements().iter().zip(results) {
-        let readers = || endpoint.statements().iter().filter(|other| other.opener == statement.opener);
+        let readers =
+            || endpoint.statements().iter().filter(|other| other.opened_by() == statement.opened_by());
         let is_first = readers().next().is_some_and(|first| first.name == statement.name);
         if let (Some(opener), Some(Columns::Refcursor(columns)), true) =
-            (&statement.opener, columns, is_first)
+            (statement.opener.as_ref().map(|opener| &opener.name), columns, is_first)
         {
             let unread = columns.iter().filter(|column| !readers().any(|reader| reader.name == column.name));
             refusals

@@ -38,6 +38,8 @@ pub use self::key::{Key, KeyColumn};
 pub use self::pages::{Absent, CURSOR, Next, Pages};
 pub(crate) use self::per_row::{Bound, LONGEST, of_refcursor};
 pub use self::per_row::{Form, PerRow, RowCall};
+pub(crate) use self::refcursor::check_results;
+pub use self::refcursor::{Opener, Reads};
 pub use self::slow_clients::SlowClients;
 pub use self::source_ref::SourceRef;
 pub use self::timeout::Timeout;
@@ -177,9 +179,9 @@ pub struct Statement {
     pub args: Vec<usize>,
     /// In whose rows its own stand, if in any.
     pub nested: Option<Nested>,
-    /// The name of the statement, whose text is then its own too, that opens the refcursor which it
-    /// reads; `None`: it reads none of another's.
-    pub opener: Option<String>,
+    /// The statement, whose text is then its own too, that opens what it reads; `None`: it reads
+    /// nothing of another's.
+    pub opener: Option<Opener>,
     /// Where its text stands in the file.
     pub origin: Origin,
 }
@@ -241,19 +243,26 @@ impl Statement {
     /// A `:value` with other than one column; two columns of one name, which would be two members
     /// of one object.
     pub fn check_columns(&self, columns: &[Column]) -> Result<(), Error> {
-        if self.cardinality == Cardinality::Value && columns.len() != 1 {
-            return Err(Error::endpoint(format!(
-                "statement `{}` is a `:value` and must have one column, not {}",
-                self.name,
-                columns.len()
-            )));
-        }
-        for (i, column) in columns.iter().enumerate() {
-            if columns[..i].iter().any(|before| before.name == column.name) {
-                let message = format!("statement `{}` has two columns called `{}`", self.name, column.name);
-                return Err(Error::endpoint(message).hint("name one of them otherwise with `as`"));
-            }
-        }
-        Ok(())
+        check_columns(&self.name, self.cardinality, columns)
     }
+}
+
+/// [`Statement::check_columns`] of the statement `name`.
+///
+/// # Errors
+/// The same.
+pub(crate) fn check_columns(name: &str, cardinality: Cardinality, columns: &[Column]) -> Result<(), Error> {
+    if cardinality == Cardinality::Value && columns.len() != 1 {
+        return Err(Error::endpoint(format!(
+            "statement `{name}` is a `:value` and must have one column, not {}",
+            columns.len()
+        )));
+    }
+    for (i, column) in columns.iter().enumerate() {
+        if columns[..i].iter().any(|before| before.name == column.name) {
+            let message = format!("statement `{name}` has two columns called `{}`", column.name);
+            return Err(Error::endpoint(message).hint("name one of them otherwise with `as`"));
+        }
+    }
+    Ok(())
 }

@@ -48,7 +48,7 @@ use self::follow::{Following, heartbeat};
 use self::nest::Nest;
 pub(crate) use self::open::Opened;
 use self::producer::Producer;
-use self::steps::{Probe, Rows, Step, pieces, prepared};
+use self::steps::{Awaited, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
 use crate::budget::CHUNK;
 use crate::completeness::digest::ChunkDigest;
@@ -180,13 +180,15 @@ enum Current {
     Rows(Rows),
     Nest(Box<Nest>),
     Probe(Probe),
+    /// The columns of its result are awaited.
+    Awaited(Rows, Awaited),
 }
 
 impl Current {
     fn rows(&self) -> Option<&Rows> {
         match self {
             Self::Rows(rows) => Some(rows),
-            Self::Nothing | Self::Nest(_) | Self::Probe(_) => None,
+            Self::Nothing | Self::Nest(_) | Self::Probe(_) | Self::Awaited(..) => None,
         }
     }
 
@@ -195,7 +197,7 @@ impl Current {
         match self {
             Self::Rows(rows) => rows.encoder.rows(),
             Self::Nest(nest) => nest.counts().map(|(_, rows)| rows).sum(),
-            Self::Nothing | Self::Probe(_) => 0,
+            Self::Nothing | Self::Probe(_) | Self::Awaited(..) => 0,
         }
     }
 }
@@ -356,6 +358,8 @@ impl RowStream {
                     ready!(self.poll_nest(cx))?;
                 } else if matches!(self.current, Current::Probe(_)) {
                     ready!(self.poll_probe(cx))?;
+                } else if matches!(self.current, Current::Awaited(..)) {
+                    ready!(self.poll_result(cx))?;
                 } else if self.steps.len() == 0 && !self.following.is_over() {
                     self.send_head();
                     // What there is goes first: a client that takes nothing must not wait for a
@@ -442,6 +446,19 @@ impl RowStream {
             return Poll::Ready(Err(Cursors::left_out(&probe.name, probe.committed_only)));
         }
         self.current = Current::Nothing;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for the columns of a procedure's next result.
+    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (Current::Awaited(_, awaited), Some(session)) = (&self.current, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        let columns = ready!(session.poll_result(awaited.result, cx))?;
+        if let Current::Awaited(mut rows, awaited) = mem::replace(&mut self.current, Current::Nothing) {
+            rows.describe(awaited, &columns)?;
+            self.begin_rows(rows);
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -561,7 +578,16 @@ impl RowStream {
     }
 
     fn execute(&mut self, mut rows: Rows) {
-        self.execute_statement(rows.index, &rows.args);
+        match rows.awaited.take() {
+            Some(awaited) => self.current = Current::Awaited(rows, *awaited),
+            None => {
+                self.execute_statement(rows.index, &rows.args);
+                self.begin_rows(rows);
+            }
+        }
+    }
+
+    fn begin_rows(&mut self, mut rows: Rows) {
         rows.encoder.start(&mut self.chunk);
         self.current = Current::Rows(rows);
     }

@@ -335,11 +335,18 @@ fn describe_result(statement: &Statement, columns: &Columns) -> String {
     let columns = match columns {
         Columns::Own(columns) => describe_columns(columns),
         Columns::Refcursor(_) => {
-            let opener = statement.opener.as_ref().map(|opener| format!(" of {opener}")).unwrap_or_default();
-            format!("a refcursor{opener}, whose columns are known once it is open")
+            format!("a refcursor{}, whose columns are known once it is open", opener(statement))
+        }
+        Columns::Result(_) => {
+            format!("a result{}, whose columns are known once it has been called", opener(statement))
         }
     };
     format!("{} :{kind}{nested} -> {columns}\n", statement.name)
+}
+
+/// Whose the rows of a statement are that reads what another has opened.
+fn opener(statement: &Statement) -> String {
+    statement.opener.as_ref().map(|opener| format!(" of {}", opener.name)).unwrap_or_default()
 }
 
 /// How many rows a statement has, as files write it after a colon.

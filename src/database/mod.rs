@@ -16,9 +16,10 @@
 //! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place
 //! of 4 [`Session::poll_row_of`] until each of them has yielded no row.
 //!
-//! A statement of which [`Session::refcursors`] returns columns has no rows of its own: between 2
-//! and 3, once all statements are prepared, [`Session::call`] runs it, and
-//! [`Session::open_refcursor`] puts a cursor that it has opened in its place.
+//! A statement may have no rows of its own ([`Session::rows_of`]): between 2 and 3, once all
+//! statements are prepared, [`Session::call`] runs it. Then [`Session::open_refcursor`] puts a
+//! cursor that it has opened in its place; or [`Session::poll_result`] waits for the columns of a
+//! result, whose rows are polled in place of 3 and 4.
 //!
 //! A session may be dropped at any point: what still runs in the database is cancelled there, and
 //! the connection goes back to the pool once the database has said that it is ready, or is closed.
@@ -91,6 +92,28 @@ pub struct Statement {
     pub sql: Arc<str>,
     /// The declared type of each argument.
     pub types: Vec<BindType>,
+}
+
+/// Whose rows a prepared statement answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsOf<'a> {
+    /// Its own.
+    Own,
+    /// Those of refcursors: these columns of its only row name the cursors.
+    Refcursors(&'a [usize]),
+    /// Those of the procedure that it calls, whose results come one after another.
+    Results,
+}
+
+/// One of the results of a procedure, as a response reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultSet {
+    /// How many come before it.
+    pub place: usize,
+    /// How many the procedure has.
+    pub of: usize,
+    /// Whether the response reads none after it: then its rows end when the procedure does.
+    pub is_last: bool,
 }
 
 /// What a database may take of the memory, in bytes.
@@ -285,9 +308,9 @@ pub trait DatabaseSession {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
 
-    /// See [`Session::refcursors`].
-    fn refcursors(&self, _index: usize) -> &[usize] {
-        &[]
+    /// See [`Session::rows_of`].
+    fn rows_of(&self, _index: usize) -> RowsOf<'_> {
+        RowsOf::Own
     }
 
     /// See [`Session::call`].
@@ -312,6 +335,18 @@ pub trait DatabaseSession {
         _name: &str,
     ) -> impl Future<Output = Result<Arc<[Column]>, Error>> {
         std::future::ready(Err(Error::protocol("this database has no refcursors")))
+    }
+
+    /// See [`Session::poll_result`].
+    ///
+    /// # Errors
+    /// There is no such result, or the connection failed.
+    fn poll_result(
+        &mut self,
+        _result: ResultSet,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Result<Arc<[Column]>, Error>> {
+        Poll::Ready(Err(Error::protocol("this database calls no procedures")))
     }
 }
 
@@ -691,17 +726,16 @@ macro_rules! databases {
                 }
             }
 
-            /// The columns of the prepared statement `index` that are refcursors: names of cursors,
-            /// whose rows are read in the place of its own.
-            pub fn refcursors(&self, index: usize) -> &[usize] {
+            /// Whose rows the prepared statement `index` answers with.
+            pub fn rows_of(&self, index: usize) -> RowsOf<'_> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::refcursors(session, index),)+
-                    Self::Lookup(_) => &[],
+                    $(Self::$name(session) => DatabaseSession::rows_of(session, index),)+
+                    Self::Lookup(_) => RowsOf::Own,
                 }
             }
 
-            /// Runs the prepared statement `index`, which opens refcursors, in the transaction of
-            /// all that is executed later. Returns the names in its rows by column: two rows at
+            /// Runs the prepared statement `index`, which opens refcursors or has results, in the
+            /// transaction of all that is executed later. Of refcursors, returns the names in its rows by column: two rows at
             /// most, of which the second is only the proof that there is one too many.
             ///
             /// # Errors
@@ -726,6 +760,24 @@ macro_rules! databases {
                 match self {
                     $(Self::$name(session) => DatabaseSession::open_refcursor(session, index, name).await,)+
                     Self::Lookup(_) => Err(of_lookup()),
+                }
+            }
+
+            /// Waits for a result of the procedure that was called, and returns its columns; then
+            /// [`Session::poll_row`] yields its rows. Rows that come before it and that nobody has
+            /// read are skipped. The result before must have yielded its last row.
+            ///
+            /// # Errors
+            /// There is no such result, or there are more; the procedure failed, or the connection
+            /// did.
+            pub fn poll_result(
+                &mut self,
+                result: ResultSet,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Arc<[Column]>, Error>> {
+                match self {
+                    $(Self::$name(session) => DatabaseSession::poll_result(session, result, cx),)+
+                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
 

@@ -210,6 +210,6 @@ async fn what_only_some_can_do_has_a_default() {
     assert!(database.lookups().is_none());
     let mut session =
         database.acquire(Snapshot::Transaction, Priority::Stream, waiter.begin()).await.unwrap();
-    assert_eq!(session.refcursors(0), &[0; 0]);
+    assert_eq!(session.rows_of(0), RowsOf::Own);
     assert!(session.open_refcursor(0, "c").await.is_err());
 }

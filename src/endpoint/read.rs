@@ -390,7 +390,7 @@ struct RowSet<'a> {
 impl<'a> RowSet<'a> {
     fn of_statement(statement: &'a Statement) -> Self {
         let parent = statement.nested.as_ref().map(|nested| nested.parent);
-        let (name, opener) = (statement.name.as_str(), statement.opener.as_deref());
+        let (name, opener) = (statement.name.as_str(), statement.opener.as_ref().map(|opener| &*opener.name));
         Self { name, cardinality: statement.cardinality, parent, opener }
     }
 
@@ -570,7 +570,7 @@ impl Statements<'_> {
                 let name = section.name.clone().unwrap_or_else(|| (Endpoint::ONLY.to_owned(), result));
                 let start = text.range.start;
                 let mut statement = self.text.statement(self.file, name, start, sql, args, &params);
-                statement.opener = section.opener().map(str::to_owned);
+                statement.opener = refcursors::opener(section, &sections);
                 statements.push(statement);
             }
         }

@@ -1,47 +1,89 @@
-//! Which refcursor of a row a statement reads.
+//! What a statement reads that another has opened: a refcursor of its row, or a result of the
+//! procedure that it calls.
 
 use rowstream_encode::Column;
 
 use super::Statement;
 use crate::Error;
+use crate::database::{ResultSet, RowsOf};
 use crate::diagnostic::suggest;
 
+/// The statement that opens what others read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// Its name.
+    pub name: String,
+    /// How many of its readers stand before this one in the file.
+    pub place: usize,
+    /// How many readers it has.
+    pub readers: usize,
+}
+
+/// What a statement reads in the place of rows of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// The cursor that this column of the opener's row names.
+    Refcursor(usize),
+    /// A result of the procedure that the opener calls.
+    Result(ResultSet),
+}
+
+impl Reads {
+    /// The result, if it is one.
+    pub fn result(self) -> Option<ResultSet> {
+        match self {
+            Self::Refcursor(_) => None,
+            Self::Result(result) => Some(result),
+        }
+    }
+}
+
 impl Statement {
-    /// The name of the statement that opens its refcursor, if it reads one: another's, or its own.
+    /// The name of the statement that opens what it reads, if it does: another's, or its own.
     pub fn opened_by(&self) -> &str {
-        self.opener.as_deref().unwrap_or(&self.name)
+        self.opener.as_ref().map_or(&self.name, |opener| &opener.name)
     }
 
-    /// Where in a row of the opener's `columns` the refcursor stands whose rows are the
-    /// statement's; `refcursors` are the columns that are such. `None`: the statement reads none,
-    /// and the columns are those of its own rows.
+    /// What it reads; `columns` are those of the opener's row, and `rows` whose rows it answers with. `None`:
+    /// the columns are those of its own rows.
     ///
     /// # Errors
     /// A refcursor beside other columns of a statement that is no opener; an opener's column that
     /// is no refcursor; no column of the statement's name.
-    pub fn refcursor(&self, columns: &[Column], refcursors: &[usize]) -> Result<Option<usize>, Error> {
-        match (&self.opener, refcursors, columns) {
-            (None, [], _) => Ok(None),
-            (None, _, [_]) => Ok(Some(0)),
-            (None, [first, ..], _) => Err(self.beside_others(&columns[*first])),
-            (Some(opener), _, _) => self.refcursor_of(opener, columns, refcursors).map(Some),
+    pub fn reads(&self, columns: &[Column], rows: RowsOf<'_>) -> Result<Option<Reads>, Error> {
+        match (&self.opener, rows, columns) {
+            (None, RowsOf::Own, _) => Ok(None),
+            (None, RowsOf::Results, _) => {
+                Ok(Some(Reads::Result(ResultSet { place: 0, of: 1, is_last: true })))
+            }
+            (None, RowsOf::Refcursors(_), [_]) => Ok(Some(Reads::Refcursor(0))),
+            (None, RowsOf::Refcursors(refcursors), _) => Err(self.beside_others(columns, refcursors)),
+            (Some(Opener { place, readers, .. }), RowsOf::Results, _) => {
+                let (place, of) = (*place, *readers);
+                Ok(Some(Reads::Result(ResultSet { place, of, is_last: place + 1 == of })))
+            }
+            (Some(opener), RowsOf::Own, _) => self.refcursor_of(&opener.name, columns, &[]).map(Some),
+            (Some(opener), RowsOf::Refcursors(refcursors), _) => {
+                self.refcursor_of(&opener.name, columns, refcursors).map(Some)
+            }
         }
     }
 
-    /// Checks that its rows can be merged with those of others; `refcursors` are its columns that
-    /// are such.
+    /// Checks that its rows can be merged with those of others; `rows` is whose they are.
     ///
     /// # Errors
-    /// They would be those of a refcursor.
-    pub fn check_nestable(&self, refcursors: &[usize]) -> Result<(), Error> {
-        if refcursors.is_empty() && self.opener.is_none() {
-            return Ok(());
-        }
-        let message = format!("statement `{}` reads a refcursor, and its rows cannot be nested", self.name);
+    /// They would be those of a refcursor, or of a procedure.
+    pub fn check_nestable(&self, rows: RowsOf<'_>) -> Result<(), Error> {
+        let what = match rows {
+            RowsOf::Own if self.opener.is_none() => return Ok(()),
+            RowsOf::Results => "calls a procedure",
+            RowsOf::Own | RowsOf::Refcursors(_) => "reads a refcursor",
+        };
+        let message = format!("statement `{}` {what}, and its rows cannot be nested", self.name);
         Err(Error::endpoint(message).hint("nest queries, or functions that return a table"))
     }
 
-    fn refcursor_of(&self, opener: &str, columns: &[Column], refcursors: &[usize]) -> Result<usize, Error> {
+    fn refcursor_of(&self, opener: &str, columns: &[Column], refcursors: &[usize]) -> Result<Reads, Error> {
         // What a procedure says beside its cursors may be that it failed.
         if let Some(other) = (0..columns.len()).find(|column| !refcursors.contains(column)) {
             let Column { name, type_name, .. } = &columns[other];
@@ -50,19 +92,65 @@ impl Statement {
             );
             return Err(Error::endpoint(message).hint("have it yield refcursors alone"));
         }
-        columns.iter().position(|column| column.name == self.name).ok_or_else(|| {
+        let column = columns.iter().position(|column| column.name == self.name).ok_or_else(|| {
             let message = format!("statement `{opener}` opens no refcursor `{}`", self.name);
             let names = columns.iter().map(|column| column.name.as_str());
             Error::endpoint(message).hint(suggest("those that it opens are", &self.name, names))
-        })
+        })?;
+        Ok(Reads::Refcursor(column))
     }
 
-    fn beside_others(&self, column: &Column) -> Error {
-        let Column { name: refcursor, .. } = column;
+    fn beside_others(&self, columns: &[Column], refcursors: &[usize]) -> Error {
+        let refcursor = refcursors.first().map_or("", |&first| &columns[first].name);
         let message = format!("statement `{}` has a refcursor `{refcursor}` beside other columns", self.name);
         Error::endpoint(message).hint(format!(
             "for several, write `-- name: opened :refcursors` before it, and `-- name: {refcursor} :many from opened`; \
              for the name of a cursor as a text, cast it"
         ))
     }
+}
+
+/// Checks that a response can read results of a procedure: they come when it is called, one after
+/// another. `read` are its statements in their order, with the results that they read.
+///
+/// # Errors
+/// Others stand before them or between, or they stand in another order.
+pub(crate) fn check_results<'a>(
+    read: impl Iterator<Item = (&'a Statement, Option<ResultSet>)>,
+) -> Result<(), (&'a Statement, Error)> {
+    let mut before: Option<(&Statement, Option<ResultSet>)> = None;
+    for (statement, result) in read {
+        let refused = match (result, before) {
+            (None, _) | (Some(_), None) => None,
+            (Some(_), Some((other, None))) => Some(behind_others(statement, other)),
+            (Some(result), Some((other, Some(last)))) => match other.opened_by() == statement.opened_by() {
+                false => Some(behind_others(statement, other)),
+                true => (result.place < last.place).then(|| out_of_order(statement, other)),
+            },
+        };
+        if let Some(error) = refused {
+            return Err((statement, error));
+        }
+        before = Some((statement, result));
+    }
+    Ok(())
+}
+
+#[cold]
+fn behind_others(statement: &Statement, other: &Statement) -> Error {
+    let message = format!(
+        "the rows of a procedure come when it is called, so `{}` must stand first in the body, before `{}`",
+        statement.name, other.name
+    );
+    Error::endpoint(message).hint("put it before other statements, and call one procedure in an endpoint")
+}
+
+#[cold]
+fn out_of_order(statement: &Statement, other: &Statement) -> Error {
+    let (name, other) = (&statement.name, &other.name);
+    let message = format!(
+        "the results of `{}` come in the order in which the file names them, so `{name}` must stand before `{other}` in the body",
+        statement.opened_by()
+    );
+    Error::endpoint(message).hint(format!("place `${name}` before `${other}`"))
 }

@@ -125,7 +125,7 @@ impl<'a> Answers<'a> {
         match &self.endpoint.handler {
             Handler::Sql(_) => match self.columns?.get(statement)?.as_ref()? {
                 Columns::Own(columns) => Some(columns.clone()),
-                Columns::Refcursor(_) => None,
+                Columns::Refcursor(_) | Columns::Result(_) => None,
             },
             Handler::Calls(calls) => Some(calls.columns().to_vec()),
             Handler::Pages(pages) => Some(pages.columns().to_vec()),

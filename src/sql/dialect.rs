@@ -28,8 +28,8 @@ pub struct Dialect {
     pub keys: Keys,
     /// How rows become visible, which decides by what they can be followed.
     pub commits: Commits,
-    /// Whether a statement can open cursors for others.
-    pub refcursors: Result<(), Refusal>,
+    /// What a statement can open for others to read.
+    pub refcursors: Result<Opens, Refusal>,
     /// Whether a connection reads several statements side by side, as rows that nest need it.
     pub interleaved: Result<(), Refusal>,
     /// How the catalog is asked for unique keys; `None`: it is not asked.
@@ -45,6 +45,15 @@ pub struct Refusal {
     pub message: &'static str,
     /// What to do.
     pub hint: &'static str,
+}
+
+/// What a statement opens that others read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opens {
+    /// Refcursors: each is the column of its row that has the reader's name.
+    Refcursors,
+    /// The results of the procedure that it calls, in the order in which they come.
+    Results,
 }
 
 /// How the sources of a database are named.

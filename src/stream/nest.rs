@@ -109,7 +109,7 @@ impl Nest {
         for &statement in &statements {
             let statement = &endpoint.statements()[statement];
             let own = session.prepare(&statement.query).await?;
-            statement.check_nestable(session.refcursors(prepared + columns.len()))?;
+            statement.check_nestable(session.rows_of(prepared + columns.len()))?;
             statement.check_columns(&own)?;
             columns.push(own);
         }

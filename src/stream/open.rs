@@ -18,7 +18,7 @@ use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
-use crate::database::{self, Snapshot};
+use crate::database::{self, RowsOf, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Piece};
 use crate::params::ParamValue;
 use crate::pool::{Priority, Waiter};
@@ -103,7 +103,8 @@ impl Rows {
             args: (0..endpoint.params.len()).collect(),
             cardinality: Cardinality::Many,
             required: false,
-            refcursor: None,
+            reads: None,
+            awaited: None,
             page: None,
             encoder: encoder(endpoint, written, Cardinality::Many, columns),
             cursors: None,
@@ -125,9 +126,9 @@ impl Rows {
             }
             None => described,
         };
-        let refcursors = session.refcursors(before);
+        let opened = session.rows_of(before);
         let (cursors, columns) = match tail {
-            Some(_) if !refcursors.is_empty() => return Err(Key::of_refcursor()),
+            Some(_) if opened != RowsOf::Own => return Err(Key::of_refcursor()),
             Some(tail) => {
                 let ids = written.0 == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;
@@ -135,8 +136,8 @@ impl Rows {
             }
             None => (None, &*described),
         };
-        let refcursor = statement.refcursor(columns, refcursors)?;
-        if refcursor.is_none() {
+        let reads = statement.reads(columns, opened)?;
+        if reads.is_none() {
             statement.check_columns(columns)?;
         }
         let args = match tail.filter(|tail| !tail.after.is_empty()) {
@@ -150,7 +151,8 @@ impl Rows {
             args,
             cardinality: statement.cardinality,
             required: endpoint.not_found(),
-            refcursor,
+            reads,
+            awaited: None,
             page: None,
             encoder: encoder(endpoint, written, statement.cardinality, columns),
             cursors,
@@ -243,8 +245,16 @@ pub(super) fn encoder(
     match shape(format, cardinality) {
         None if format == Format::Arrow => Encoder::Arrow(Box::new(ArrowEncoder::new(columns))),
         None => Encoder::Csv(CsvEncoder::new(endpoint.csv.clone(), columns).with_options(options)),
-        Some(shape) if options == ValueOptions::DEFAULT => Encoder::Json(RowEncoder::new(shape, columns)),
-        Some(shape) => Encoder::ByOptions(OptionsEncoder::new(shape, options, columns)),
+        Some(shape) => json(shape, options, columns),
+    }
+}
+
+/// What encodes rows as JSON.
+pub(super) fn json(shape: Shape, options: ValueOptions, columns: &[Column]) -> Encoder {
+    if options == ValueOptions::DEFAULT {
+        Encoder::Json(RowEncoder::new(shape, columns))
+    } else {
+        Encoder::ByOptions(OptionsEncoder::new(shape, options, columns))
     }
 }
 

@@ -35,7 +35,7 @@ use rowstream_encode::Column;
 pub(crate) use self::row::EnrichedRow;
 use self::window::Window;
 use crate::Error;
-use crate::database::{self, Statement};
+use crate::database::{self, RowsOf, Statement};
 use crate::endpoint::{Bound, PerRow, of_refcursor};
 use crate::params::ParamValue;
 use crate::upstream::Source;
@@ -97,7 +97,7 @@ impl EnrichedRows {
     pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> Preparing<'a> {
         Box::pin(async move {
             let columns = self.inner.prepare(statement).await?;
-            if !self.inner.refcursors(self.prepared.len()).is_empty() {
+            if self.inner.rows_of(self.prepared.len()) != RowsOf::Own {
                 return Err(of_refcursor());
             }
             self.prepared.push(Arc::clone(&columns));

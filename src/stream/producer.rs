@@ -13,7 +13,7 @@ use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::Error;
-use crate::database::{self, Session, Statement};
+use crate::database::{self, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
 use crate::params::ParamValue;
 use crate::upstream;
@@ -113,11 +113,11 @@ impl Producer {
         }
     }
 
-    /// See [`Session::refcursors`].
-    pub(crate) fn refcursors(&self, index: usize) -> &[usize] {
+    /// See [`Session::rows_of`].
+    pub(crate) fn rows_of(&self, index: usize) -> RowsOf<'_> {
         match self {
-            Self::Statements(session) => session.refcursors(index),
-            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => &[],
+            Self::Statements(session) => session.rows_of(index),
+            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowsOf::Own,
         }
     }
 
@@ -139,6 +139,18 @@ impl Producer {
     /// There is no such cursor, or the connection failed.
     pub(super) async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
         self.session()?.open_refcursor(index, name).await
+    }
+
+    /// See [`Session::poll_result`].
+    ///
+    /// # Errors
+    /// There is no such result; the procedure failed, or the connection did.
+    pub(super) fn poll_result(
+        &mut self,
+        result: ResultSet,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Arc<[Column]>, Error>> {
+        self.session()?.poll_result(result, cx)
     }
 
     /// See [`Session::execute_interleaved`]. Where these rows are not those of statements alone,

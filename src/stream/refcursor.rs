@@ -1,23 +1,30 @@
-//! Refcursors: what a function or procedure opens is read in the place of its own row.
+//! What a function or procedure opens is read in the place of its own row: refcursors, or the
+//! results of a procedure.
 //!
 //! The columns of a cursor are known only once it is open, and with them what encodes its rows. So
 //! all of them are opened before the first chunk, once every statement is prepared: a statement
 //! that cannot be prepared would end their transaction. What fails here has a real status.
+//!
+//! Results come one after another, each behind the rows of the one before. The first is waited for
+//! here; the others are [`Awaited`] when the body has come to them.
+
+use std::future::poll_fn;
 
 use rowstream_encode::{Format, ValueOptions};
 
-use super::open::encoder;
+use super::open::{encoder, shape};
 use super::producer::Producer;
-use super::steps::Step;
+use super::steps::{Awaited, Rows, Step};
 use crate::Error;
-use crate::endpoint::{Endpoint, Statement};
+use crate::database::ResultSet;
+use crate::endpoint::{Endpoint, Reads, Statement, check_results};
 use crate::params::ParamValue;
 
 /// The names of cursors in a row, by column.
 type Names = Vec<Option<String>>;
 
-/// Opens the cursors that `steps` read: each statement that opens some is called once, however many
-/// are read of it.
+/// Opens what `steps` read: each statement that opens something is called once, however many read
+/// of it.
 ///
 /// # Errors
 /// What the database says of a statement; one that names no cursor, or whose cursor does not fit
@@ -30,24 +37,72 @@ pub(super) async fn open(
     values: &[ParamValue],
 ) -> Result<(), Error> {
     let mut called: Vec<(&str, Names)> = Vec::new();
-    for step in steps {
-        let Step::Rows(rows) = step else { continue };
-        let Some(column) = rows.refcursor else { continue };
+    for at in 0..steps.len() {
+        let Step::Rows(Rows { reads: Some(reads), .. }) = steps[at] else { continue };
+        let is_last = !steps[at + 1..].iter().any(|step| result(step).is_some());
+        if called.is_empty() && reads.result().is_some() {
+            check_order(endpoint, steps)?;
+        }
+        let Step::Rows(rows) = &mut steps[at] else { continue };
         let statement = &endpoint.statements()[rows.statement];
         let opener = statement.opened_by();
-        if !called.iter().any(|(known, _)| *known == opener) {
-            // Boxed, as below: each request would carry what few need.
-            let call = Box::pin(call(statement, rows.index, session, values));
-            called.push((opener, call.await?));
-        }
-        let names = called.iter().find(|(known, _)| *known == opener).map(|(_, names)| names);
-        let name = names.and_then(|names| names.get(column)?.as_deref());
-        let name = name.ok_or_else(|| is_null(statement))?;
-        let columns = Box::pin(session.open_refcursor(rows.index, name)).await?;
+        let known = called.iter().position(|(known, _)| *known == opener);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                // Boxed, as below: each request would carry what few need.
+                let call = Box::pin(call(statement, rows.index, session, values));
+                called.push((opener, call.await?));
+                called.len() - 1
+            }
+        };
+        let columns = match reads {
+            Reads::Refcursor(column) => {
+                let name = called[place].1.get(column).and_then(Option::as_deref);
+                let name = name.ok_or_else(|| is_null(statement))?;
+                Box::pin(session.open_refcursor(rows.index, name)).await?
+            }
+            Reads::Result(result) => {
+                let result = ResultSet { is_last, ..result };
+                if known.is_some() {
+                    rows.awaited = Some(Box::new(awaited(result, written, statement)?));
+                    continue;
+                }
+                poll_fn(|cx| session.poll_result(result, cx)).await?
+            }
+        };
         statement.check_columns(&columns)?;
         rows.encoder = encoder(endpoint, written, statement.cardinality, &columns);
     }
     Ok(())
+}
+
+/// The result that a step reads, if it is one's.
+fn result(step: &Step) -> Option<ResultSet> {
+    match step {
+        Step::Rows(rows) => rows.reads.and_then(Reads::result),
+        _ => None,
+    }
+}
+
+fn check_order(endpoint: &Endpoint, steps: &[Step]) -> Result<(), Error> {
+    let statement = |step: &Step| match step {
+        Step::Rows(rows) => Some(rows.statement),
+        Step::Nest(nest) => nest.counts().next().map(|(root, _)| root),
+        _ => None,
+    };
+    let read = steps.iter().filter_map(|step| Some((&endpoint.statements()[statement(step)?], result(step))));
+    check_results(read).map_err(|(_, error)| error)
+}
+
+fn awaited(
+    result: ResultSet,
+    (format, options): (Format, ValueOptions),
+    statement: &Statement,
+) -> Result<Awaited, Error> {
+    let shape = shape(format, statement.cardinality)
+        .ok_or_else(|| Error::endpoint("this format has rows of one statement alone"))?;
+    Ok(Awaited { result, shape, options })
 }
 
 /// Runs the statement that opens the cursor of `statement`; its only row.

@@ -1,14 +1,16 @@
 //! What the body of a response is made of, piece by piece.
 
 use bytes::Bytes;
-use rowstream_encode::Format;
+use rowstream_encode::{Column, Format, Shape, ValueOptions};
 
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
+use super::open::json;
 use super::producer::Row;
 use crate::Error;
-use crate::endpoint::{Cardinality, Endpoint, Piece};
+use crate::database::ResultSet;
+use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
 
 /// What a response sends next.
 pub(super) enum Step {
@@ -41,6 +43,14 @@ pub(super) struct Probe {
     pub(super) committed_only: bool,
 }
 
+/// A result of a procedure that comes once the one before has been read, in a body of JSON.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    pub(super) result: ResultSet,
+    pub(super) shape: Shape,
+    pub(super) options: ValueOptions,
+}
+
 /// The rows of one statement.
 pub(super) struct Rows {
     /// The statement's place in the session.
@@ -51,8 +61,10 @@ pub(super) struct Rows {
     pub(super) args: Box<[usize]>,
     pub(super) cardinality: Cardinality,
     pub(super) required: bool,
-    /// The column that names the cursor whose rows they are, if they are one's.
-    pub(super) refcursor: Option<usize>,
+    /// What another statement has opened, if they are the rows of that.
+    pub(super) reads: Option<Reads>,
+    /// The result that is still to come, and its columns with it.
+    pub(super) awaited: Option<Box<Awaited>>,
     /// How many there are at most, where they are those of the endpoint's key and that is known.
     pub(super) page: Option<u64>,
     pub(super) encoder: Encoder,
@@ -66,6 +78,16 @@ impl Rows {
             None => self.encoder.encode(row, out),
             Some(cursors) => cursors.encode(&mut self.encoder, row, out),
         }
+    }
+
+    /// The columns of the result that was awaited have come.
+    ///
+    /// # Errors
+    /// They do not fit its place in the body.
+    pub(super) fn describe(&mut self, awaited: Awaited, columns: &[Column]) -> Result<(), Error> {
+        check_columns(&self.name, self.cardinality, columns)?;
+        self.encoder = json(awaited.shape, awaited.options, columns);
+        Ok(())
     }
 
     /// One row more must be in its place: only a `:many` has a second one.

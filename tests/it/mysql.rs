@@ -772,6 +772,21 @@ create procedure endless() select seq as n, repeat('x', 100) as x from seq_1_to_
 create procedure waits() begin do sleep(300); select 1; end //
 create procedure none() begin declare x int; select 1 into x; end //
 create procedure two() begin select 1 as a; select 2 as b; end //
+create procedure several(below int) begin
+  declare d varchar(9) default 'x';
+  if below < 0 then signal sqlstate '45000' set message_text = 'below nothing'; end if;
+  select count(*) as total from seq_1_to_100000 where seq < below;
+  set d = 'y';
+  select seq as n, repeat(d, 9) as t from seq_1_to_100000 where seq < below;
+  select 'last' as w, null as e, below as n;
+end //
+create procedure half_fails(early boolean) begin
+  select 1 as a;
+  if early then signal sqlstate '45000' set message_text = 'in between'; end if;
+  select seq as b from seq_1_to_30000;
+  signal sqlstate '45000' set message_text = 'late';
+end //
+create procedure then_endless() begin select 1 as a; select seq as b from seq_1_to_100000000; select 2 as c; end //
 create procedure writes() begin insert into t values (1); select 1 as a; end //
 create procedure fails() begin select seq as n from seq_1_to_3; signal sqlstate '45000' set message_text = 'late'; end //
 delimiter ;
@@ -809,6 +824,9 @@ async fn procedures_answer_with_the_rows_of_their_result() {
         ("call numbers(-1)", "invalid_data", "below nothing"),
         ("call none()", "endpoint", "no result"),
         ("call two()", "endpoint", "more than one result"),
+        (SEVERAL_IN_DISORDER, "endpoint", "`total` must stand before `items`"),
+        (SEVERAL_AROUND, "endpoint", "`items` must stand first in the body, before `plain`"),
+        (ONE_OF_TWO, "endpoint", "statement `b` is a `:value` and must have one column"),
         ("call writes()", "statement_failed", ""),
         ("call fails()", "invalid_data", "late"),
         ("call nothing()", "statement_failed", ""),
@@ -829,6 +847,168 @@ async fn procedures_answer_with_the_rows_of_their_result() {
         assert!(error.to_string().contains(says), "{sql}: {error:?}");
         let after = timeout(SOON, run(&source, "select 1 as v")).await.expect("the connection lives on");
         assert_eq!(after.unwrap(), "{\"v\":1}\n", "{sql}");
+    }
+}
+
+const SEVERAL: &str = "/* body = { total = \"$total\", items = \"$items\", count = \"$count(items)\", last = \"$last\", plain = \"$plain\" }
+[params]
+n = \"integer\" */
+-- name: opened :refcursors
+call several(:n);
+-- name: total :value from opened
+-- name: items :many from opened
+-- name: last :one from opened
+-- name: plain :value
+select :n + 1 as v";
+
+const SEVERAL_IN_DISORDER: &str = "/* body = { items = \"$items\", total = \"$total\" } */
+-- name: opened :refcursors
+call two();
+-- name: total :value from opened
+-- name: items :many from opened";
+
+const SEVERAL_AROUND: &str = "/* body = { total = \"$total\", plain = \"$plain\", items = \"$items\" } */
+-- name: opened :refcursors
+call two();
+-- name: total :value from opened
+-- name: items :many from opened
+-- name: plain :value
+select 1";
+
+const ONE_OF_TWO: &str = "/* body = { a = \"$a\", b = \"$b\" } */
+-- name: opened :refcursors
+call several(3);
+-- name: a :value from opened
+-- name: b :value from opened";
+
+const HALF: &str = "/* body = { a = \"$a\", b = \"$b\" }
+[params]
+early = \"boolean\" */
+-- name: opened :refcursors
+call half_fails(:early);
+-- name: a :one from opened
+-- name: b :many from opened";
+
+const FEWER: &str = "/* body = { a = \"$a\", b = \"$b\", c = \"$c\" } */
+-- name: opened :refcursors
+call two();
+-- name: a :value from opened
+-- name: b :value from opened
+-- name: c :value from opened";
+
+/// A server of endpoints on one connection; `well` is one of them. Nothing is checked before.
+async fn unchecked(db: &MariaDb, endpoints: &[(&str, &str)]) -> Server {
+    let config =
+        format!("[source.db]\nurl = \"{}\"\npool = {{ max = 1, acquire_timeout = \"10s\" }}\n", db.url());
+    let named: Vec<_> = endpoints.iter().map(|(name, sql)| (format!("endpoints/{name}.sql"), *sql)).collect();
+    let mut files = vec![("rowstream.toml", config.as_str()), ("endpoints/well.sql", "select 1 as v")];
+    files.extend(named.iter().map(|(name, sql)| (name.as_str(), *sql)));
+    Launch::files(&files).argument("--no-check").start().await
+}
+
+/// Each result has its place in the body; one that a format has no place for is skipped.
+#[tokio::test]
+async fn results_of_a_procedure_have_their_places() {
+    let db = MariaDb::script(PROCEDURES);
+    let server = unchecked(&db, &[("several", SEVERAL)]).await;
+    for n in [3, 1, 20_000, 2] {
+        let items: Vec<_> = (1..n).map(|i| json!({"n": i, "t": "yyyyyyyyy"})).collect();
+        let count = n - 1;
+        let expected = json!({
+            "total": count, "items": items, "count": count, "last": {"w": "last", "e": null, "n": n}, "plain": n + 1,
+        });
+        for _ in 0..2 {
+            let reply = get(&server.url(&format!("/several?n={n}"))).await;
+            assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+            assert!(reply.json() == expected, "{n}: {}", reply.text());
+        }
+        let lines = get(&server.url(&format!("/several.ndjson?n={n}"))).await;
+        assert_eq!((lines.text().lines().count(), &lines.ended), (count, &Ended::Complete));
+        let csv = get(&server.url(&format!("/several.csv?n={n}"))).await;
+        assert_eq!((csv.text().lines().count(), csv.text().lines().next()), (n, Some("n,t")));
+        let arrow = get(&server.url(&format!("/several.arrow?n={n}"))).await;
+        assert_eq!((arrow.status.as_u16(), &arrow.ended), (200, &Ended::Complete));
+    }
+    let refused = get(&server.url("/several?n=-1")).await;
+    assert_eq!((refused.status.as_u16(), refused.json()["detail"].as_str()), (400, Some("below nothing")));
+}
+
+/// A result that fails has a status while nothing was sent, and breaks the body after that; the
+/// connection lives on.
+#[tokio::test]
+async fn results_that_fail_are_never_a_whole_body() {
+    let db = MariaDb::script(PROCEDURES);
+    let unread = HALF.replace("a :one", "a :many").replace("b :many", "b :one");
+    let endpoints =
+        [("half", HALF), ("unread", &unread), ("fewer", FEWER), ("disorder", SEVERAL_IN_DISORDER)];
+    let server = unchecked(&db, &endpoints).await;
+    for _ in 0..3 {
+        for (path, detail) in [
+            ("/half?early=true", Some("in between")),
+            ("/half.ndjson?early=true", Some("in between")),
+            ("/half?early=false", None),
+            ("/half.ndjson?early=false", None),
+            ("/fewer", Some("the procedure has 2 results, and 3 are read")),
+            ("/disorder", Some("`total` must stand before `items`")),
+        ] {
+            let reply = get(&server.url(path)).await;
+            let is_cut = reply.status == 200 && matches!(reply.ended, Ended::Broken(_));
+            let is_as_wanted = match detail {
+                Some(detail) => reply.status.as_u16() >= 400 && reply.text().contains(detail),
+                None => is_cut,
+            };
+            assert!(is_as_wanted, "{path}: {reply:?}");
+            assert_eq!(get(&server.url("/well")).await.text(), r#"[{"v":1}]"#, "{path}");
+        }
+        // What fails here is in no row of this answer, and behind the only one.
+        let reply = get(&server.url("/unread.ndjson?early=false")).await;
+        assert!(reply.status == 400 || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");
+    }
+}
+
+/// A client that leaves in the middle of a result ends the procedure.
+#[tokio::test]
+async fn a_procedure_ends_with_the_reader_of_its_second_result() {
+    let db = MariaDb::script(PROCEDURES);
+    let sql = HALF.replace("half_fails(:early)", "then_endless()").replace("early = \"boolean\"", "");
+    let sql = sql.replace("[params]\n", "") + "\n-- name: c :value from opened";
+    let sql = sql.replace("b = \"$b\"", "b = \"$b\", c = \"$c\"");
+    let server = unchecked(&db, &[("endless", &sql)]).await;
+    for _ in 0..3 {
+        let mut stream = Client::HTTP1.stream(&server.url("/endless")).await;
+        stream.at_least(100_000).await;
+        drop(stream);
+        assert_eq!(get(&server.url("/well")).await.text(), r#"[{"v":1}]"#);
+        until(&db, &active(&db), "0").await;
+    }
+}
+
+/// Before anything is sent, `check` refuses a body that cannot be read in the order of the results.
+#[tokio::test]
+async fn check_says_where_results_must_stand() {
+    let db = MariaDb::script(PROCEDURES);
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+    let toml = folder.path().join("rowstream.toml");
+    for (sql, is_well, says) in [
+        (SEVERAL, true, "items :many -> a result of opened, whose columns are known once it has been called"),
+        (CALL_NUMBERS, true, "rows :many -> a result, whose columns"),
+        (SEVERAL_IN_DISORDER, false, "place `$total` before `$items`"),
+        (SEVERAL_AROUND, false, "`items` must stand first in the body, before `plain`"),
+        ("-- name: opened :refcursors\ncall two();\n", false, "nothing reads the results of `opened`"),
+        (
+            "-- name: opened :refcursors\nselect 1;\n-- name: a :many from opened",
+            false,
+            "`opened` calls no procedure",
+        ),
+    ] {
+        std::fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
+        let output = crate::support::rowstream(&["check", toml.to_str().unwrap()]).await;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success() == is_well && said.contains(says), "{sql}: {said}");
     }
 }
 
@@ -877,10 +1057,19 @@ async fn a_procedure_that_nobody_reads_ends_in_the_database() {
 
 #[tokio::test]
 async fn a_procedure_may_be_dropped_at_every_poll() {
+    dropped_procedure(CALL_NUMBERS).await;
+}
+
+#[tokio::test]
+async fn a_procedure_of_several_results_may_be_dropped_at_every_poll() {
+    dropped_procedure(&SEVERAL.replace("[params]\nn = \"integer\"", "").replace(":n", "300")).await;
+}
+
+async fn dropped_procedure(sql: &str) {
     let db = MariaDb::script(PROCEDURES);
     let shared = source(&db.url());
     for polls in 0.. {
-        let done = polled(body(&shared, CALL_NUMBERS, Format::Json), polls).await;
+        let done = polled(body(&shared, sql, Format::Json), polls).await;
         let answer = timeout(LONG, run(&shared, "select 1 as v")).await.expect("a connection");
         assert_eq!(answer.unwrap(), "{\"v\":1}\n", "after a drop at poll {polls}");
         if let Some(done) = done {

@@ -406,7 +406,7 @@ fn the_table_of_databases_is_what_they_can_do() {
 }
 
 fn table() -> String {
-    use rowstream::sql::dialect::{Comparison, Decimals, Dialect, Location, ParameterTypes};
+    use rowstream::sql::dialect::{Comparison, Decimals, Dialect, Location, Opens, ParameterTypes};
     fn yes<T, E>(can: &Result<T, E>) -> String {
         if can.is_ok() { "yes" } else { "no" }.to_owned()
     }
@@ -443,7 +443,11 @@ fn table() -> String {
         }),
         ("live tail: `transaction`", |dialect| yes(&dialect.commits.transactions)),
         ("live tail: `channel`", |dialect| yes(&dialect.commits.channel)),
-        ("`:refcursors` statements", |dialect| yes(&dialect.refcursors)),
+        ("`:refcursors` statements", |dialect| match dialect.refcursors {
+            Ok(Opens::Refcursors) => "cursors, by name".to_owned(),
+            Ok(Opens::Results) => "results of a `call`, in order".to_owned(),
+            Err(_) => "no".to_owned(),
+        }),
         ("tables without a file", |dialect| if dialect.catalog.is_some() { "yes" } else { "no" }.to_owned()),
     ];
     let dialects: Vec<_> = DatabaseKind::ALL.iter().map(|kind| kind.dialect()).collect();

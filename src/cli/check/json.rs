@@ -104,7 +104,7 @@ fn of_upstream(rows: &[Column]) -> Value {
 fn statement(endpoint: &Endpoint, statement: &Statement, result: Option<&Columns>) -> Value {
     let columns = match result {
         Some(Columns::Own(own)) => Some(columns(own)),
-        Some(Columns::Refcursor(_)) | None => None,
+        Some(Columns::Refcursor(_) | Columns::Result(_)) | None => None,
     };
     let parent = statement.nested.as_ref().map(|nested| endpoint.statements()[nested.parent].name.as_str());
     json!({

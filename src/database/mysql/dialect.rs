@@ -2,8 +2,8 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
-    Urls,
+    Location, Names, Opens, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName,
+    UniqueKeys, Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -52,10 +52,7 @@ pub static DIALECT: Dialect = Dialect {
             hint: "MySQL notifies nobody: it is asked every `poll`",
         }),
     },
-    refcursors: Err(Refusal {
-        message: "MySQL has no refcursors",
-        hint: "a procedure's rows are read where it is the only statement (`call p(:a)`); else write a statement for each list",
-    }),
+    refcursors: Ok(Opens::Results),
     interleaved: Ok(()),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

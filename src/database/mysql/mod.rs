@@ -41,7 +41,9 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, DatabaseSession, NoAnswer, Sizes, Snapshot, Statement, login, portions};
+use super::{
+    Database, DatabaseSession, NoAnswer, ResultSet, RowsOf, Sizes, Snapshot, Statement, login, portions,
+};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
@@ -150,16 +152,17 @@ impl DatabaseSession for Session {
         self.execute_interleaved(runs);
     }
 
-    fn refcursors(&self, index: usize) -> &[usize] {
-        self.results(index)
+    fn rows_of(&self, index: usize) -> RowsOf<'_> {
+        self.rows_of(index)
     }
 
     async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {
-        self.call_procedure(index, args)
+        self.call_procedure(index, args);
+        Ok(vec![Vec::new()])
     }
 
-    async fn open_refcursor(&mut self, _index: usize, _name: &str) -> Result<Arc<[Column]>, Error> {
-        self.describe_result().await
+    fn poll_result(&mut self, result: ResultSet, cx: &mut Context<'_>) -> Poll<Result<Arc<[Column]>, Error>> {
+        self.poll_result(result, cx)
     }
 
     #[inline]

@@ -107,6 +107,8 @@ enum Progress {
     Begin(Vec<u8>),
     /// The command was sent.
     Answer(Stage),
+    /// The same of a procedure, of whose results nobody reads what is to come.
+    Unread(Stage),
 }
 
 /// One run of a statement, and what its columns turned out to be: the type of `select ?` is known
@@ -126,8 +128,8 @@ impl Execution {
     }
 
     /// The result has so many columns.
-    fn count(&self, columns: u64) -> Result<(), Error> {
-        if let Some(call) = &self.call {
+    fn count(&mut self, columns: u64) -> Result<(), Error> {
+        if let Some(call) = &mut self.call {
             return call.begin_result();
         }
         if columns == self.prepared.columns.len() as u64 { Ok(()) } else { Err(changed()) }
@@ -152,7 +154,9 @@ impl Execution {
     /// A procedure's result has a column of a type that is not known here.
     fn settle(&mut self, shared: &Shared) -> Result<bool, Error> {
         if let Some(call) = &mut self.call {
-            self.prepared = Arc::new(call.described(shared, &self.prepared)?);
+            if let Some(prepared) = call.described(shared, &self.prepared)? {
+                self.prepared = Arc::new(prepared);
+            }
             return Ok(true);
         }
         let same = self.decoders == *self.prepared.decoders;
@@ -229,11 +233,11 @@ impl Session {
     }
 
     /// The text under which a statement is prepared. A response may have the same one twice, and
-    /// interleave them; a statement has one cursor, so the second is another, with a blank
-    /// behind.
+    /// interleave them; a statement has one cursor, so the second is another, with a blank behind.
+    /// Calls have no cursors.
     fn own_text(&self, sql: &Arc<str>) -> Arc<str> {
         let mut own = Arc::clone(sql);
-        while self.prepared.iter().any(|prepared| prepared.sql == own) {
+        while self.prepared.iter().any(|prepared| !prepared.is_call && prepared.sql == own) {
             own = Arc::from(format!("{own} "));
         }
         own
@@ -426,7 +430,7 @@ impl Session {
             return Err(self.broken(out_of_order()));
         };
         let step = match &mut running.progress {
-            Progress::Answer(stage) => stage.step(&connection.wire, frame),
+            Progress::Answer(stage) | Progress::Unread(stage) => stage.step(&connection.wire, frame),
             Progress::Begin(command) => match begun(connection, frame) {
                 Begun::Yes => {
                     connection.wire.command(command);
@@ -447,8 +451,9 @@ impl Session {
                     self.forget();
                 }
             }
-            // Behind the rows of a procedure, an OK ends it.
-            Step::Another if running.execution.call.is_some() => {}
+            // Behind the results of a procedure, an OK ends it.
+            Step::Another if running.execution.call.is_some() => return Ok(running.end_result()),
+            Step::Row if running.execution.call.is_some() => {}
             Step::Done if running.execution.call.is_some() => {
                 self.state = State::Idle;
                 return Ok(true);
@@ -572,7 +577,9 @@ impl Drop for Session {
             State::Broken | State::Preparing => return,
             State::Idle | State::Unsent(_) => Rest::Nothing,
             State::Running(Running { progress: Progress::Begin(_), .. }) => Rest::Begin,
-            State::Running(Running { progress: Progress::Answer(stage), .. }) => Rest::Answer(*stage),
+            State::Running(Running {
+                progress: Progress::Answer(stage) | Progress::Unread(stage), ..
+            }) => Rest::Answer(*stage),
             State::Interleaved(all) => {
                 // A cursor holds a table of its rows, for as long as its statement is there.
                 for sql in all.unfinished() {

@@ -2,7 +2,7 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
+    Location, Names, Opens, ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
     UniqueKeys, Urls,
 };
 
@@ -48,7 +48,7 @@ pub static DIALECT: Dialect = Dialect {
         }),
         channel: Ok(()),
     },
-    refcursors: Ok(()),
+    refcursors: Ok(Opens::Refcursors),
     interleaved: Ok(()),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

@@ -77,7 +77,7 @@ use super::value::{Decoder, Row};
 use super::wire::Frame;
 use super::{Actor, Shared};
 use crate::Error;
-use crate::database::{DatabaseSession, Snapshot, Statement};
+use crate::database::{DatabaseSession, RowsOf, Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -228,8 +228,11 @@ impl DatabaseSession for Session {
         self.poll_interleaved(which, cx)
     }
 
-    fn refcursors(&self, index: usize) -> &[usize] {
-        &self.prepared[index].refcursors
+    fn rows_of(&self, index: usize) -> RowsOf<'_> {
+        match &*self.prepared[index].refcursors {
+            [] => RowsOf::Own,
+            refcursors => RowsOf::Refcursors(refcursors),
+        }
     }
 
     async fn call(&mut self, index: usize, args: &[&ParamValue]) -> Result<Vec<Vec<Option<String>>>, Error> {

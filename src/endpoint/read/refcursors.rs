@@ -6,8 +6,9 @@
 //! the database.
 
 use super::{File, RowSet, Section, Sql, Statements, shown, sql, suggest};
-use crate::sql::Refcursors;
-use crate::sql::dialect::Refusal;
+use crate::endpoint;
+use crate::sql::dialect::{Opens, Refusal};
+use crate::sql::{Outline, Refcursors};
 
 /// A statement that opens refcursors.
 pub(super) struct Opener {
@@ -37,16 +38,30 @@ impl Statements<'_> {
     fn opener(&self, section: Section, others: &[Section]) -> Option<Opener> {
         let name = section.name_text().unwrap_or_default();
         let at = self.text.offset(section.offset);
-        if let Err(Refusal { message, hint }) = self.dialect.refcursors {
-            self.file.error(at, message, Some(hint.to_owned()));
-            return None;
-        }
+        let opens = match self.dialect.refcursors {
+            Ok(opens) => opens,
+            Err(Refusal { message, hint }) => {
+                self.file.error(at, message, Some(hint.to_owned()));
+                return None;
+            }
+        };
         if !others.iter().any(|other| other.opener() == Some(name)) {
-            let hint = format!("write `-- name: NAME :many from {name}`, NAME a column of its row");
-            self.file.error(at, format!("nothing reads the refcursors of `{name}`"), Some(hint));
+            let (what, hint) = match opens {
+                Opens::Refcursors => ("refcursors", ", NAME a column of its row"),
+                Opens::Results => ("results", " for each, in the order in which they come"),
+            };
+            let hint = format!("write `-- name: NAME :many from {name}`{hint}");
+            self.file.error(at, format!("nothing reads the {what} of `{name}`"), Some(hint));
             return None;
         }
         let (sql, args) = self.parse(&section)?;
+        let calls =
+            || Outline::new(&sql.text, self.dialect).is_some_and(|outline| outline.begins_with("call"));
+        if opens == Opens::Results && !calls() {
+            let hint = "have it `call` a procedure, whose results are then read in their order".to_owned();
+            self.file.error(at, format!("`{name}` calls no procedure"), Some(hint));
+            return None;
+        }
         Some(Opener { section, sql, args })
     }
 
@@ -85,6 +100,14 @@ impl Statements<'_> {
         }
         false
     }
+}
+
+/// What opens what `section` reads, and as the how manieth of `sections`.
+pub(super) fn opener(section: &Section, sections: &[Section]) -> Option<endpoint::Opener> {
+    let name = section.opener()?;
+    let readers = || sections.iter().filter(|other| other.opener() == Some(name));
+    let place = readers().position(|other| other.range == section.range).unwrap_or_default();
+    Some(endpoint::Opener { name: name.to_owned(), place, readers: readers().count() })
 }
 
 /// Whether a body places an opener, which is an error.

@@ -1,26 +1,32 @@
-//! Rows of procedures: `call p(…)`.
+//! Results of procedures: `call p(…)`.
 //!
-//! Which columns the result of a procedure has is known only once it has been called, and then its
-//! rows come, whether or not anybody wants them. So it is called before the first chunk, as the
-//! openers of refcursors are ([`crate::database::Session::call`]); its columns are read, and nothing
-//! else runs before its last row has come:
+//! Which columns a result has is known only once the procedure has come to it, and then its rows
+//! come, whether or not anybody wants them; and behind them the next result. So the procedure is
+//! called before the first chunk, as the openers of refcursors are
+//! ([`crate::database::Session::call`]), and its results are read in their order; nothing else runs
+//! before it has ended:
 //!
 //! ```text
-//!                  call                   columns                  poll_row
-//!   prepared ────────────────► Called ──────────────► Described ───────────► rows ─► OK
+//!           call              poll_result              poll_row
+//!   prepared ───► between ──────────────────► in rows ─────────► between ─► … ─► OK
+//!                    └── a result that nobody reads ──┘
 //! ```
 //!
-//! One result is read. A second one has no place in a response, and is an error.
+//! Results that a response does not read are skipped, and what comes behind the last one that it
+//! reads too, so that an error anywhere in the procedure is one of the response. How many results
+//! there are is what the endpoint's file says, and is held to.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use rowstream_encode::{Column, ColumnKind};
 
+use super::super::answer::Stage;
 use super::super::packet::Definition;
 use super::super::statement::Prepared;
-use super::{DIALECT, Session, Shared, State, described};
+use super::{DIALECT, Execution, Progress, Running, Session, Shared, State, described};
 use crate::Error;
-use crate::database::Snapshot;
+use crate::database::{ResultSet, RowsOf, Snapshot};
 use crate::params::ParamValue;
 use crate::sql::Outline;
 
@@ -29,48 +35,76 @@ const COLUMNS_AT_MOST: usize = 4096;
 
 /// How far a procedure has come.
 #[derive(Debug)]
-pub(super) enum Call {
-    /// The columns of its result are to come; these are here.
-    Called(Vec<Definition>),
-    /// They are known, and the rows come.
-    Described,
+pub(super) struct Call {
+    /// The result that is read, or was read last.
+    result: ResultSet,
+    /// How many results have begun.
+    begun: usize,
+    /// The columns of the one that begins, as far as they have come.
+    definitions: Vec<Definition>,
+    /// Whether its rows come.
+    in_rows: bool,
 }
 
 impl Default for Call {
     fn default() -> Self {
-        Self::Called(Vec::new())
+        let result = ResultSet { place: 0, of: 1, is_last: true };
+        Self { result, begun: 0, definitions: Vec::new(), in_rows: false }
     }
 }
 
 impl Call {
     /// A result begins.
-    pub(super) fn begin_result(&self) -> Result<(), Error> {
-        match self {
-            Self::Called(_) => Ok(()),
-            Self::Described => Err(Error::endpoint("the procedure has more than one result")
-                .hint("have it end with one `select`: what stands in a response is one result")),
+    pub(super) fn begin_result(&mut self) -> Result<(), Error> {
+        if self.begun == self.result.of {
+            return Err(too_many(self.result.of));
         }
+        self.begun += 1;
+        self.definitions.clear();
+        Ok(())
     }
 
     pub(super) fn column(&mut self, definition: Definition) -> Result<(), Error> {
-        match self {
-            Self::Called(definitions) if definitions.len() < COLUMNS_AT_MOST => {
-                definitions.push(definition);
-                Ok(())
-            }
-            _ => Err(Error::protocol("the database sent more columns than a result can have")),
+        if self.definitions.len() == COLUMNS_AT_MOST {
+            return Err(Error::protocol("the database sent more columns than a result can have"));
         }
+        self.definitions.push(definition);
+        Ok(())
     }
 
-    /// All columns have come: what reads the rows of `prepared`, now that it has been called.
-    pub(super) fn described(&mut self, shared: &Shared, prepared: &Prepared) -> Result<Prepared, Error> {
-        let Self::Called(definitions) = std::mem::replace(self, Self::Described) else {
-            return Err(Error::protocol("the database described a result twice"));
-        };
-        let (columns, decoders) = described(shared, &definitions)?;
+    /// All columns have come: what reads the rows of `prepared`, now that it has been called;
+    /// `None` where nobody does.
+    pub(super) fn described(
+        &mut self,
+        shared: &Shared,
+        prepared: &Prepared,
+    ) -> Result<Option<Prepared>, Error> {
+        self.in_rows = true;
+        if !self.is_read() {
+            return Ok(None);
+        }
+        let (columns, decoders) = described(shared, &self.definitions)?;
         let Prepared { id, parameters, is_call, .. } = *prepared;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
-        Ok(Prepared { id, sql, columns, decoders, is_call, parameters, limits })
+        Ok(Some(Prepared { id, sql, columns, decoders, is_call, parameters, limits }))
+    }
+
+    /// Whether the result that has begun last is the one that is read.
+    fn is_read(&self) -> bool {
+        self.begun == self.result.place + 1
+    }
+}
+
+impl Running {
+    /// The last row of a result has come, behind which the procedure goes on. Whether that ends the
+    /// rows that are read.
+    pub(super) fn end_result(&mut self) -> bool {
+        let Some(call) = &mut self.execution.call else { return false };
+        call.in_rows = false;
+        if call.is_read() && call.result.is_last {
+            self.progress = Progress::Unread(Stage::Head);
+        }
+        call.is_read() && !call.result.is_last
     }
 }
 
@@ -84,51 +118,71 @@ pub(super) fn result_set() -> Column {
     Column { name: "result".to_owned(), type_name: "result".to_owned(), kind: ColumnKind::Text }
 }
 
+#[cold]
+fn too_many(of: usize) -> Error {
+    let message = match of {
+        1 => "the procedure has more than one result".to_owned(),
+        _ => format!("the procedure has more results than the {of} that are read"),
+    };
+    Error::endpoint(message).hint(
+        "read each by a statement of its own: `-- name: opened :refcursors` before the `call`, and behind it \
+         `-- name: NAME :many from opened` for each, in the order in which they come",
+    )
+}
+
+#[cold]
+fn too_few(begun: usize, result: ResultSet) -> Error {
+    match (begun, result.of) {
+        (0, _) => Error::endpoint("the procedure has no result")
+            .hint("have it end with a `select`, whose rows are the answer"),
+        (_, of) => Error::endpoint(format!("the procedure has {begun} results, and {of} are read"))
+            .hint("have it `select` for each of the statements that read it, also where there are no rows"),
+    }
+}
+
 impl Session {
-    /// Whether a procedure was called whose rows come.
+    /// Whether a procedure was called that has not ended.
     pub(super) fn is_called(&self) -> bool {
         matches!(&self.state, State::Running(running) if running.execution.call.is_some())
     }
 
-    /// See [`crate::database::Session::refcursors`].
-    pub(in super::super) fn results(&self, index: usize) -> &[usize] {
-        if self.prepared.get(index).is_some_and(|prepared| prepared.is_call) { &[0] } else { &[] }
+    /// See [`crate::database::Session::rows_of`].
+    pub(in super::super) fn rows_of(&self, index: usize) -> RowsOf<'_> {
+        let is_call = self.prepared.get(index).is_some_and(|prepared| prepared.is_call);
+        if is_call { RowsOf::Results } else { RowsOf::Own }
     }
 
-    /// See [`crate::database::Session::call`]. The only result has no name.
-    pub(in super::super) fn call_procedure(
-        &mut self,
-        index: usize,
-        args: &[&ParamValue],
-    ) -> Result<Vec<Vec<Option<String>>>, Error> {
-        if index > 0 || self.is_called() {
-            let message =
-                "the rows of a procedure come when it is called, so it must stand first in the body";
-            return Err(
-                Error::endpoint(message).hint("put it before other statements, and call one in an endpoint")
-            );
-        }
+    /// See [`crate::database::Session::call`].
+    pub(in super::super) fn call_procedure(&mut self, index: usize, args: &[&ParamValue]) {
         self.snapshot = Snapshot::Transaction;
         let sent = self.execute_statement(index, args);
         self.enter(sent.map(State::Running));
-        Ok(vec![vec![Some(String::new())]])
     }
 
-    /// See [`crate::database::Session::open_refcursor`]: waits for the columns of the result.
-    pub(in super::super) async fn describe_result(&mut self) -> Result<Arc<[Column]>, Error> {
+    /// See [`crate::database::Session::poll_result`].
+    pub(in super::super) fn poll_result(
+        &mut self,
+        result: ResultSet,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Arc<[Column]>, Error>> {
         loop {
-            if let State::Running(running) = &self.state
-                && let Some(Call::Described) = running.execution.call
-            {
-                return Ok(Arc::clone(&running.execution.prepared.columns));
+            let State::Running(Running { execution: Execution { call: Some(call), prepared, .. }, .. }) =
+                &mut self.state
+            else {
+                return Poll::Ready(Err(self.fail_unsent()));
+            };
+            call.result = result;
+            if call.in_rows && call.is_read() {
+                return Poll::Ready(Ok(Arc::clone(&prepared.columns)));
             }
+            let begun = call.begun;
+            let frame = match ready!(self.wire().poll_frame(cx)) {
+                Ok(frame) => frame,
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            };
+            self.control(&frame)?;
             if !self.is_called() {
-                return Err(self.fail_unsent());
-            }
-            let frame = self.frame().await?;
-            if self.control(&frame)? {
-                return Err(Error::endpoint("the procedure has no result")
-                    .hint("have it end with a `select`, whose rows are the answer"));
+                return Poll::Ready(Err(too_few(begun, result)));
             }
         }
     }
