@@ -5,11 +5,14 @@
 //! them the last one that is not a proxy's own. What an untrusted peer tells of itself is not
 //! listened to: anybody can write such a header.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
+
+/// The peer of a Unix socket, which has no address; no packet comes from this one.
+pub(crate) const UNIX: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Who waits, where clients take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,6 +33,8 @@ pub struct Proxies {
     pub trusted: Vec<IpNet>,
     /// Where they tell whom they ask for.
     pub header: ClientHeader,
+    /// Those that tell it by the PROXY protocol, before anything else.
+    pub announcing: Vec<IpNet>,
 }
 
 /// The header in which proxies tell whom they ask for. Only one is read: a proxy that writes one of
@@ -48,6 +53,12 @@ impl Proxies {
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.trusted.iter().any(|network| network.contains(&peer))
+    }
+
+    /// Whether a connection from `peer` begins with the PROXY protocol.
+    pub(crate) fn announces(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.announcing.iter().any(|network| network.contains(&peer))
     }
 
     /// The address of the client of a request that came from `peer`.
@@ -114,7 +125,8 @@ mod tests {
         };
         let name = HeaderName::from_static(name);
         let headers = values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap()));
-        let client = Proxies { trusted, header }.address(peer.parse().unwrap(), &headers.collect());
+        let client = Proxies { trusted, header, announcing: Vec::new() }
+            .address(peer.parse().unwrap(), &headers.collect());
         network_of(client).to_string()
     }
 

@@ -46,8 +46,10 @@ use crate::traces::TraceSettings;
 /// Everything a server needs to know, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen (`host:port`; port 0 is any free one).
+    /// Where to listen (`host:port`, where port 0 is any free one, or `unix:/path`).
     pub listen: String,
+    /// The mode of the file of a Unix socket.
+    pub socket_mode: u32,
     /// Where to listen for the admin endpoints, if not there.
     pub admin_listen: Option<String>,
     /// Who may ask the admin endpoints.
@@ -85,9 +87,16 @@ impl Config {
     /// Where a server listens without that setting: reachable from this machine alone.
     pub const LISTEN: &'static str = "127.0.0.1:8080";
 
-    /// Where to listen by `host:port`, or by `:port` for all addresses of this machine; `None`
-    /// where a text is neither.
+    /// The mode of the file of a Unix socket without that setting: for the user and the group of
+    /// the process.
+    pub const SOCKET_MODE: u32 = 0o660;
+
+    /// Where to listen by `host:port`, by `:port` for all addresses of this machine, or by
+    /// `unix:/path`; `None` where a text is none of these.
     pub(crate) fn listen_address(text: &str) -> Option<String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return path.starts_with('/').then(|| text.to_owned());
+        }
         let (host, port) = text.rsplit_once(':')?;
         port.parse::<u16>().ok()?;
         Some(if host.is_empty() { format!("0.0.0.0:{port}") } else { text.to_owned() })

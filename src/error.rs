@@ -86,6 +86,13 @@ impl Error {
         .retry_after(Duration::from_secs(1))
     }
 
+    /// HTTP/1.0 on a Unix socket: 505.
+    pub(crate) fn no_http_1_0() -> Self {
+        let message = "HTTP/1.0 is not spoken on a Unix socket: what is cut there would look whole";
+        Self::new("http_version", StatusCode::HTTP_VERSION_NOT_SUPPORTED, message)
+            .hint("ask by HTTP/1.1; in nginx: `proxy_http_version 1.1;`")
+    }
+
     /// The pool's queue is full: 503 at once.
     pub fn pool_full(source: &str, waiting: usize) -> Self {
         Self::new(

@@ -19,8 +19,10 @@ mod connection;
 mod connections;
 mod consul;
 mod heap;
+mod listener;
 mod origin;
 mod preparing;
+mod proxy_protocol;
 mod reload;
 mod reporting;
 mod signals;
@@ -35,13 +37,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use socket2::SockRef;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::connections::{Connections, Taken};
 use self::consul::Registration;
+pub use self::listener::Listener;
 pub use self::origin::{Origin, Tables};
 pub use self::preparing::Preparing;
 pub(crate) use self::preparing::prepare;
@@ -51,7 +54,7 @@ use self::signals::Signals;
 pub use self::signals::ignore_user_signals;
 pub use self::systemd::{Roles, inherited};
 use self::workers::Workers;
-use crate::client::network_of;
+use crate::client::{UNIX, network_of};
 use crate::config::Config;
 use crate::log;
 use crate::metrics::Observed as _;
@@ -89,21 +92,6 @@ enum State {
     Ended,
 }
 
-/// Opens a listening socket.
-///
-/// # Errors
-/// The address cannot be resolved or is taken.
-pub async fn listen(address: &str) -> io::Result<TcpListener> {
-    let address = tokio::net::lookup_host(address).await?.next();
-    let address = address.ok_or_else(|| io::Error::other("the address names no host"))?;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    set_up(&SockRef::from(&socket))?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
-}
-
 /// Has a listening socket, and those that are accepted from it, behave as we rely on.
 fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -115,11 +103,11 @@ fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
 /// Where connections come from.
 pub struct Listeners {
     /// From clients.
-    pub public: TcpListener,
+    pub public: Listener,
     /// From who asks for admin endpoints, where these have a port of their own.
-    pub admin: Option<TcpListener>,
+    pub admin: Option<Listener>,
     /// From clients that speak plain HTTP where TLS is spoken.
-    pub redirect: Option<TcpListener>,
+    pub redirect: Option<Listener>,
 }
 
 /// Serves until SIGTERM or SIGINT, then drains. What `reload` names is read again on SIGHUP.
@@ -170,8 +158,11 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
 
 /// Has others find this replica, where the configuration says so.
 fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registration>> {
-    let admin = listeners.admin.as_ref().map(TcpListener::local_addr).transpose()?;
-    Registration::begin(config, listeners.public.local_addr()?, admin).map_err(io::Error::other)
+    if config.discovery.consul.is_none() {
+        return Ok(None);
+    }
+    let admin = listeners.admin.as_ref().map(Listener::address).transpose()?;
+    Registration::begin(config, listeners.public.address()?, admin).map_err(io::Error::other)
 }
 
 /// A server that takes connections.
@@ -203,7 +194,7 @@ impl Serving {
     /// Accepts connections, and reloads, until `end` is there.
     async fn accept_until(&mut self, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
-        let https = self.listeners.public.local_addr().map_or(0, |address| address.port());
+        let https = self.listeners.public.address().map_or(0, |address| address.port());
         loop {
             let Listeners { public, admin, redirect } = &self.listeners;
             tokio::select! {
@@ -251,7 +242,8 @@ impl Serving {
             Port::Public | Port::Redirect(_) => {
                 let limits = &app.config().limits;
                 // A proxy that is believed has its connections for others.
-                let most = limits.max_connections_per_client.filter(|_| !limits.proxies.trusts(peer));
+                let is_proxy = limits.proxies.trusts(peer) || limits.proxies.announces(peer) || peer == UNIX;
+                let most = limits.max_connections_per_client.filter(|_| !is_proxy);
                 self.room.take(network_of(peer), most)
             }
             Port::Admin => self.admin_room.take(network_of(peer), None),
@@ -262,7 +254,7 @@ impl Serving {
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                connection::serve_connection(stream, port, seat, current, state, connected).await;
+                connection::serve_connection((stream, peer), port, seat, current, state, connected).await;
             }
             drop(load);
         };
@@ -304,9 +296,9 @@ async fn all_done(connections: &mut JoinSet<()>) {
 
 /// The next connection, and who it comes from; it belongs to no runtime yet. Others wait in the
 /// kernel for no longer than this takes.
-async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStream, IpAddr) {
+async fn accept(listener: &Listener, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     loop {
-        match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+        match listener.accept().await {
             Ok(accepted) => return accepted,
             // Out of descriptors, or the client has gone again: neither is a reason to end, nor to
             // spin.
@@ -322,7 +314,7 @@ async fn accept(listener: &TcpListener, room: &Connections) -> (std::net::TcpStr
 }
 
 /// The same for a port that there need not be; for ever where there is none.
-async fn accept_if(listener: Option<&TcpListener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
+async fn accept_if(listener: Option<&Listener>, room: &Connections) -> (std::net::TcpStream, IpAddr) {
     match listener {
         Some(listener) => accept(listener, room).await,
         None => std::future::pending().await,

@@ -11,6 +11,7 @@ impl ListenArgs {
     pub(super) fn address(&self, configured: &str) -> Option<String> {
         let Some(port) = self.port else { return self.listen.clone() };
         let address = self.listen.as_deref().unwrap_or(configured);
+        let address = if address.starts_with("unix:") { Config::LISTEN } else { address };
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         Some(format!("{host}:{port}"))
     }
@@ -20,7 +21,8 @@ impl ListenArgs {
 pub(super) fn parse(text: &str) -> Result<String, String> {
     Config::listen_address(text).ok_or_else(|| match text.parse::<u16>() {
         Ok(port) => format!("write a host before the port: 127.0.0.1:{port}, or `--port {port}`"),
-        Err(_) => "write host and port: 127.0.0.1:8080, [::]:80, or :8080 for all addresses".to_owned(),
+        Err(_) => "write host and port: 127.0.0.1:8080, [::]:80, or :8080 for all addresses; or unix:/path"
+            .to_owned(),
     })
 }
 
@@ -47,6 +49,8 @@ mod tests {
             ("127.0.0.1:8080", Some("127.0.0.1:8080")),
             ("[::]:0", Some("[::]:0")),
             ("localhost:80", Some("localhost:80")),
+            ("unix:/run/a.sock", Some("unix:/run/a.sock")),
+            ("unix:a.sock", None),
             (":8080", Some("0.0.0.0:8080")),
             ("8080", None),
             ("localhost", None),

@@ -13,7 +13,7 @@ use crate::config::memory;
 use crate::config::{Argument, Config, Purpose};
 use crate::log::{self, LogFlag, LogFormat, LogSettings};
 use crate::respond::App;
-use crate::server::{Listeners, Origin, Preparing, Reload, Roles};
+use crate::server::{Listener, Listeners, Origin, Preparing, Reload, Roles};
 use crate::{server, source};
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
@@ -52,7 +52,7 @@ pub(super) struct Args {
 pub(super) struct ListenArgs {
     /// Where to listen, instead of where the configuration says; :PORT is all addresses of this
     /// machine, and port 0 any free one.
-    #[arg(long, value_name = "[HOST]:PORT", value_parser = listen::parse)]
+    #[arg(long, value_name = "[HOST]:PORT|unix:PATH", value_parser = listen::parse)]
     pub(super) listen: Option<String>,
     /// The port to listen on, instead of that of the address.
     #[arg(long, value_name = "PORT")]
@@ -127,7 +127,7 @@ pub(super) fn serve(
             source.create_missing()?;
         }
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let url = server::url_of(scheme, listeners.public.local_addr()?);
+        let url = listeners.public.url(scheme)?;
         if config.log.format == LogFormat::Text {
             for line in listing::lines(&config, &url) {
                 log::info!("{line}");
@@ -152,14 +152,14 @@ pub(super) fn serve(
         }
         log::info!("listening on {url}");
         if let Some(redirect) = &listeners.redirect {
-            log::info!("{} leads there", server::url_of("http", redirect.local_addr()?));
+            log::info!("{} leads there", redirect.url("http")?);
         }
         if let Some(admin) = &listeners.admin {
-            log::info!("admin endpoints at {}/_rowstream/", server::url_of("http", admin.local_addr()?));
+            log::info!("admin endpoints at {}/_rowstream/", admin.url("http")?);
         }
         on_listen(&url);
         if args.open {
-            listen::open_browser(scheme, listeners.public.local_addr()?);
+            listen::open_browser(scheme, listeners.public.address()?);
         }
         Ok(server::serve(listeners, app, reload).await?)
     })
@@ -177,18 +177,18 @@ fn load(path: &Path, log: Option<LogFlag>) -> Result<Config, Failure> {
 /// Opens the ports of a configuration that were not handed over.
 async fn listen(config: &Config, inherited: Roles<std::net::TcpListener>) -> Result<Listeners, Failure> {
     let public = match inherited.public {
-        Some(listener) => TcpListener::from_std(listener)?,
-        None => {
-            server::listen(&config.listen).await.map_err(|error| cannot_listen(&config.listen, &error))?
-        }
+        Some(listener) => Listener::Tcp(TcpListener::from_std(listener)?),
+        None => Listener::open(&config.listen, config.socket_mode)
+            .await
+            .map_err(|error| cannot_listen(&config.listen, &error))?,
     };
     let admin = config.admin_listen.as_deref().map(|address| (address, "admin_listen"));
     let redirect = config.tls.as_ref().and_then(|tls| tls.redirect.as_deref());
     let redirect = redirect.map(|address| (address, "redirect"));
     Ok(Listeners {
         public,
-        admin: listen_if(admin, inherited.admin).await?,
-        redirect: listen_if(redirect, inherited.redirect).await?,
+        admin: listen_if(admin, config.socket_mode, inherited.admin).await?,
+        redirect: listen_if(redirect, config.socket_mode, inherited.redirect).await?,
     })
 }
 
@@ -202,13 +202,14 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
 /// was not handed over.
 async fn listen_if(
     address: Option<(&str, &str)>,
+    mode: u32,
     inherited: Option<std::net::TcpListener>,
-) -> Result<Option<TcpListener>, Failure> {
+) -> Result<Option<Listener>, Failure> {
     let Some((address, key)) = address else { return Ok(None) };
     if let Some(listener) = inherited {
-        return Ok(Some(TcpListener::from_std(listener)?));
+        return Ok(Some(Listener::Tcp(TcpListener::from_std(listener)?)));
     }
-    let listener = server::listen(address).await.map_err(|error| {
+    let listener = Listener::open(address, mode).await.map_err(|error| {
         Failure::Message(format!(
             "cannot listen on {address}: {error}\n    hint: it is `{key}` of the configuration"
         ))

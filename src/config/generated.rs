@@ -28,6 +28,7 @@ pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<
 pub(super) fn bare(source: SourceConfig) -> Config {
     Config {
         listen: Config::LISTEN.to_owned(),
+        socket_mode: Config::SOCKET_MODE,
         admin_listen: None,
         tls: None,
         sources: vec![source],

@@ -1,6 +1,5 @@
 //! Reads `rowstream.toml`, then the endpoints.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::{
     Config, Cors, Discovery, Limits, RateLimits, Unserved, admin, discovery, dotenv, files, jwt, source, tls,
     tokens, traces,
 };
-use crate::client::ClientHeader;
+use crate::client::{ClientHeader, UNIX};
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{Collector, Diagnostics, Environment, File, Variables, shown};
 use crate::endpoint::read::{self as endpoint, Defaults, HEARTBEAT, Known};
@@ -99,6 +98,10 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .take("listen")
             .and_then(|value| read_listen(&value))
             .unwrap_or_else(|| Config::LISTEN.to_owned()),
+        socket_mode: table
+            .take("socket_mode")
+            .and_then(|value| read_mode(&value))
+            .unwrap_or(Config::SOCKET_MODE),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         admin: admin::read(table.take("admin"), &known),
         discovery: table.take("discovery").map_or_else(Discovery::default, |value| discovery::read(&value)),
@@ -157,15 +160,31 @@ fn read_authorization(value: Option<Value<'_>>, known: &Known) -> Option<Authori
     }
 }
 
-/// `host:port`, or `:port`.
+/// `host:port`, `:port`, or `unix:/path`.
 pub(super) fn read_listen(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
     let address = Config::listen_address(&text);
     if address.is_none() {
         let message = format!("{} is no address to listen on", value.shown(&text));
-        value.error_with(message, "write host and port: \"127.0.0.1:8080\", \"[::]:80\"");
+        value.error_with(
+            message,
+            "write host and port: \"127.0.0.1:8080\", \"[::]:80\"; or a file: \"unix:/run/rowstream/http.sock\"",
+        );
     }
     address
+}
+
+/// The mode of a file, as `chmod` has it.
+fn read_mode(value: &Value<'_>) -> Option<u32> {
+    let text = value.string()?;
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    if mode.is_none() {
+        value.error_with(
+            format!("{} is no mode of a file", value.shown(&text)),
+            "write it as `chmod` has it: \"0660\"",
+        );
+    }
+    mode
 }
 
 /// A folder, relative to that of the file.
@@ -199,6 +218,9 @@ fn read_limits(table: &mut Table<'_>, folder: &Path) -> Limits {
     limits.spooling = read_spooling(table, folder);
     if let Some(value) = table.take("trusted_proxies") {
         limits.proxies.trusted = read_networks(&value);
+    }
+    if let Some(value) = table.take("proxy_protocol") {
+        limits.proxies.announcing = read_networks(&value);
     }
     set(&mut limits.proxies.header, table.take("client_header").and_then(|value| read_client_header(&value)));
     limits
@@ -250,13 +272,14 @@ fn read_spooling(table: &mut Table<'_>, folder: &Path) -> Spooling {
     spooling
 }
 
-/// Addresses and networks.
+/// Addresses and networks; `"unix"` is whoever comes over a Unix socket.
 fn read_networks(value: &Value<'_>) -> Vec<IpNet> {
     let networks = value.strings().unwrap_or_default().into_iter().filter_map(|(text, item)| {
-        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        let address = || if text == "unix" { Ok(UNIX) } else { text.parse() };
+        let network = text.parse().or_else(|_| address().map(IpNet::from));
         if network.is_err() {
             let message = format!("{} is no address and no network", item.shown(&text));
-            item.error_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\" or \"2001:db8::/32\"");
+            item.error_with(message, "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or \"unix\"");
         }
         network.ok()
     });

@@ -24,6 +24,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "endpoint"
     "first_row_timeout"
     "forbidden"
+    "http_version"
     "internal"
     "invalid_cursor"
     "invalid_data"

@@ -11,7 +11,7 @@ use super::app::App;
 use super::follow;
 use crate::Error;
 use crate::auth::Credentials;
-use crate::client::{Client, network_of};
+use crate::client::{Client, UNIX, network_of};
 use crate::completeness::Asked;
 use crate::compress::Coding;
 use crate::database::Actor;
@@ -189,7 +189,7 @@ impl App {
     /// The address of who asks.
     pub(super) fn address<B>(&self, request: &Request<B>) -> Option<IpAddr> {
         let Peer(peer) = request.extensions().get()?;
-        Some(self.config.limits.proxies.address(*peer, request.headers()))
+        Some(self.config.limits.proxies.address(*peer, request.headers())).filter(|address| *address != UNIX)
     }
 
     /// The address of who asks, as clients are counted.
@@ -209,6 +209,7 @@ impl App {
         let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
+        let peer = peer.filter(|peer| *peer != UNIX);
         fields::forwarded(request.headers(), host, fields::Client { peer, is_trusted })
     }
 }

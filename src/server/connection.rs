@@ -1,6 +1,7 @@
 //! One connection: its version of HTTP, its requests, and how it ends.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -25,13 +26,15 @@ use super::reload::Current;
 use super::reporting::{PIECE, ReportingBody, Streams};
 use super::socket::{ClientSocket, Ends};
 use super::transport::{HANDSHAKE, Transport};
-use super::{Port, State};
+use super::{Port, State, proxy_protocol};
 use crate::Error;
 use crate::budget::{HTTP1_BUFFER, HTTP2_BUFFER, HTTP2_WINDOW};
+use crate::client::UNIX;
 use crate::completeness::delivery::Delivery;
 use crate::config::Tls;
+use crate::log;
 use crate::metrics::{Connected, Observed as _};
-use crate::respond::{Admin, NoHost, Peer, Remote, ToHttps, is_check};
+use crate::respond::{Admin, App, NoHost, Peer, Remote, ToHttps, is_check};
 use crate::timer::Timer;
 use crate::watchdog::Watchdog;
 
@@ -61,7 +64,7 @@ const HTTP2_HEADERS: u32 = 16 * 1024;
 
 /// Serves the requests of one connection until it ends, or the server does.
 pub(super) async fn serve_connection(
-    stream: TcpStream,
+    accepted: (TcpStream, IpAddr),
     port: Port,
     seat: Seat,
     current: Arc<Current>,
@@ -69,13 +72,13 @@ pub(super) async fn serve_connection(
     connected: Connected,
 ) {
     // Small answers leave at once; without this they wait for the client's acknowledgement.
-    let _ = stream.set_nodelay(true);
+    let _ = accepted.0.set_nodelay(true);
     let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(stream, port, seat, current, state, watchdog, connected)).await;
+    Arc::clone(&watchdog).scope(serve_http(accepted, port, seat, current, state, watchdog, connected)).await;
 }
 
 async fn serve_http(
-    stream: TcpStream,
+    (mut stream, peer): (TcpStream, IpAddr),
     port: Port,
     seat: Seat,
     current: Arc<Current>,
@@ -83,21 +86,19 @@ async fn serve_http(
     watchdog: Arc<Watchdog>,
     connected: Connected,
 ) {
-    // Who has no address any more has gone already.
-    let peer = stream.peer_addr().map(|peer| peer.ip()).ok();
-    let remote = match (peer, stream.local_addr()) {
-        (Some(peer), Ok(own)) => is_remote(peer, own.ip()),
-        _ => false,
-    };
+    let is_unix = peer == UNIX;
+    let own = stream.local_addr().ok().map(|own| own.ip());
     let app = current.get();
     let limits = &app.config().limits;
     let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
     let ends = Arc::<Ends>::default();
     let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
     let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
+    let announced = port != Port::Admin && limits.proxies.announces(peer);
     drop(app);
     let begun = async {
-        match &tls {
+        let peer = if announced { client_of(&mut stream, peer).await? } else { peer };
+        let begun = match &tls {
             Some(tls) => {
                 let begun = begin_tls(stream, tls, &ends, socket).await;
                 if begun.is_none() {
@@ -106,19 +107,22 @@ async fn serve_http(
                 begun
             }
             None => version(&stream).await.map(|version| (Transport::Plain(socket(stream)), version)),
-        }
+        };
+        begun.map(|(transport, version)| (transport, version, peer))
     };
     let begun = tokio::select! {
         begun = in_time(begun, header_timeout, state.clone()) => begun,
         () = seat.gives_way() => Ok(None),
     };
     let mut is_late = begun.is_err();
-    if let Ok(Some((mut transport, version))) = begun {
+    if let Ok(Some((mut transport, version, peer))) = begun {
+        let remote = own.is_some_and(|own| is_remote(peer, own));
         if version == Version::HTTP_11 {
             transport.answers(seat.activity());
         }
         let current = Arc::clone(&current);
-        let answers = Answers { port, peer, remote, tls, seat: &seat, current, connected, ends: &ends };
+        let answers =
+            Answers { port, peer, remote, is_unix, tls, seat: &seat, current, connected, ends: &ends };
         let service = service_fn(|request| answers.answer(request));
         if version == Version::HTTP_2 {
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
@@ -144,8 +148,9 @@ async fn serve_http(
 /// What the requests of one connection are answered by.
 struct Answers<'a> {
     port: Port,
-    peer: Option<IpAddr>,
+    peer: IpAddr,
     remote: bool,
+    is_unix: bool,
     tls: Option<Tls>,
     seat: &'a Seat,
     current: Arc<Current>,
@@ -164,10 +169,7 @@ impl Answers<'_> {
         let app = self.current.get();
         let version = request.version();
         let busy = self.seat.busy();
-        let refused = (!is_check(&request) && !self.seat.is_common()).then(|| {
-            app.metrics().connections.refuse();
-            Error::too_many_connections()
-        });
+        let refused = self.refuse(&request, &app);
         let is_reserved = self.seat.is_reserved();
         let answer = Arc::clone(&app).respond_unless(refused, request);
         let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
@@ -197,6 +199,20 @@ impl Answers<'_> {
         }
     }
 
+    /// Why a request is not answered.
+    fn refuse(&self, request: &Request<Incoming>, app: &App) -> Option<Error> {
+        if is_check(request) {
+            return None;
+        }
+        if !self.seat.is_common() {
+            app.metrics().connections.refuse();
+            return Some(Error::too_many_connections());
+        }
+        // The end of a body may be the close of its connection there, and what is cut would look
+        // whole: only a connection of TCP can be reset.
+        (self.is_unix && request.version() == Version::HTTP_10).then(Error::no_http_1_0)
+    }
+
     /// Says of a request what its connection knows.
     fn mark(&self, request: &mut Request<Incoming>) {
         let names_host = names_host(request);
@@ -212,8 +228,21 @@ impl Answers<'_> {
         if !names_host {
             known.insert(NoHost);
         }
-        if let Some(peer) = self.peer {
-            known.insert(Peer(peer));
+        known.insert(Peer(self.peer));
+    }
+}
+
+/// The client that a proxy has connected for, or the proxy. `None`: it does not say, and is not
+/// served.
+async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
+    match proxy_protocol::read(stream).await {
+        Ok(client) => Some(client.unwrap_or(proxy)),
+        // A check whether the port is open.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+        Err(error) => {
+            let proxy = if proxy == UNIX { "the Unix socket".to_owned() } else { proxy.to_string() };
+            log::warning!("a connection from {proxy}, which is in `proxy_protocol`, was closed: {error}");
+            None
         }
     }
 }

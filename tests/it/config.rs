@@ -817,7 +817,7 @@ fn faults_of_the_configuration() {
         (
             "listen = \"${BAD}\"\n[source.a]\nurl = \"sqlite:x\"",
             endpoint,
-            "1:10: the value is no address to listen on\n    hint: write host and port: \"127.0.0.1:8080\", \"[::]:80\"",
+            "1:10: the value is no address to listen on\n    hint: write host and port: \"127.0.0.1:8080\", \"[::]:80\"; or a file: \"unix:/run/rowstream/http.sock\"",
         ),
         (
             "[source.a]\nurl = \"postgres://h\"\nrole_claim = \"role\"",

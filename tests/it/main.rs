@@ -70,6 +70,7 @@ mod roles;
 mod rolling;
 mod schema;
 mod slow;
+mod sockets;
 mod sqlite;
 mod start;
 mod streams;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How nginx is told to ask a server for streams.
-const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
+pub const HTTP1_1: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
 
 /// A proxy that runs. Dropping it ends it.
 pub struct Hop {
@@ -41,6 +41,11 @@ impl Hop {
         Self::nginx_with(&format!("{replicas}keepalive 16;"), HTTP1_1).await
     }
 
+    /// nginx before a Unix socket, with what it is told of how to ask.
+    pub async fn nginx_of_socket(path: &Path, asks: &str) -> Self {
+        Self::nginx_with(&format!("server unix:{};", path.display()), asks).await
+    }
+
     async fn nginx_with(upstream: &str, asks: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
@@ -64,6 +69,12 @@ impl Hop {
     /// HAProxy in the mode that knows HTTP.
     pub async fn haproxy(target: SocketAddr) -> Self {
         Self::haproxy_with(&format!("  server one {target}\n")).await
+    }
+
+    /// HAProxy that announces its clients by the PROXY protocol (`send-proxy`, `send-proxy-v2`), to
+    /// an address or `unix@/path`.
+    pub async fn haproxy_announcing(target: &str, how: &str) -> Self {
+        Self::haproxy_with(&format!("  server one {target} {how}\n")).await
     }
 
     /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with

@@ -30,7 +30,7 @@ mod clients;
 pub mod corpus;
 mod db;
 mod decode;
-mod hops;
+pub mod hops;
 mod mariadb;
 mod pgbouncer;
 mod prometheus;

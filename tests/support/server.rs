@@ -265,7 +265,11 @@ impl Server {
 
     fn find_address(&self) -> Option<String> {
         let said = self.stderr();
-        let (_, rest) = said.split_once(LISTENING)?.1.split_once("://")?;
+        let (_, listening) = said.split_once(LISTENING)?;
+        if listening.trim_start().starts_with("unix:") {
+            return listening.lines().next().map(|line| line.trim().to_owned());
+        }
+        let (_, rest) = listening.split_once("://")?;
         // The line may be JSON, or go on.
         let ends = |c: char| !c.is_ascii_alphanumeric() && !".:[]".contains(c);
         Some(rest.split(ends).next().unwrap_or_default().to_owned())
