@@ -7,21 +7,31 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 use std::fmt::Write as _;
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rowstream::database::DatabaseKind;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    Client, Cut, Ended, Faults, MariaDb, Pieces, Server, TcpProxy, TestDb, get, mariadb_port, pg_port,
+    Client, Cut, Ended, Faults, MariaDb, Pieces, Server, TcpProxy, TestDb, get, mariadb_port,
+    peak_memory_bytes, pg_port,
 };
 
 /// Longer than a pool takes to bring a connection back (2 s), shorter than a test that hangs.
 const SOON: Duration = Duration::from_secs(10);
 const ITEMS: usize = 50_000;
+const MANY: usize = 1_000_000;
+/// What a server of tests, which is not optimised, may take at most. The rows of [`MANY`] are as
+/// much, and a buffer that grew with them would be more.
+const CEILING: u64 = 40_000_000;
 const UUID: &str = "5f0c5f0c-0000-4000-8000-000000000001";
 
 /// A database of one test's own.
@@ -29,6 +39,7 @@ enum Held {
     Sqlite(TempDir),
     Postgres(TestDb),
     MariaDb(MariaDb),
+    DuckDb(TempDir),
 }
 
 /// What the schema has of each database's own: types, the rows of a series, and what follows the
@@ -37,16 +48,31 @@ struct Words {
     decimal: &'static str,
     boolean: &'static str,
     instant: &'static str,
+    datetime: &'static str,
+    time: &'static str,
     uuid: &'static str,
+    bytes: &'static str,
+    /// Two bytes, 0x68 and 0x69.
+    two_bytes: &'static str,
     insert_items: String,
+    /// So many rows of `i` and `t`, in the order of `i`, where `most` stands for how many.
+    series: &'static str,
     /// Fails at the row with this number, and is a number otherwise.
     fails_at: fn(usize) -> String,
     /// Rows for a long time.
     endless: &'static str,
     /// What a true boolean is in JSON.
     yes: &'static str,
+    /// What a JSON document is in JSON.
+    document: &'static str,
     /// Whether an integer `i` is in the list `:v`.
     in_list: &'static str,
+    /// Whether the instant `z` is `:v`.
+    at_instant: &'static str,
+    /// Whether `:v` is a document whose member `a` is 1.
+    is_document: &'static str,
+    /// Whether `:v` is a duration of 90 minutes.
+    is_duration: &'static str,
 }
 
 impl Held {
@@ -56,42 +82,93 @@ impl Held {
                 decimal: "decimal",
                 boolean: "boolean",
                 instant: "timestamptz",
+                datetime: "timestamp",
+                time: "time",
                 uuid: "uuid",
+                bytes: "blob",
+                two_bytes: "x'6869'",
                 insert_items: format!(
                     "with recursive n(i) as (select 1 union all select i + 1 from n where i < {ITEMS})
                      insert into item select i, 'name ' || i from n"
                 ),
-                fails_at: |n| format!("case when id = {n} then json('{{') else 1 end"),
+                series: "with recursive n(i) as (select 1 union all select i + 1 from n where i < most)
+                     select i, 'row ' || i as t from n",
+                fails_at: |n| format!("case when i = {n} then json('{{') else 1 end"),
                 endless: "with recursive n(i) as (select 1 union all select i + 1 from n)
                      select i, 'some more text for each of the rows' as t from n",
                 yes: "true",
+                document: r#"{"a": [1, 2.50]}"#,
                 in_list: "i in (select value from json_each(:v))",
+                at_instant: "datetime(z, 'subsec') = datetime(:v, 'subsec')",
+                is_document: "json_extract(:v, '$.a') = 1",
+                is_duration: "'PT1H30M' = :v",
             },
             Self::Postgres(_) => Words {
                 decimal: "decimal(20, 1)",
                 boolean: "boolean",
                 instant: "timestamptz",
+                datetime: "timestamp",
+                time: "time",
                 uuid: "uuid",
+                bytes: "bytea",
+                two_bytes: r"'\x6869'",
                 insert_items: format!(
                     "insert into item select i, 'name ' || i from generate_series(1, {ITEMS}) i"
                 ),
-                fails_at: |n| format!("1 / (id - {n})"),
-                endless: "select i, 'some more text for each of the rows' as t from generate_series(1, 100000000) i",
+                series: "select i, 'row ' || i as t from generate_series(1, most) i",
+                fails_at: |n| format!("1 / (i - {n})"),
+                endless: "select generate_series(1, 100000000) as i, 'some more text for each of the rows' as t",
                 yes: "true",
+                document: r#"{"a": [1, 2.50]}"#,
                 in_list: "i = any(:v)",
+                at_instant: "z = :v",
+                is_document: "(:v::json ->> 'a')::int = 1",
+                is_duration: "interval '90 minutes' = :v",
             },
             Self::MariaDb(_) => Words {
                 decimal: "decimal(20, 1)",
                 boolean: "boolean",
                 instant: "timestamp(6)",
+                datetime: "datetime(6)",
+                time: "time(6)",
                 uuid: "uuid",
+                bytes: "blob",
+                two_bytes: "x'6869'",
                 insert_items: format!(
                     "insert into item select seq, concat('name ', seq) from seq_1_to_{ITEMS}"
                 ),
-                fails_at: |n| format!("if(id = {n}, (select seq from seq_1_to_2 where seq <= id + 1), 1)"),
+                series: "select seq as i, concat('row ', seq) as t from seq_1_to_most",
+                fails_at: |n| format!("if(i = {n}, (select seq from seq_1_to_2 where seq <= i + 1), 1)"),
                 endless: "select seq as i, 'some more text for each of the rows' as t from seq_1_to_100000000",
                 yes: "1",
+                document: r#"{"a": [1, 2.50]}"#,
                 in_list: "i in (select v from json_table(:v, '$[*]' columns (v bigint path '$')) as l)",
+                at_instant: "z = :v",
+                is_document: "json_value(:v, '$.a') = 1",
+                is_duration: "'PT1H30M' = :v",
+            },
+            Self::DuckDb(_) => Words {
+                decimal: "decimal(20, 1)",
+                boolean: "boolean",
+                instant: "timestamptz",
+                datetime: "timestamp",
+                time: "time",
+                uuid: "uuid",
+                bytes: "blob",
+                two_bytes: r"'\x68\x69'",
+                insert_items: format!(
+                    "insert into item select range, 'name ' || range from range(1, {ITEMS} + 1)"
+                ),
+                series: "select range as i, 'row ' || range as t from range(1, most + 1)",
+                fails_at: |n| format!("case when i = {n} then error('no') else 1 end"),
+                endless: "select range as i, 'some more text for each of the rows' as t from range(100000000000)",
+                yes: "true",
+                // A driver's JSON is a text.
+                document: r#""{\"a\": [1, 2.50]}""#,
+                in_list: "list_contains(:v, i)",
+                at_instant: "z = :v",
+                is_document: "json_extract(:v, '$.a') = 1",
+                is_duration: "'PT1H30M' = :v",
             },
         }
     }
@@ -108,20 +185,39 @@ impl Held {
         Self::MariaDb(MariaDb::new("select 1")).filled().await
     }
 
+    async fn duckdb() -> Self {
+        Self::DuckDb(tempfile::tempdir().unwrap()).filled().await
+    }
+
     async fn filled(self) -> Self {
-        let Words { decimal, boolean, instant, uuid, insert_items, .. } = self.words();
+        if let Self::DuckDb(folder) = &self {
+            let template = tokio::task::spawn_blocking(|| TEMPLATE.path()).await.unwrap();
+            // The database, and what is in its log alone.
+            for file in fs::read_dir(template).unwrap() {
+                let file = file.unwrap();
+                fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+            }
+        } else {
+            self.execute(&self.schema()).await;
+        }
+        self
+    }
+
+    fn schema(&self) -> String {
+        let Words { decimal, boolean, instant, datetime, time, uuid, bytes, two_bytes, insert_items, .. } =
+            self.words();
         let zone = if matches!(self, Self::Sqlite(_)) { "Z" } else { "" };
-        self.execute(&format!(
+        format!(
             "create table item (id integer primary key, name varchar(40) not null);
              {insert_items};
              create table part (item integer not null, number integer not null, primary key (item, number));
              insert into part select id % 100 + 1, id from item where id <= 300;
-             create table typed (i bigint, n {decimal}, t varchar(40), b {boolean}, d date, z {instant}, u {uuid}, e integer);
+             create table typed (i bigint, n {decimal}, t varchar(40), b {boolean}, d date, z {instant}, u {uuid}, e integer,
+               s smallint, f double precision, x {bytes}, l {datetime}, c {time}, j json);
              insert into typed values (9007199254740993, 1234.5, 'it''s \"x\" ü 😀', true, '2024-02-29',
-               '2024-02-29 12:00:00.25{zone}', '{UUID}', null)"
-        ))
-        .await;
-        self
+               '2024-02-29 12:00:00.25{zone}', '{UUID}', null, -32768, 0.1, {two_bytes}, '2024-02-29 12:00:00.25',
+               '12:00:00.5', '{{\"a\": [1, 2.50]}}')"
+        )
     }
 
     async fn execute(&self, sql: &str) {
@@ -134,21 +230,35 @@ impl Held {
             }
             Self::Postgres(db) => db.execute(&format!("set time zone 'UTC'; {sql}")).await,
             Self::MariaDb(db) => db.execute(&format!("set time_zone = '+00:00'; {sql}")),
+            Self::DuckDb(folder) => {
+                for statement in sql.split(';') {
+                    let url = duckdb_url(folder.path());
+                    let mut command = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+                    let output = command.args(["query", &url, statement]).output().unwrap();
+                    assert!(
+                        output.status.success(),
+                        "{statement}: {}",
+                        String::from_utf8_lossy(&output.stderr)
+                    );
+                }
+            }
         }
     }
 
+    /// The address for those who only read.
     fn url(&self) -> String {
         match self {
             Self::Sqlite(folder) => format!("sqlite:{}", folder.path().join("a.db").display()),
             Self::Postgres(db) => db.url(),
             Self::MariaDb(db) => db.url(),
+            Self::DuckDb(folder) => duckdb_url(folder.path()) + "&access_mode=READ_ONLY",
         }
     }
 
     /// The same by way of a proxy; `None` for a file.
     async fn proxied(&self, faults: Faults) -> Option<(TcpProxy, String)> {
         let port = match self {
-            Self::Sqlite(_) => return None,
+            Self::Sqlite(_) | Self::DuckDb(_) => return None,
             Self::Postgres(_) => pg_port(),
             Self::MariaDb(_) => mariadb_port(),
         };
@@ -166,7 +276,7 @@ impl Held {
     /// How many statements run in the database, other than the one that asks; `None` for a library.
     async fn running(&self) -> Option<i64> {
         match self {
-            Self::Sqlite(_) => None,
+            Self::Sqlite(_) | Self::DuckDb(_) => None,
             Self::Postgres(db) => {
                 let sql = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active'
                            and pid <> pg_backend_pid()";
@@ -180,6 +290,21 @@ impl Held {
             }
         }
     }
+}
+
+/// A DuckDB that is filled once, and copied by each test: its driver takes one statement at a time.
+static TEMPLATE: LazyLock<TempDir> = LazyLock::new(|| {
+    let held = Held::DuckDb(tempfile::tempdir().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(held.execute(&held.schema()));
+    let Held::DuckDb(folder) = held else { unreachable!("it is one") };
+    folder
+});
+
+fn duckdb_url(folder: &Path) -> String {
+    let library = std::env::var("ROWSTREAM_TEST_DUCKDB");
+    let library = library.expect("ROWSTREAM_TEST_DUCKDB is not set: run `cargo xtask test`");
+    format!("adbc:{library}?entrypoint=duckdb_adbc_init&path={}", folder.join("a.duckdb").display())
 }
 
 async fn serves(url: &str, pool: usize, endpoints: &[(&str, &str)]) -> Server {
@@ -213,16 +338,16 @@ fn items() -> String {
 /// The same values are the same JSON.
 async fn values_are_the_same(db: &Held) {
     let server = db.serves(2, &[("typed", "select * from typed")]).await;
+    let Words { yes, document, .. } = db.words();
     let expected = format!(
-        r#"[{{"i":9007199254740993,"n":1234.5,"t":"it's \"x\" ü 😀","b":{},"d":"2024-02-29","z":"2024-02-29T12:00:00.25Z","u":"{UUID}","e":null}}]"#,
-        db.words().yes
+        r#"[{{"i":9007199254740993,"n":1234.5,"t":"it's \"x\" ü 😀","b":{yes},"d":"2024-02-29","z":"2024-02-29T12:00:00.25Z","u":"{UUID}","e":null,"s":-32768,"f":0.1,"x":"\\x6869","l":"2024-02-29T12:00:00.25","c":"12:00:00.5","j":{document}}}]"#
     );
     assert_eq!(get(&server.url("/typed")).await.text(), expected);
 }
 
 /// A parameter of each type finds its row, and no other.
 async fn parameters_of_each_type_find_their_row(db: &Held) {
-    let in_list = db.words().in_list;
+    let Words { in_list, at_instant, is_document, is_duration, .. } = db.words();
     let cases = [
         ("integer", "i = :v", "9007199254740993", "9007199254740992"),
         ("number", "n = :v", "1234.5", "1234.6"),
@@ -231,6 +356,9 @@ async fn parameters_of_each_type_find_their_row(db: &Held) {
         ("date", "d = :v", "2024-02-29", "2024-02-28"),
         ("uuid", "u = :v", UUID, "5f0c5f0c-0000-4000-8000-000000000002"),
         ("integer[]", in_list, "1,9007199254740993", "1,2"),
+        ("timestamp", at_instant, "2024-02-29T14:00:00.25%2B02:00", "2024-02-29T12:00:00.26Z"),
+        ("json", is_document, "%7B%22a%22:1%7D", "%7B%22a%22:2%7D"),
+        ("duration", is_duration, "1h30m", "PT1H31M"),
     ];
     let files: Vec<_> = cases
         .iter()
@@ -249,7 +377,18 @@ async fn parameters_of_each_type_find_their_row(db: &Held) {
         let none = get(&server.url(&format!("/p{at}"))).await;
         assert_eq!((none.status.as_u16(), none.text().contains("`v`")), (400, true), "{kind}");
     }
-    for (at, wrong) in [(0, "x"), (1, "x"), (3, "maybe"), (4, "2024-02-30"), (5, "x"), (6, "1,x")] {
+    let wrong = [
+        (0, "x"),
+        (1, "x"),
+        (3, "maybe"),
+        (4, "2024-02-30"),
+        (5, "x"),
+        (6, "1,x"),
+        (7, "noon"),
+        (8, "%7B"),
+        (9, "long"),
+    ];
+    for (at, wrong) in wrong {
         let reply = get(&server.url(&format!("/p{at}?v={wrong}"))).await;
         assert_eq!(reply.status.as_u16(), 400, "{wrong}: {}", reply.text());
     }
@@ -258,8 +397,12 @@ async fn parameters_of_each_type_find_their_row(db: &Held) {
 /// An error before the first row has a status; one after it breaks the body; the connection lives
 /// on.
 async fn errors_are_never_rows(db: &Held) {
-    let failing = |at| format!("select id, {} as v from item", (db.words().fails_at)(at));
-    let (early, late) = (failing(1), failing(ITEMS - 10));
+    let Words { series, fails_at, .. } = db.words();
+    // DuckDB begins with a megabyte of rows.
+    let last = 4 * ITEMS;
+    let series = series.replace("most", &last.to_string());
+    let failing = |at| format!("select i, {} as v from ({series}) as s", fails_at(at));
+    let (early, late) = (failing(1), failing(last - 10));
     let server = db.serves(1, &[("early", &early), ("late", &late), ("well", "select 1 as v")]).await;
     for format in ["", ".ndjson", ".csv"] {
         let reply = get(&server.url(&format!("/early{format}"))).await;
@@ -282,6 +425,29 @@ async fn many_rows_are_these_rows(db: &Held) {
     assert_eq!(csv.text().lines().count(), ITEMS + 1);
     let array = rows(&server, "/items").await;
     assert_eq!(array["rows"].as_array().unwrap().len(), ITEMS);
+}
+
+/// A million rows are those of the series, and take no more memory than a few.
+async fn a_million_rows_take_no_memory(db: &Held) {
+    static EXPECTED: LazyLock<[u8; 32]> = LazyLock::new(|| {
+        let mut digest = Sha256::new();
+        (1..=MANY).for_each(|i| digest.update(format!("{{\"i\":{i},\"t\":\"row {i}\"}}\n")));
+        digest.finalize().into()
+    });
+    let series = db.words().series.replace("most", &MANY.to_string());
+    let server = db.serves(1, &[("series", &series)]).await;
+    let mut stream = Client::HTTP1.stream(&server.url("/series.ndjson")).await;
+    let mut digest = Sha256::new();
+    let ended = loop {
+        match stream.chunk().await {
+            Ok(chunk) => digest.update(chunk),
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!(ended, Ended::Complete);
+    assert!(<[u8; 32]>::from(digest.finalize()) == *EXPECTED, "the rows are those of the series");
+    let peak = peak_memory_bytes(server.pid());
+    assert!(peak < CEILING, "the server took {peak} bytes");
 }
 
 /// From any row the rest follows, each row once.
@@ -382,15 +548,24 @@ macro_rules! promises {
 }
 
 promises! {
-    [sqlite postgres mariadb]
+    [sqlite postgres mariadb duckdb]
     values_are_the_same
     parameters_of_each_type_find_their_row
     errors_are_never_rows
     many_rows_are_these_rows
+    a_million_rows_take_no_memory
     rows_are_resumed_from_a_cursor
-    statements_are_nested
     clients_that_leave_end_their_statements
     pools_have_a_limit
+}
+
+promises! {
+    [sqlite postgres mariadb]
+    statements_are_nested
+}
+
+promises! {
+    [postgres mariadb]
     connections_that_fail_are_never_a_whole_body
 }
 
@@ -400,7 +575,7 @@ promises! {
 #[test]
 fn the_table_of_databases_is_what_they_can_do() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/reference/databases.md");
-    let text = std::fs::read_to_string(page).unwrap();
+    let text = fs::read_to_string(page).unwrap();
     let table = table();
     assert!(text.contains(&table), "{page} should have this table:\n{table}");
 }

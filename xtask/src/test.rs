@@ -246,7 +246,7 @@ impl Tests<'_> {
             command.args(["--skip", "python_reads_"]);
         }
         if self.duckdb.is_none() {
-            command.args(["--skip", "drivers::"]);
+            command.args(["--skip", "drivers::", "--skip", "::duckdb"]);
         }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
