@@ -6,6 +6,7 @@
 //! error was found.
 
 pub(crate) mod reader;
+mod variables;
 
 use std::cell::RefCell;
 use std::fmt;

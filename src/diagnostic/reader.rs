@@ -13,6 +13,7 @@ use jiff::fmt::friendly::SpanParser;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::variables::{Origins, Unexpandable, expand};
 use super::{File, Variables, shown, suggest};
 
 /// A table whose keys are taken one by one.
@@ -149,7 +150,7 @@ impl<'a> Value<'a> {
         let DeValue::String(text) = &self.raw else { return self.wrong_type("a string") };
         match self.file.variables {
             Variables::Keep => Some(text.to_string()),
-            Variables::Expand(environment) => match expand(text, environment) {
+            Variables::Expand(environment) => match expand(text, &Origins::of(self.file.path, environment)) {
                 Ok(expanded) => {
                     self.secret.set(expanded != **text);
                     Some(expanded)
@@ -402,65 +403,6 @@ pub(crate) fn parse_size(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// Why a `${…}` could not be replaced. It names the variable, never a value.
-#[derive(Debug)]
-struct Unexpandable {
-    message: String,
-    hint: String,
-}
-
-/// Replaces `${NAME}` and `${NAME:-default}`; the default also stands for an empty variable, as in
-/// a shell. `$${` is `${` itself; every other `$` stays.
-fn expand(text: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(dollar) = rest.find('$') {
-        let (before, from) = rest.split_at(dollar);
-        out.push_str(before);
-        if let Some(inner) = from.strip_prefix("${") {
-            let end = inner.find('}').ok_or_else(|| unclosed(inner))?;
-            out.push_str(&variable(&inner[..end], environment)?);
-            rest = &inner[end + 1..];
-        } else {
-            let escaped = from.strip_prefix("$${");
-            out.push_str(if escaped.is_some() { "${" } else { "$" });
-            rest = escaped.unwrap_or(&from[1..]);
-        }
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
-fn variable(inner: &str, environment: &super::Environment<'_>) -> Result<String, Unexpandable> {
-    let (name, default) = match inner.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inner, None),
-    };
-    if !crate::sql::is_name(name) {
-        return Err(Unexpandable {
-            message: format!("{} is not the name of an environment variable", shown(name)),
-            hint: "write `${NAME}` or `${NAME:-default}`, or `$${` for the characters themselves".to_owned(),
-        });
-    }
-    match (environment(name), default) {
-        (Some(value), None) => Ok(value),
-        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
-        (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(Unexpandable {
-            message: format!("the environment variable `{name}` is not set"),
-            hint: format!("set it, or give a default: `${{{name}:-…}}`"),
-        }),
-    }
-}
-
-fn unclosed(inner: &str) -> Unexpandable {
-    let name: String = inner.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
-    Unexpandable {
-        message: format!("`${{{name}` has no closing brace"),
-        hint: format!("write `${{{name}}}`, or `$${{` for the characters themselves"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -506,39 +448,6 @@ mod tests {
             ("99999999999999GiB", None),
         ] {
             assert_eq!(parse_size(text), bytes, "{text}");
-        }
-    }
-
-    #[test]
-    fn variables() {
-        let environment = |name: &str| match name {
-            "A" => Some("x".to_owned()),
-            "EMPTY" => Some(String::new()),
-            "NESTED" => Some("${A}".to_owned()),
-            _ => None,
-        };
-        for (text, expected) in [
-            ("plain", Ok("plain")),
-            ("${A}", Ok("x")),
-            ("a${A}b${A}", Ok("axbx")),
-            ("${EMPTY}", Ok("")),
-            ("${EMPTY:-d}", Ok("d")),
-            ("${B:-d:-e}", Ok("d:-e")),
-            ("${B:-}", Ok("")),
-            ("${NESTED}", Ok("${A}")),
-            ("$$", Ok("$$")),
-            ("$${A}", Ok("${A}")),
-            ("a$${A}${A}", Ok("a${A}x")),
-            ("$$${", Ok("$${")),
-            ("$${", Ok("${")),
-            ("$A $", Ok("$A $")),
-            ("${B}", Err("the environment variable `B` is not set")),
-            ("${1}", Err("`1` is not the name of an environment variable")),
-            ("${}", Err("`` is not the name of an environment variable")),
-            ("x${A", Err("`${A` has no closing brace")),
-        ] {
-            let expanded = expand(text, &environment).map_err(|error| error.message);
-            assert_eq!(expanded.as_deref().map_err(String::as_str), expected, "{text}");
         }
     }
 

@@ -18,6 +18,7 @@ mod bench;
 mod book;
 mod bounds;
 mod browser;
+mod canary;
 mod capacity;
 mod cli;
 mod compression;

@@ -56,6 +56,11 @@ impl Launch {
         Self::new(Folder::Given(folder.into()))
     }
 
+    /// Where the files are.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn new(folder: Folder) -> Self {
         let program = env!("CARGO_BIN_EXE_rowstream").into();
         let address = "127.0.0.1:0".to_owned();

@@ -1,0 +1,203 @@
+//! What stands for `${…}` in a configuration: a variable of the environment, a file's text, or a
+//! credential of systemd's. A message names where it comes from, and never what it is.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::{Environment, shown};
+
+/// Where what stands for a `${…}` comes from.
+pub(super) struct Origins<'a> {
+    environment: &'a Environment<'a>,
+    /// Files are named relative to it.
+    folder: &'a Path,
+}
+
+impl<'a> Origins<'a> {
+    /// Those of a file of the configuration.
+    pub(super) fn of(file: &'a Path, environment: &'a Environment<'a>) -> Self {
+        Self { environment, folder: file.parent().unwrap_or(Path::new("")) }
+    }
+}
+
+/// The longest file that stands for a `${file:…}`, in bytes.
+const LONGEST_SECRET: u64 = 64 << 10;
+/// The folder of systemd's credentials (systemd.exec(5), `LoadCredential=`).
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// Why a `${…}` could not be replaced. It names the variable, never a value.
+#[derive(Debug)]
+pub(super) struct Unexpandable {
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+/// Replaces `${NAME}`, `${file:PATH}`, `${credential:NAME}`, and the same with a default
+/// (`${NAME:-default}`), which also stands for what is empty, as in a shell. `$${` is `${` itself;
+/// every other `$` stays.
+pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        let (before, from) = rest.split_at(dollar);
+        out.push_str(before);
+        if let Some(inner) = from.strip_prefix("${") {
+            let end = inner.find('}').ok_or_else(|| unclosed(inner))?;
+            out.push_str(&variable(&inner[..end], origins)?);
+            rest = &inner[end + 1..];
+        } else {
+            let escaped = from.strip_prefix("$${");
+            out.push_str(if escaped.is_some() { "${" } else { "$" });
+            rest = escaped.unwrap_or(&from[1..]);
+        }
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    let found = if let Some(path) = name.strip_prefix("file:") {
+        of_file(&origins.folder.join(path))
+    } else if let Some(name) = name.strip_prefix("credential:") {
+        of_credential(name, origins.environment)
+    } else {
+        of_environment(name.strip_prefix("env:").unwrap_or(name), origins.environment)?
+    };
+    match (found, default) {
+        (Ok(value), None) => Ok(value),
+        (Ok(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (Err(missing), None) => Err(missing),
+    }
+}
+
+/// A variable, or that there is none of this name; `Err`: it is no name.
+fn of_environment(
+    name: &str,
+    environment: &Environment<'_>,
+) -> Result<Result<String, Unexpandable>, Unexpandable> {
+    if !crate::sql::is_name(name) {
+        return Err(Unexpandable {
+            message: format!("{} is not the name of an environment variable", shown(name)),
+            hint: "write `${NAME}`, `${NAME:-default}`, `${file:PATH}` or `${credential:NAME}`, or `$${` for the characters themselves".to_owned(),
+        });
+    }
+    Ok(environment(name).ok_or_else(|| Unexpandable {
+        message: format!("the environment variable `{name}` is not set"),
+        hint: format!("set it, or give a default: `${{{name}:-…}}`"),
+    }))
+}
+
+/// What a file holds, without the end of its line.
+fn of_file(path: &Path) -> Result<String, Unexpandable> {
+    let wrong = |why: String| Unexpandable {
+        message: format!("the file {} {why}", shown(&path.display().to_string())),
+        hint: "it holds what stands for `${file:PATH}`, as one line of text".to_owned(),
+    };
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(LONGEST_SECRET + 1).read_to_string(&mut text));
+    read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    if text.len() as u64 > LONGEST_SECRET {
+        return Err(wrong(format!("has more than {LONGEST_SECRET} bytes")));
+    }
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+}
+
+/// A credential that the service manager has handed over.
+fn of_credential(name: &str, environment: &Environment<'_>) -> Result<String, Unexpandable> {
+    let wrong = |message: String| Unexpandable {
+        message,
+        hint: "`LoadCredential=NAME:PATH` of the unit hands it over".to_owned(),
+    };
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(wrong(format!("{} is not the name of a credential", shown(name))));
+    }
+    match environment(CREDENTIALS) {
+        Some(folder) => of_file(&Path::new(&folder).join(name)),
+        None => Err(wrong(format!("there are no credentials, so none is called {}", shown(name)))),
+    }
+}
+
+fn unclosed(inner: &str) -> Unexpandable {
+    let name: String = inner.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
+    Unexpandable {
+        message: format!("`${{{name}` has no closing brace"),
+        hint: format!("write `${{{name}}}`, or `$${{` for the characters themselves"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables() {
+        let environment = |name: &str| match name {
+            "A" => Some("x".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some("${A}".to_owned()),
+            _ => None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
+        write("secret", b"hunter2\r\n");
+        write("lines", b"a\nb\n\n");
+        write("none", b"\n");
+        write("bytes", b"\xff");
+        write("long", &[b'x'; LONGEST_SECRET as usize + 1]);
+        let handed = folder.path().display().to_string();
+        let environment =
+            |name: &str| if name == CREDENTIALS { Some(handed.clone()) } else { environment(name) };
+        for (text, expected) in [
+            ("plain", Ok("plain")),
+            ("${env:A}", Ok("x")),
+            ("u:${file:secret}@h", Ok("u:hunter2@h")),
+            ("${file:lines}", Ok("a\nb\n")),
+            ("${file:none:-d}", Ok("d")),
+            ("${file:missing:-d}", Ok("d")),
+            ("${credential:secret}", Ok("hunter2")),
+            ("${credential:missing:-d}", Ok("d")),
+            ("${credential:../secret}", Err("`../secret` is not the name of a credential")),
+            ("${env:}", Err("`` is not the name of an environment variable")),
+            ("${A}", Ok("x")),
+            ("a${A}b${A}", Ok("axbx")),
+            ("${EMPTY}", Ok("")),
+            ("${EMPTY:-d}", Ok("d")),
+            ("${B:-d:-e}", Ok("d:-e")),
+            ("${B:-}", Ok("")),
+            ("${NESTED}", Ok("${A}")),
+            ("$$", Ok("$$")),
+            ("$${A}", Ok("${A}")),
+            ("a$${A}${A}", Ok("a${A}x")),
+            ("$$${", Ok("$${")),
+            ("$${", Ok("${")),
+            ("$A $", Ok("$A $")),
+            ("${B}", Err("the environment variable `B` is not set")),
+            ("${1}", Err("`1` is not the name of an environment variable")),
+            ("${}", Err("`` is not the name of an environment variable")),
+            ("x${A", Err("`${A` has no closing brace")),
+        ] {
+            let expanded = expand(text, &Origins::of(&folder.path().join("f"), &environment))
+                .map_err(|error| error.message);
+            assert_eq!(expanded.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+        for (name, why) in [
+            ("missing", "cannot be read"),
+            ("bytes", "cannot be read"),
+            ("long", "has more than 65536 bytes"),
+        ] {
+            let file = folder.path().join("f");
+            let origins = Origins::of(&file, &environment);
+            let error = expand(&format!("${{file:{name}}}"), &origins).unwrap_err();
+            assert!(error.message.contains(why) && error.message.contains(name), "{error:?}");
+        }
+        let nothing = Origins::of(Path::new("f"), &|_: &str| None);
+        assert!(expand("${credential:secret}", &nothing).is_err());
+    }
+}
