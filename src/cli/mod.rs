@@ -34,7 +34,7 @@ mod schema;
 mod serve;
 mod tables;
 mod token;
-#[cfg(feature = "adbc")]
+#[cfg(feature = "worker")]
 mod worker;
 
 use std::fmt;
@@ -68,7 +68,7 @@ enum Command {
     Schema(schema::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
-    #[cfg(feature = "adbc")]
+    #[cfg(feature = "worker")]
     #[command(hide = true)]
     Worker(worker::Args),
 }
@@ -88,7 +88,7 @@ impl Command {
             | Self::Token(_)
             | Self::Completions(_)
             | Self::Man(_) => None,
-            #[cfg(feature = "adbc")]
+            #[cfg(feature = "worker")]
             Self::Worker(_) => None,
         }
     }
@@ -176,7 +176,7 @@ pub fn run() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => manual::complete(&args),
         Command::Man(args) => manual::man(&args),
-        #[cfg(feature = "adbc")]
+        #[cfg(feature = "worker")]
         Command::Worker(args) => worker::run(&args),
     };
     let status = match result {

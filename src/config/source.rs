@@ -157,7 +157,12 @@ fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
 /// absolute one as it is.
 fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
     let (path, options) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
-    let is_name = path.is_empty() || (scheme == "adbc" && !path.contains(['/', '.']));
+    let is_name = match scheme {
+        "adbc" => path.is_empty() || !path.contains(['/', '.']),
+        // A connection string: its paths are the driver's.
+        "odbc" => true,
+        _ => path.is_empty(),
+    };
     match is_name {
         true => format!("{scheme}:{rest}"),
         false => format!("{scheme}:{}{options}", folder.join(path).display()),
@@ -173,7 +178,13 @@ fn no_scheme() -> UrlError {
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
-    let known = ["odbc", "file", "jdbc", "mssql", "oracle", "sqlite3"];
+    if scheme.eq_ignore_ascii_case("odbc") {
+        return UrlError {
+            message: "this program was built without ODBC".to_owned(),
+            hint: "build it with `cargo install --path . --features odbc`".to_owned(),
+        };
+    }
+    let known = ["file", "jdbc", "mssql", "oracle", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());
     let message = match named {
         true => format!("the scheme {} is not known", shown(scheme)),

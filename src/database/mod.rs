@@ -50,6 +50,9 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::postgres::Actor;
+use self::worker::adbc;
+#[cfg(feature = "odbc")]
+use self::worker::odbc;
 use crate::Error;
 use crate::histogram::Histogram;
 use crate::params::{BindType, ParamValue};
@@ -399,11 +402,11 @@ impl<S: DatabaseSession> LookupAnswer for NoAnswer<S> {
 
 /// Makes the enums of all databases, each method a static match.
 macro_rules! databases {
-    ($($(#[$doc:meta])+ $name:ident => $module:ident,)+) => {
+    ($($(#[$doc:meta])+ $name:ident => $module:ident $(if $feature:literal)?,)+) => {
         /// A database that rows come from, with its pool.
         #[derive(Clone)]
         pub enum AnyDatabase {
-            $($(#[$doc])+ $name($module::Source),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Source),)+
         }
 
         /// One connection of a database, held by one response.
@@ -412,51 +415,51 @@ macro_rules! databases {
             reason = "one per response, which is boxed as a whole; the difference is near the limit"
         )]
         pub enum Session {
-            $($(#[$doc])+ $name(<$module::Source as Database>::Session),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Session),)+
             /// The rows of a lookup, which have come: a connection no longer.
             Lookup(Answer),
         }
 
         /// The rows of a lookup on a shared connection, which have come.
         pub enum Answer {
-            $($(#[$doc])+ $name(<$module::Source as Database>::Answer),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Answer),)+
         }
 
         /// One row, lent by its session.
         pub enum Row<'a> {
-            $($(#[$doc])+ $name($module::Row<'a>),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Row<'a>),)+
         }
 
         /// What rows are read by that were copied, so that they outlive the poll that lent them.
         pub(crate) enum Layout {
-            $($(#[$doc])+ $name($module::Layout),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Layout),)+
         }
 
         /// Notices that rows may have been committed.
         #[allow(clippy::large_enum_variant, reason = "one per endpoint that is followed")]
         pub enum Changes {
-            $($(#[$doc])+ $name(<$module::Source as Database>::Changes),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Changes),)+
         }
 
         /// Asks whether a database can be reached, on a connection beside those of its pool.
         pub enum Probe {
-            $($(#[$doc])+ $name(Box<<$module::Source as Database>::Probe>),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Probe>),)+
         }
 
         /// Which database a source is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum DatabaseKind {
-            $($(#[$doc])+ $name,)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name,)+
         }
 
         impl DatabaseKind {
             /// All that there are.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+            pub const ALL: &'static [Self] = &[$($(#[cfg(feature = $feature)])? Self::$name,)+];
 
             /// Its SQL, and what it can do.
             pub fn dialect(self) -> &'static Dialect {
                 match self {
-                    $(Self::$name => <$module::Source as Database>::DIALECT,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::DIALECT,)+
                 }
             }
 
@@ -467,28 +470,28 @@ macro_rules! databases {
             /// It cannot be made.
             pub(crate) fn create_missing(self, settings: &SourceSettings) -> Result<bool, Error> {
                 match self {
-                    $(Self::$name => <$module::Source as Database>::create_missing(settings),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::create_missing(settings),)+
                 }
             }
 
             /// What such a database takes of the memory.
             pub(crate) fn sizes(self) -> Sizes {
                 match self {
-                    $(Self::$name => <$module::Source as Database>::SIZES,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::SIZES,)+
                 }
             }
 
             /// See [`Database::LOOKUP_PATIENCE`].
             pub(crate) fn lookup_patience(self) -> Option<Duration> {
                 match self {
-                    $(Self::$name => <$module::Source as Database>::LOOKUP_PATIENCE,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::LOOKUP_PATIENCE,)+
                 }
             }
 
             /// What the pool of such a database keeps for lookups, where there are any.
             pub(crate) fn kept(self, max: usize) -> Kept {
                 match self {
-                    $(Self::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name => Kept::for_lookups(max, <$module::Source as Database>::shared(max)),)+
                 }
             }
         }
@@ -500,21 +503,21 @@ macro_rules! databases {
             /// The URL is not understood, or root certificates cannot be read.
             pub fn open(kind: DatabaseKind, settings: &SourceSettings) -> Result<Self, Error> {
                 match kind {
-                    $(DatabaseKind::$name => Database::open(settings).map(Self::$name),)+
+                    $($(#[cfg(feature = $feature)])? DatabaseKind::$name => Database::open(settings).map(Self::$name),)+
                 }
             }
 
             /// Its SQL, and what it can do.
             pub fn dialect(&self) -> &'static Dialect {
                 match self {
-                    $(Self::$name(_) => <$module::Source as Database>::DIALECT,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(_) => <$module::Source as Database>::DIALECT,)+
                 }
             }
 
             /// Its name.
             pub fn name(&self) -> &str {
                 match self {
-                    $(Self::$name(source) => Database::name(source),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::name(source),)+
                 }
             }
 
@@ -522,7 +525,7 @@ macro_rules! databases {
             /// for as long as the database is used.
             pub fn reap(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
                 match self {
-                    $(Self::$name(source) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         let (reap, watch) = (source.pool().reap(), Database::watch(source));
                         Box::pin(async { ((), ()) = tokio::join!(reap, watch) })
                     })+
@@ -532,35 +535,35 @@ macro_rules! databases {
             /// What asks whether it can be reached.
             pub fn probe(&self) -> Probe {
                 match self {
-                    $(Self::$name(source) => Probe::$name(Box::new(Database::probe(source))),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Probe::$name(Box::new(Database::probe(source))),)+
                 }
             }
 
             /// How many hosts it has.
             pub(crate) fn hosts(&self) -> usize {
                 match self {
-                    $(Self::$name(source) => Database::hosts(source),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::hosts(source),)+
                 }
             }
 
             /// What is known of each of its hosts, where it has several.
             pub(crate) fn host_stats(&self) -> Vec<HostStats> {
                 match self {
-                    $(Self::$name(source) => Database::host_stats(source),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::host_stats(source),)+
                 }
             }
 
             /// Connects to each of its hosts, and asks what it is.
             pub(crate) async fn inspect(&self) -> Vec<HostSaid> {
                 match self {
-                    $(Self::$name(source) => Database::inspect(source).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::inspect(source).await,)+
                 }
             }
 
             /// What is known of its pool.
             pub(crate) fn pool_stats(&self) -> pool::Stats {
                 match self {
-                    $(Self::$name(source) => source.pool().stats(),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().stats(),)+
                 }
             }
 
@@ -568,7 +571,7 @@ macro_rules! databases {
             /// [`Pool::vacate`] does.
             pub(crate) fn vacate(&self) -> Option<Vacating> {
                 match self {
-                    $(Self::$name(source) => source.pool().vacate(),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().vacate(),)+
                 }
             }
 
@@ -576,7 +579,7 @@ macro_rules! databases {
             /// shares none.
             pub(crate) fn lookups(&self) -> Option<SharedLookups> {
                 match self {
-                    $(Self::$name(source) => Database::lookups(source),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::lookups(source),)+
                 }
             }
 
@@ -584,7 +587,7 @@ macro_rules! databases {
             /// lists leave them free.
             pub(crate) fn keep_for_lookups(&self, any: bool) {
                 match self {
-                    $(Self::$name(source) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         let max = source.pool().max();
                         let kept = if any { DatabaseKind::$name.kept(max) } else { Kept::default() };
                         source.pool().keep(kept);
@@ -596,14 +599,14 @@ macro_rules! databases {
             /// see [`Pool::turn`].
             pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
                 match self {
-                    $(Self::$name(source) => source.pool().turn().await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().turn().await,)+
                 }
             }
 
             /// How long a request waits for a connection.
             pub fn acquire_timeout(&self) -> Duration {
                 match self {
-                    $(Self::$name(source) => source.pool().acquire_timeout(),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => source.pool().acquire_timeout(),)+
                 }
             }
 
@@ -621,7 +624,7 @@ macro_rules! databases {
                 patience: Patience<'_>,
             ) -> Result<Option<Session>, Error> {
                 match self {
-                    $(Self::$name(source) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         let answer = Database::look_up(source, statement, args, patience).await?;
                         Ok(answer.map(Answer::$name).map(Session::Lookup))
                     })+
@@ -635,7 +638,7 @@ macro_rules! databases {
             /// 503: the database cannot be reached, or does not let its channel be listened to.
             pub async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
                 match self {
-                    $(Self::$name(source) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         Database::changes(source, channel, every).await.map(Changes::$name)
                     })+
                 }
@@ -652,7 +655,7 @@ macro_rules! databases {
                 patience: Patience<'_>,
             ) -> Result<Session, Error> {
                 match self {
-                    $(Self::$name(source) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         Database::acquire(source, snapshot, priority, patience).await.map(Session::$name)
                     })+
                 }
@@ -667,7 +670,7 @@ macro_rules! databases {
             /// The database cannot be asked any more.
             pub async fn next(&mut self) -> Result<(), Error> {
                 match self {
-                    $(Self::$name(changes) => ChangeSource::next(changes).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(changes) => ChangeSource::next(changes).await,)+
                 }
             }
 
@@ -675,7 +678,7 @@ macro_rules! databases {
             /// that was replaced would be to another one.
             pub(crate) fn is_lost_for_good(&self) -> bool {
                 match self {
-                    $(Self::$name(_) => <$module::Changes as ChangeSource>::IS_LOST_FOR_GOOD,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(_) => <$module::Changes as ChangeSource>::IS_LOST_FOR_GOOD,)+
                 }
             }
         }
@@ -687,7 +690,7 @@ macro_rules! databases {
             /// Why it cannot be reached, with the name of the source.
             pub async fn ask(&mut self) -> Result<(), Error> {
                 match self {
-                    $(Self::$name(probe) => Ping::ask(&mut **probe).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(probe) => Ping::ask(&mut **probe).await,)+
                 }
             }
         }
@@ -696,14 +699,14 @@ macro_rules! databases {
             /// The columns of its rows.
             pub fn columns(&self) -> Arc<[Column]> {
                 match self {
-                    $(Self::$name(answer) => LookupAnswer::columns(answer),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(answer) => LookupAnswer::columns(answer),)+
                 }
             }
 
             /// The next row, lent until the next call.
             pub fn next_row(&mut self) -> Option<Row<'_>> {
                 match self {
-                    $(Self::$name(answer) => LookupAnswer::next_row(answer).map(Row::$name),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(answer) => LookupAnswer::next_row(answer).map(Row::$name),)+
                 }
             }
         }
@@ -721,7 +724,7 @@ macro_rules! databases {
             /// What the database says of the statement, with the place in its text where known.
             pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::prepare(session, statement).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(session, statement).await,)+
                     Self::Lookup(answer) => Ok(answer.columns()),
                 }
             }
@@ -729,7 +732,7 @@ macro_rules! databases {
             /// Whose rows the prepared statement `index` answers with.
             pub fn rows_of(&self, index: usize) -> RowsOf<'_> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::rows_of(session, index),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(session, index),)+
                     Self::Lookup(_) => RowsOf::Own,
                 }
             }
@@ -746,7 +749,7 @@ macro_rules! databases {
                 args: &[&ParamValue],
             ) -> Result<Vec<Vec<Option<String>>>, Error> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::call(session, index, args).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::call(session, index, args).await,)+
                     Self::Lookup(_) => Ok(Vec::new()),
                 }
             }
@@ -758,7 +761,7 @@ macro_rules! databases {
             /// There is no such cursor, or the connection failed.
             pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::open_refcursor(session, index, name).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::open_refcursor(session, index, name).await,)+
                     Self::Lookup(_) => Err(of_lookup()),
                 }
             }
@@ -776,7 +779,7 @@ macro_rules! databases {
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Arc<[Column]>, Error>> {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::poll_result(session, result, cx),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::poll_result(session, result, cx),)+
                     Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
@@ -786,7 +789,7 @@ macro_rules! databases {
             /// statement before must have yielded its last row.
             pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::execute(session, index, args),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute(session, index, args),)+
                     Self::Lookup(_) => {}
                 }
             }
@@ -796,7 +799,7 @@ macro_rules! databases {
             /// [`Session::execute`].
             pub fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
                 match self {
-                    $(Self::$name(session) => DatabaseSession::execute_interleaved(session, runs),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute_interleaved(session, runs),)+
                     Self::Lookup(_) => {}
                 }
             }
@@ -816,7 +819,7 @@ macro_rules! databases {
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Option<Row<'_>>, Error>> {
                 match self {
-                    $(Self::$name(session) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => {
                         DatabaseSession::poll_row_of(session, which, cx).map_ok(|row| row.map(Row::$name))
                     })+
                     Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
@@ -830,7 +833,7 @@ macro_rules! databases {
             #[inline]
             pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
                 match self {
-                    $(Self::$name(session) => {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => {
                         DatabaseSession::poll_row(session, cx).map_ok(|row| row.map(Row::$name))
                     })+
                     Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row())),
@@ -847,21 +850,21 @@ macro_rules! databases {
             #[inline]
             pub fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
                 match self {
-                    $(Self::$name(row) => DatabaseRow::encode(row, encoder, out),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(row) => DatabaseRow::encode(row, encoder, out),)+
                 }
             }
 
             /// What copies of the statement's rows are read by.
             pub(crate) fn layout(&self) -> Layout {
                 match self {
-                    $(Self::$name(row) => Layout::$name(DatabaseRow::layout(row)),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(row) => Layout::$name(DatabaseRow::layout(row)),)+
                 }
             }
 
             /// What a copy of it holds.
             pub(crate) fn bytes(&self) -> &[u8] {
                 match self {
-                    $(Self::$name(row) => DatabaseRow::bytes(row),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(row) => DatabaseRow::bytes(row),)+
                 }
             }
         }
@@ -870,7 +873,7 @@ macro_rules! databases {
             /// The row of these bytes.
             pub(crate) fn row<'a>(&'a mut self, bytes: &'a [u8]) -> Row<'a> {
                 match self {
-                    $(Self::$name(layout) => Row::$name(RowLayout::row(layout, bytes)),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(layout) => Row::$name(RowLayout::row(layout, bytes)),)+
                 }
             }
         }
@@ -883,7 +886,8 @@ fn of_lookup() -> Error {
     Error::protocol("a lookup has no refcursors, and no statements beside its own")
 }
 
-// The list. Each line is the name of a variant, and the folder of the database.
+// The list. Each line is the name of a variant, the module of the database, and the feature of
+// cargo that it hangs on.
 databases! {
     /// PostgreSQL, and what speaks its protocol.
     Postgres => postgres,
@@ -892,7 +896,9 @@ databases! {
     /// MySQL and MariaDB.
     Mysql => mysql,
     /// A database whose driver is others' (ADBC), in a process of its own.
-    Adbc => worker,
+    Adbc => adbc,
+    /// The same, by ODBC.
+    Odbc => odbc if "odbc",
 }
 
 impl AnyDatabase {

@@ -50,6 +50,7 @@ mod monitoring;
 mod mysql;
 mod mysql_peer;
 mod nested;
+mod odbc;
 mod openapi;
 mod packaging;
 mod pages;

@@ -37,6 +37,11 @@ const TOOLS: &[Tool] = &[
     Tool { program: "jq", package: "jq", why: "a second opinion on our JSON" },
     Tool { program: "sqlite3", package: "sqlite3", why: "the documents write with it" },
     Tool { program: "chromium", package: "chromium", why: "the console and the pages, in a real browser" },
+    Tool { program: "isql", package: "unixodbc", why: "the driver manager of ODBC" },
+    Tool { program: "psqlodbcw.so", package: "odbc-postgresql", why: "a driver of ODBC in a worker" },
+    Tool { program: "libmaodbc.so", package: "odbc-mariadb", why: "another one" },
+    Tool { program: "libsqlite3odbc.so", package: "libsqliteodbc", why: "and one that promises no lengths" },
+    Tool { program: "libtdsodbc.so", package: "tdsodbc", why: "that of SQL Server is at least loaded" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 
@@ -126,7 +131,14 @@ pub(crate) fn path() -> std::ffi::OsString {
 }
 
 fn search_path() -> Vec<PathBuf> {
-    postgres_folders().into_iter().chain(inherited_path()).chain(system_folders()).collect()
+    let folders = postgres_folders().into_iter().chain(inherited_path()).chain(system_folders());
+    folders.chain(odbc_folders()).collect()
+}
+
+/// Debian's folders of ODBC drivers, one for each processor.
+fn odbc_folders() -> impl Iterator<Item = PathBuf> {
+    let of_processors = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    of_processors.map(|folder| folder.path().join("odbc")).filter(|folder| folder.is_dir())
 }
 
 fn inherited_path() -> impl Iterator<Item = PathBuf> {

@@ -14,7 +14,7 @@ use rowstream_encode::Column;
 
 use super::super::refused::general;
 use super::frame::{self, Argument, Failed, Fault, HEADER, Request};
-use super::{Adbc, arguments, cells, values};
+use super::{Foreign, Kind, arguments, cells, values};
 use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
@@ -33,8 +33,8 @@ pub(super) type Plan = ();
 type Described = blocking::Described<Plan>;
 
 /// An open connection.
-pub struct Connection {
-    driver: Arc<Adbc>,
+pub struct Connection<K> {
+    driver: Arc<Foreign<K>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
 }
@@ -139,12 +139,12 @@ fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-impl Connection {
+impl<K: Kind> Connection<K> {
     /// Connects to the worker, which connects to the database.
     ///
     /// # Errors
     /// 503: one of the two cannot be done.
-    pub(super) fn open(driver: &Arc<Adbc>) -> Result<Self, Error> {
+    pub(super) fn open(driver: &Arc<Foreign<K>>) -> Result<Self, Error> {
         let socket = driver.process.connect()?;
         let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
         socket.set_read_timeout(Some(LOOK)).map_err(lost)?;
@@ -211,12 +211,12 @@ fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-impl DriverConnection for Connection {
-    type Driver = Adbc;
+impl<K: Kind> DriverConnection for Connection<K> {
+    type Driver = Foreign<K>;
     /// None: a thread that waits for the worker looks for itself.
     type Interrupt = ();
     type Statement<'c> = Vec<Argument>;
-    type Rows<'r> = Rows<'r>;
+    type Rows<'r> = Rows<'r, K>;
 
     fn interrupt(&self) {}
 
@@ -253,7 +253,7 @@ impl DriverConnection for Connection {
         Ok(args.to_vec())
     }
 
-    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r> {
+    fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r, K> {
         Rows {
             connection: self,
             described,
@@ -274,7 +274,7 @@ impl DriverConnection for Connection {
     }
 }
 
-impl Connection {
+impl<K: Kind> Connection<K> {
     fn roll_back(&self) -> bool {
         self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
         let ended = self.run(&Request::RollBack);
@@ -284,8 +284,8 @@ impl Connection {
 }
 
 /// The rows of a statement that runs.
-pub struct Rows<'r> {
-    connection: &'r Connection,
+pub struct Rows<'r, K> {
+    connection: &'r Connection<K>,
     described: &'r Described,
     arguments: Vec<Argument>,
     decoder: StreamDecoder,
@@ -295,7 +295,7 @@ pub struct Rows<'r> {
     rows: usize,
 }
 
-impl DriverRows for Rows<'_> {
+impl<K: Kind> DriverRows for Rows<'_, K> {
     fn first(&mut self) -> Result<bool, Failure> {
         let sql = self.described.sql.to_string();
         let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
@@ -318,9 +318,10 @@ impl DriverRows for Rows<'_> {
     #[inline]
     fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
         let start = batch.len();
-        for column in &self.columns {
+        for (array, column) in self.columns.iter().zip(&*self.described.columns) {
             let mut text = String::new();
-            cells::push(values::value(column, self.row, &mut text)?, batch);
+            let value = values::value(array, self.row, &mut text)?;
+            cells::push(values::of_kind(value, column.kind), batch);
         }
         match batch.len() - start {
             length if length > limit => {
@@ -332,7 +333,7 @@ impl DriverRows for Rows<'_> {
     }
 }
 
-impl Rows<'_> {
+impl<K: Kind> Rows<'_, K> {
     /// Reads the next batch that has rows. Whether there is one.
     fn batch(&mut self) -> Result<bool, Error> {
         // The memory of the one before is free while the worker makes the next.

@@ -1,19 +1,35 @@
-//! What the databases of drivers have in common in SQL, as data: DuckDB's, which is PostgreSQL's
-//! where the two agree.
+//! What the databases of drivers have in common in SQL, as data. ADBC: DuckDB's, which is
+//! PostgreSQL's where the two agree. ODBC: what the standard says, and quotes of MySQL's.
 
+#[cfg(feature = "odbc")]
+use crate::sql::dialect::Quotes;
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
     Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
-/// The SQL of drivers' databases.
-pub static DIALECT: Dialect = Dialect {
+/// The SQL of the databases of ADBC's drivers.
+pub(super) static ADBC: Dialect = COMMON;
+
+/// The SQL of the databases of ODBC's drivers. Brackets are no quotes here, as they are indexes in
+/// more databases than names.
+#[cfg(feature = "odbc")]
+pub(super) static ODBC: Dialect = Dialect {
+    name: "ODBC",
+    urls: Urls { schemes: &["odbc"], location: Location::Driver, example: "odbc:DSN=shop", variables: &[] },
+    syntax: Syntax { identifiers: &[Quotes::Doubled(b'`')], variables: b"?", ..COMMON.syntax },
+    placeholders: Placeholders::ByOccurrence,
+    catalog: None,
+    ..COMMON
+};
+
+const COMMON: Dialect = Dialect {
     name: "ADBC",
     urls: Urls {
         schemes: &["adbc", "duckdb"],
         location: Location::Driver,
         example: "duckdb:FILE",
-        variables: &[super::url::DUCKDB_LIBRARY],
+        variables: &[super::adbc::DUCKDB_LIBRARY],
     },
     syntax: Syntax {
         quote: '"',

@@ -54,9 +54,18 @@ pub(super) enum Request {
     Cancel,
 }
 
-/// Which driver is loaded, and what it connects to.
+/// What a worker opens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Opening {
+pub enum Opening {
+    /// A driver of ADBC.
+    Adbc(AdbcOpening),
+    /// A driver of ODBC.
+    Odbc(OdbcOpening),
+}
+
+/// Which driver of ADBC is loaded, and what it connects to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdbcOpening {
     /// The driver: the path of a library, or its name.
     pub(super) driver: String,
     /// The function in the library that describes the driver; `None`: as its name says.
@@ -65,6 +74,17 @@ pub(super) struct Opening {
     pub(super) options: Vec<(String, String)>,
     /// Statements that are run once, when the database has been opened.
     pub(super) first: Vec<String>,
+}
+
+/// What ODBC's driver manager connects to, and how rows are fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OdbcOpening {
+    /// The connection string, as the driver manager reads it.
+    pub(super) connection: String,
+    /// The most rows of a fetch; 0: as many as fit.
+    pub(super) fetch_rows: usize,
+    /// The longest value, in bytes.
+    pub(super) longest: usize,
 }
 
 /// The value that is bound for a parameter.
@@ -150,7 +170,7 @@ impl Request {
     }
 
     /// The next one; `None`: the server has gone.
-    #[cfg(feature = "adbc")]
+    #[cfg(feature = "worker")]
     pub(super) fn read(from: &mut impl io::Read) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEADER];
         match from.read_exact(&mut bytes) {

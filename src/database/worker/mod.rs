@@ -1,4 +1,4 @@
-//! Databases whose drivers are others' (ADBC), in a process of their own.
+//! Databases whose drivers are others' (ADBC, ODBC), in a process of their own.
 //!
 //! A driver is a library of native code that nobody here has checked. It may crash, hang or leak,
 //! so it runs in a worker process ([`process`]), one for each source: what it does fails that
@@ -11,7 +11,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`url`] | `adbc:…` and `duckdb:…` to what is opened |
+//! | [`adbc`] | `adbc:…` and `duckdb:…`: what is opened |
+//! | `odbc` | `odbc:…`: what is opened, with the feature `odbc` |
 //! | [`process`] | the process: started, started again, ended |
 //! | [`frame`] | what goes over the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
@@ -19,73 +20,78 @@
 //! | [`cells`] | values to bytes and back |
 //! | [`arguments`] | the values of parameters |
 //! | [`dialect`] | what drivers' databases have in common in SQL, as data |
-//! | [`child`] | the process itself, with the feature `adbc` |
+//! | `child` | the process itself, with one of the features |
 
+pub mod adbc;
 mod arguments;
 mod cells;
-#[cfg(feature = "adbc")]
+#[cfg(feature = "worker")]
 pub(crate) mod child;
 mod connection;
 mod dialect;
 mod frame;
+#[cfg(feature = "odbc")]
+pub mod odbc;
 mod process;
-mod url;
 mod values;
 
 use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_encode::RowWriter;
 
-pub use self::dialect::DIALECT;
-pub(crate) use self::url::is_table;
+pub(crate) use self::adbc::is_table;
 
 use self::connection::Connection;
 use self::frame::{Argument, Opening};
 use self::process::Process;
-use super::blocking::{self, Described, Driver};
+use super::blocking::{Described, Driver};
 use super::{ChangeSource, DatabaseRow, RowLayout};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 
-/// A driver's database with its pool.
-pub type Source = blocking::Source<Adbc>;
+/// What the kinds of drivers differ in, for the server.
+pub trait Kind: Send + Sync + 'static {
+    /// The SQL of their databases.
+    const DIALECT: &'static Dialect;
 
-/// One connection of a worker process, held by one response.
-pub type Session = blocking::Session<Adbc>;
+    /// What a worker opens.
+    ///
+    /// # Errors
+    /// The URL is none of this kind. The error never quotes it, which may hold a password.
+    fn opening(settings: &SourceSettings) -> Result<Opening, Error>;
+}
 
-/// A driver's database, as its connections know it.
-pub struct Adbc {
+/// A database whose driver runs in a worker process, as its connections know it.
+pub struct Foreign<K> {
     /// The source's name, for errors.
     source: String,
     opening: Opening,
     process: Process,
+    kind: PhantomData<K>,
 }
 
-impl Driver for Adbc {
-    type Connection = Connection;
+impl<K: Kind> Driver for Foreign<K> {
+    type Connection = Connection<K>;
     type Argument = Argument;
     type Plan = connection::Plan;
     type Row<'a> = Row<'a>;
     type Changes = Changes;
 
-    const DIALECT: &'static Dialect = &DIALECT;
+    const DIALECT: &'static Dialect = K::DIALECT;
     // A thread of ours; what the driver takes is its process's.
     const IDLE: usize = 64 * 1024;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
-        if !cfg!(feature = "adbc") {
-            return Err(Error::endpoint("this program was built without drivers")
-                .hint("build it with `cargo install --path . --features adbc`"));
-        }
-        let library = settings.variables.get(url::DUCKDB_LIBRARY).cloned();
         Ok(Self {
             source: settings.name.clone(),
-            opening: url::opening(&settings.url, library)?,
+            opening: K::opening(settings)?,
             process: Process::new(&settings.name),
+            kind: PhantomData,
         })
     }
 
@@ -94,7 +100,7 @@ impl Driver for Adbc {
         child_batch(row).saturating_mul(2)
     }
 
-    fn connect(self: &Arc<Self>) -> Result<Connection, Error> {
+    fn connect(self: &Arc<Self>) -> Result<Connection<K>, Error> {
         Connection::open(self)
     }
 

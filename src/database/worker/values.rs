@@ -23,10 +23,41 @@ use crate::Error;
 
 /// The column of a field.
 pub(super) fn column(field: &Field) -> Column {
+    let said = field.metadata().get(KIND).map(|said| match said.split_once(',') {
+        Some((precision, scale)) => {
+            ColumnKind::decimal(precision.parse().unwrap_or(u16::MAX), scale.parse().unwrap_or(0))
+        }
+        None if said == JSON => ColumnKind::Json,
+        None => ColumnKind::Number,
+    });
     Column {
         name: field.name().clone(),
         type_name: field.data_type().to_string(),
-        kind: kind(field.data_type()),
+        kind: said.unwrap_or_else(|| kind(field.data_type())),
+    }
+}
+
+/// The key of a field's metadata by which a worker says that texts are not mere texts: [`JSON`],
+/// [`NUMBER`], or a decimal's `precision,scale`.
+pub(super) const KIND: &str = "rowstream.kind";
+/// Texts that are JSON documents.
+pub(super) const JSON: &str = "json";
+/// Texts that are decimals of any length.
+#[cfg(feature = "odbc")]
+pub(super) const NUMBER: &str = "number";
+
+/// A text as what the worker says that it is, which has checked it.
+#[inline]
+pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
+    match (value, kind) {
+        (Value::Text(text), ColumnKind::Json) => Value::Json(text),
+        // Not `NaN`.
+        (Value::Text(text), ColumnKind::Number | ColumnKind::Decimal { .. })
+            if text.ends_with(|last: char| last.is_ascii_digit()) =>
+        {
+            Value::Number(text)
+        }
+        (value, _) => value,
     }
 }
 

@@ -4,25 +4,21 @@
 //! statement runs; the other one calls the driver and writes rows. A write waits until the server
 //! reads, which is the back-pressure.
 
-mod bind;
+#[cfg(feature = "adbc")]
+mod adbc;
+#[cfg(feature = "odbc")]
+mod odbc;
 
 use std::error::Error as _;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use adbc_core::error::Status;
-use adbc_core::options::{AdbcVersion, OptionConnection, OptionDatabase, OptionValue};
-use adbc_core::{
-    CancelHandle, Connection as _, Database as _, Driver as _, LOAD_FLAG_DEFAULT, Optionable as _,
-    Statement as _,
-};
-use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, ManagedStatement};
-use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
 
@@ -53,63 +49,70 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// The database, which is opened by the first connection.
+/// What the connections of a source share.
 #[derive(Default)]
 struct Database {
-    opening: Mutex<()>,
-    open: OnceLock<ManagedDatabase>,
+    #[cfg(feature = "adbc")]
+    adbc: adbc::Database,
 }
 
 impl Database {
-    fn connect(&self, opening: &Opening) -> Result<ManagedConnection, Failed> {
-        let _one_at_a_time = self.opening.lock();
-        if let Some(open) = self.open.get() {
-            return open.new_connection().map_err(connection_failed);
+    fn connect(&self, opening: &Opening) -> Result<Box<dyn Connection>, Failed> {
+        match opening {
+            #[cfg(feature = "adbc")]
+            Opening::Adbc(opening) => Ok(Box::new(self.adbc.connect(opening)?)),
+            #[cfg(feature = "odbc")]
+            Opening::Odbc(opening) => Ok(Box::new(odbc::Connection::open(opening)?)),
+            #[cfg(not(all(feature = "adbc", feature = "odbc")))]
+            _ => Err(data_failed("this program was built without such drivers".to_owned())),
         }
-        let open = load(opening)?;
-        let mut connection = open.new_connection().map_err(connection_failed)?;
-        for sql in &opening.first {
-            execute_update(&mut connection, sql)?;
-        }
-        // Only now, so that what failed is tried again.
-        let _ = self.open.set(open);
-        Ok(connection)
     }
 }
 
-fn load(opening: &Opening) -> Result<ManagedDatabase, Failed> {
-    let Opening { driver, entrypoint, options, .. } = opening;
-    let entrypoint = entrypoint.as_ref().map(String::as_bytes);
-    let loaded =
-        ManagedDriver::load_from_name(driver, entrypoint, AdbcVersion::V110, LOAD_FLAG_DEFAULT, None);
-    let options = options
-        .iter()
-        .map(|(key, value)| (OptionDatabase::from(key.as_str()), OptionValue::String(value.clone())));
-    let mut driver = loaded.map_err(connection_failed)?;
-    driver.new_database_with_opts(options).map_err(connection_failed)
+/// A connection of a driver.
+trait Connection {
+    /// The schema of the rows of a statement. `arguments` are NULLs of its parameters' types.
+    ///
+    /// # Errors
+    /// What the driver says of the statement.
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed>;
+
+    /// Runs a statement, and sends its rows.
+    ///
+    /// # Errors
+    /// It failed, or nobody wants it.
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended>;
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// The driver has none.
+    fn begin(&mut self) -> Result<(), Failed>;
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It cannot be ended.
+    fn roll_back(&mut self) -> Result<(), Failed>;
 }
 
-fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), Failed> {
-    let mut statement = connection.new_statement().map_err(connection_failed)?;
-    statement.set_sql_query(sql).map_err(connection_failed)?;
-    statement.execute_update().map_err(connection_failed)?;
-    Ok(())
-}
+/// Ends what a driver does, from another thread.
+type Cancel = Box<dyn Fn() + Send>;
 
 /// What runs at this moment, for the thread that reads requests.
 #[derive(Default)]
 struct Running {
     /// How many cancellations have come.
     cancelled: AtomicU64,
-    handles: Mutex<Vec<Box<dyn CancelHandle>>>,
+    cancels: Mutex<Vec<Cancel>>,
 }
 
 impl Running {
     /// Ends what runs. A driver that cannot is waited for, and the server ends the process.
     fn cancel(&self) {
         self.cancelled.fetch_add(1, Ordering::SeqCst);
-        for handle in &*self.handles.lock() {
-            let _ = handle.try_cancel();
+        for cancel in &*self.cancels.lock() {
+            cancel();
         }
     }
 }
@@ -132,7 +135,7 @@ fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
         _ => return Ok(()),
     };
     answer(socket, Ok(()))?;
-    Serving { socket, running: &running, connection: &mut connection }.serve(&due)
+    Serving { socket, running: &running, connection: &mut *connection }.serve(&due)
 }
 
 /// Passes requests on, and does at once what ends one.
@@ -183,94 +186,83 @@ fn answer(mut socket: &UnixStream, ended: Result<(), Ended>) -> io::Result<()> {
 struct Serving<'a> {
     socket: &'a UnixStream,
     running: &'a Running,
-    connection: &'a mut ManagedConnection,
+    connection: &'a mut dyn Connection,
 }
 
 impl Serving<'_> {
     fn serve(&mut self, due: &Receiver<Job>) -> io::Result<()> {
         while let Ok((request, before)) = due.recv() {
             let ended = self.obey(request, before);
-            self.running.handles.lock().clear();
             answer(self.socket, ended)?;
         }
         Ok(())
     }
 
     fn obey(&mut self, request: Request, before: u64) -> Result<(), Ended> {
+        let run = Run { socket: self.socket, running: self.running, before };
         match request {
-            Request::Describe { sql, arguments } => self.describe(&sql, &arguments),
-            Request::Execute { sql, arguments } => self.execute(&sql, &arguments, before),
-            Request::Begin => self.autocommit(false),
-            Request::RollBack => {
-                self.connection.rollback().map_err(statement_failed)?;
-                self.autocommit(true)
+            Request::Describe { sql, arguments } => {
+                let schema = self.connection.describe(&sql, &arguments)?;
+                RowSender::new(self.socket, &schema)?.finish()
             }
+            Request::Execute { sql, arguments } => {
+                let ended = self.connection.execute(&sql, &arguments, &run);
+                ended.map_err(|ended| match ended {
+                    Ended::Failed(failed) => run.why(failed).into(),
+                    gone => gone,
+                })
+            }
+            Request::Begin => Ok(self.connection.begin()?),
+            Request::RollBack => Ok(self.connection.roll_back()?),
             Request::Open(_) | Request::Cancel => Ok(()),
         }
     }
+}
 
-    fn autocommit(&mut self, on: bool) -> Result<(), Ended> {
-        let value = OptionValue::String(on.to_string());
-        let set = self.connection.set_option(OptionConnection::AutoCommit, value);
-        Ok(set.map_err(statement_failed)?)
-    }
+/// A statement that is about to run.
+struct Run<'a> {
+    socket: &'a UnixStream,
+    running: &'a Running,
+    /// How many cancellations had come before it.
+    before: u64,
+}
 
-    fn prepare(&mut self, sql: &str) -> Result<ManagedStatement, Failed> {
-        let mut statement = self.connection.new_statement().map_err(statement_failed)?;
-        statement.set_sql_query(sql).map_err(statement_failed)?;
-        statement.prepare().map_err(statement_failed)?;
-        Ok(statement)
-    }
-
-    /// Sends the schema of the rows. A driver that cannot say it without running the statement, or
-    /// without the types of its arguments, runs it with NULLs.
-    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<(), Ended> {
-        let mut statement = self.prepare(sql)?;
-        let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
-        if placeholders.as_ref().is_ok_and(|placeholders| *placeholders != arguments.len()) {
-            let message = format!(
-                "the statement has {} placeholders, and {} parameters are declared for it",
-                placeholders.unwrap_or_default(),
-                arguments.len()
-            );
-            return Err(Failed { fault: Fault::Statement, message, sqlstate: None }.into());
-        }
-        let schema = match statement.execute_schema() {
-            Ok(schema) => schema,
-            Err(_) => {
-                bind::bind(&mut statement, arguments)?;
-                statement.execute().map_err(statement_failed)?.schema().as_ref().clone()
-            }
-        };
-        RowSender::new(self.socket, &schema)?.finish()
-    }
-
-    fn execute(&mut self, sql: &str, arguments: &[Argument], before: u64) -> Result<(), Ended> {
-        let mut statement = self.prepare(sql)?;
-        bind::bind(&mut statement, arguments)?;
-        *self.running.handles.lock() =
-            vec![statement.get_cancel_handle(), self.connection.get_cancel_handle()];
-        self.go_on(before)?;
-        let rows = statement.execute().map_err(|error| self.why(before, statement_failed(error)))?;
-        let mut sender = RowSender::new(self.socket, &rows.schema())?;
-        for batch in rows {
-            self.go_on(before)?;
-            sender.write(&batch.map_err(|error| self.why(before, of_rows(error)))?)?;
-        }
-        sender.finish()
+impl<'a> Run<'a> {
+    /// Has `cancels` called when the statement is to end, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// It is to end already.
+    fn cancelled_by(&self, cancels: Vec<Cancel>) -> Result<Cancellable<'a>, Failed> {
+        *self.running.cancels.lock() = cancels;
+        let cancellable = Cancellable(self.running);
+        self.go_on().map(|()| cancellable)
     }
 
     /// Whether the statement is still wanted.
-    fn go_on(&self, before: u64) -> Result<(), Failed> {
-        match self.running.cancelled.load(Ordering::SeqCst) == before {
+    fn go_on(&self) -> Result<(), Failed> {
+        match self.running.cancelled.load(Ordering::SeqCst) == self.before {
             true => Ok(()),
             false => Err(cancelled()),
         }
     }
 
     /// What is reported of a statement that failed: that it was cancelled, if it was.
-    fn why(&self, before: u64, failed: Failed) -> Failed {
-        self.go_on(before).err().unwrap_or(failed)
+    fn why(&self, failed: Failed) -> Failed {
+        self.go_on().err().unwrap_or(failed)
+    }
+
+    /// Sends its rows.
+    fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, Ended> {
+        RowSender::new(self.socket, schema)
+    }
+}
+
+/// A statement that can be ended from another thread. It must be dropped before the statement is.
+struct Cancellable<'a>(&'a Running);
+
+impl Drop for Cancellable<'_> {
+    fn drop(&mut self) {
+        self.0.cancels.lock().clear();
     }
 }
 
@@ -318,35 +310,18 @@ impl<'a> RowSender<'a> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` calls it")]
 fn of_rows(error: ArrowError) -> Failed {
-    match error {
-        ArrowError::ExternalError(error) => match error.downcast::<adbc_core::error::Error>() {
-            Ok(error) => statement_failed(*error),
-            Err(error) => data_failed(error.to_string()),
-        },
-        error => data_failed(error.source().map_or_else(|| error.to_string(), ToString::to_string)),
-    }
+    data_failed(error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }
 
 fn data_failed(message: String) -> Failed {
     Failed { fault: Fault::Statement, message, sqlstate: None }
 }
 
-fn connection_failed(error: adbc_core::error::Error) -> Failed {
-    Failed { fault: Fault::Connection, ..statement_failed(error) }
-}
-
-fn statement_failed(error: adbc_core::error::Error) -> Failed {
-    let fault = match error.status {
-        Status::Cancelled | Status::Timeout => Fault::Cancelled,
-        Status::InvalidData => Fault::Data,
-        Status::IO | Status::Unauthenticated | Status::Unauthorized => Fault::Connection,
-        _ => Fault::Statement,
-    };
-    // A driver fills what it does not know with zeros.
-    let sqlstate: Vec<_> = error.sqlstate.iter().map(|byte| *byte as u8).collect();
-    let sqlstate = String::from_utf8(sqlstate)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric()) && text != "00000");
-    Failed { fault, message: error.message, sqlstate }
+/// A statement whose placeholders are not as many as the parameters that are declared for it.
+fn wrong_number(placeholders: usize, declared: usize) -> Failed {
+    data_failed(format!(
+        "the statement has {placeholders} placeholders, and {declared} parameters are declared for it"
+    ))
 }

@@ -1,11 +1,36 @@
-//! `adbc:DRIVER?key=value…` and `duckdb:FILE` to what a worker opens.
+//! Drivers of ADBC: `adbc:DRIVER?key=value…` and `duckdb:FILE` to what a worker opens.
 
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
 
-use super::frame::Opening;
+use super::frame::{AdbcOpening, Opening};
+use super::{Foreign, Kind, dialect};
 use crate::Error;
+use crate::database::blocking;
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+pub use super::{Changes, Layout, Row};
+
+/// A database whose driver is one of ADBC, with its pool.
+pub type Source = blocking::Source<Foreign<Adbc>>;
+
+/// Drivers of ADBC.
+pub struct Adbc;
+
+impl Kind for Adbc {
+    const DIALECT: &'static Dialect = &dialect::ADBC;
+
+    fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
+        if !cfg!(feature = "adbc") {
+            return Err(Error::endpoint("this program was built without drivers")
+                .hint("build it with `cargo install --path . --features adbc`"));
+        }
+        let library = settings.variables.get(DUCKDB_LIBRARY).cloned();
+        opening(&settings.url, library).map(Opening::Adbc)
+    }
+}
 
 /// What names DuckDB's library where a URL does not.
 const DUCKDB: &str = "duckdb";
@@ -27,7 +52,7 @@ pub(crate) fn is_table(path: &str) -> bool {
 ///
 /// # Errors
 /// It is no URL of a driver. The error never quotes it, which may hold a password.
-pub(super) fn opening(url: &str, library: Option<String>) -> Result<Opening, Error> {
+fn opening(url: &str, library: Option<String>) -> Result<AdbcOpening, Error> {
     match url.split_once(':') {
         Some(("duckdb", file)) => Ok(duckdb(file, library)),
         Some(("adbc", rest)) => adbc(rest),
@@ -35,8 +60,8 @@ pub(super) fn opening(url: &str, library: Option<String>) -> Result<Opening, Err
     }
 }
 
-fn duckdb(file: &str, library: Option<String>) -> Opening {
-    let mut opening = Opening {
+fn duckdb(file: &str, library: Option<String>) -> AdbcOpening {
+    let mut opening = AdbcOpening {
         driver: library.unwrap_or_else(|| DUCKDB.to_owned()),
         entrypoint: Some(DUCKDB_ENTRYPOINT.to_owned()),
         options: Vec::new(),
@@ -54,10 +79,10 @@ fn duckdb(file: &str, library: Option<String>) -> Opening {
     opening
 }
 
-fn adbc(rest: &str) -> Result<Opening, Error> {
+fn adbc(rest: &str) -> Result<AdbcOpening, Error> {
     let (driver, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut opening =
-        Opening { driver: decoded(driver)?, entrypoint: None, options: Vec::new(), first: Vec::new() };
+        AdbcOpening { driver: decoded(driver)?, entrypoint: None, options: Vec::new(), first: Vec::new() };
     if opening.driver.is_empty() {
         return Err(Error::endpoint("this URL names no driver").hint("write `adbc:DRIVER?key=value`"));
     }

@@ -12,7 +12,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, Field, Schema};
 
-use super::super::frame::{Argument, Failed};
+use super::super::super::frame::{Argument, Failed};
 
 /// Binds `arguments` to the placeholders of a statement, in order.
 ///
@@ -22,7 +22,7 @@ pub(super) fn bind(statement: &mut ManagedStatement, arguments: &[Argument]) -> 
     if arguments.is_empty() {
         return Ok(());
     }
-    let batch = batch(arguments).map_err(super::of_rows)?;
+    let batch = batch(arguments).map_err(super::super::of_rows)?;
     statement.bind(batch).map_err(super::statement_failed)
 }
 

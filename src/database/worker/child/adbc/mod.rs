@@ -1,0 +1,159 @@
+//! Connections by drivers of ADBC.
+
+mod bind;
+
+use std::sync::OnceLock;
+
+use adbc_core::error::Status;
+use adbc_core::options::{AdbcVersion, OptionConnection, OptionDatabase, OptionValue};
+use adbc_core::{
+    CancelHandle, Connection as _, Database as _, Driver as _, LOAD_FLAG_DEFAULT, Optionable as _,
+    Statement as _,
+};
+use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, ManagedStatement};
+use arrow_array::RecordBatchReader;
+use arrow_schema::{ArrowError, Schema};
+
+use super::super::frame::{AdbcOpening, Argument, Failed, Fault};
+use super::{Cancel, Ended, Run};
+use crate::lock::Mutex;
+
+/// The database, which is opened by the first connection.
+#[derive(Default)]
+pub(super) struct Database {
+    opening: Mutex<()>,
+    open: OnceLock<ManagedDatabase>,
+}
+
+impl Database {
+    /// A connection; the first one opens the database.
+    pub(super) fn connect(&self, opening: &AdbcOpening) -> Result<Connection, Failed> {
+        let _one_at_a_time = self.opening.lock();
+        if let Some(open) = self.open.get() {
+            return open.new_connection().map(Connection).map_err(connection_failed);
+        }
+        let open = load(opening)?;
+        let mut connection = open.new_connection().map_err(connection_failed)?;
+        for sql in &opening.first {
+            execute_update(&mut connection, sql)?;
+        }
+        // Only now, so that what failed is tried again.
+        let _ = self.open.set(open);
+        Ok(Connection(connection))
+    }
+}
+
+fn load(opening: &AdbcOpening) -> Result<ManagedDatabase, Failed> {
+    let AdbcOpening { driver, entrypoint, options, .. } = opening;
+    let entrypoint = entrypoint.as_ref().map(String::as_bytes);
+    let loaded =
+        ManagedDriver::load_from_name(driver, entrypoint, AdbcVersion::V110, LOAD_FLAG_DEFAULT, None);
+    let options = options
+        .iter()
+        .map(|(key, value)| (OptionDatabase::from(key.as_str()), OptionValue::String(value.clone())));
+    let mut driver = loaded.map_err(connection_failed)?;
+    driver.new_database_with_opts(options).map_err(connection_failed)
+}
+
+fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), Failed> {
+    let mut statement = connection.new_statement().map_err(connection_failed)?;
+    statement.set_sql_query(sql).map_err(connection_failed)?;
+    statement.execute_update().map_err(connection_failed)?;
+    Ok(())
+}
+
+/// A connection of a driver.
+pub(super) struct Connection(ManagedConnection);
+
+impl Connection {
+    fn autocommit(&mut self, on: bool) -> Result<(), Failed> {
+        let value = OptionValue::String(on.to_string());
+        self.0.set_option(OptionConnection::AutoCommit, value).map_err(statement_failed)
+    }
+
+    fn prepare(&mut self, sql: &str) -> Result<ManagedStatement, Failed> {
+        let mut statement = self.0.new_statement().map_err(statement_failed)?;
+        statement.set_sql_query(sql).map_err(statement_failed)?;
+        statement.prepare().map_err(statement_failed)?;
+        Ok(statement)
+    }
+}
+
+impl super::Connection for Connection {
+    /// A driver that cannot say it without running the statement, or without the types of its
+    /// arguments, runs it with NULLs.
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        let mut statement = self.prepare(sql)?;
+        let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
+        match placeholders {
+            Ok(placeholders) if placeholders != arguments.len() => {
+                return Err(super::wrong_number(placeholders, arguments.len()));
+            }
+            _ => {}
+        }
+        if let Ok(schema) = statement.execute_schema() {
+            return Ok(schema);
+        }
+        bind::bind(&mut statement, arguments)?;
+        Ok(statement.execute().map_err(statement_failed)?.schema().as_ref().clone())
+    }
+
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
+        let mut statement = self.prepare(sql)?;
+        bind::bind(&mut statement, arguments)?;
+        let cancels = vec![cancel(statement.get_cancel_handle()), cancel(self.0.get_cancel_handle())];
+        let _cancellable = run.cancelled_by(cancels)?;
+        let rows = statement.execute().map_err(statement_failed)?;
+        let mut sender = run.rows(&rows.schema())?;
+        for batch in rows {
+            run.go_on()?;
+            sender.write(&batch.map_err(of_rows)?)?;
+        }
+        sender.finish()
+    }
+
+    fn begin(&mut self) -> Result<(), Failed> {
+        self.autocommit(false)
+    }
+
+    fn roll_back(&mut self) -> Result<(), Failed> {
+        self.0.rollback().map_err(statement_failed)?;
+        self.autocommit(true)
+    }
+}
+
+/// A driver that cannot cancel is waited for, and the server ends the process.
+fn cancel(handle: Box<dyn CancelHandle>) -> Cancel {
+    Box::new(move || {
+        let _ = handle.try_cancel();
+    })
+}
+
+fn of_rows(error: ArrowError) -> Failed {
+    match error {
+        ArrowError::ExternalError(error) => match error.downcast::<adbc_core::error::Error>() {
+            Ok(error) => statement_failed(*error),
+            Err(error) => super::data_failed(error.to_string()),
+        },
+        error => super::of_rows(error),
+    }
+}
+
+fn connection_failed(error: adbc_core::error::Error) -> Failed {
+    Failed { fault: Fault::Connection, ..statement_failed(error) }
+}
+
+fn statement_failed(error: adbc_core::error::Error) -> Failed {
+    let fault = match error.status {
+        Status::Cancelled | Status::Timeout => Fault::Cancelled,
+        Status::InvalidData => Fault::Data,
+        Status::IO | Status::Unauthenticated | Status::Unauthorized => Fault::Connection,
+        _ => Fault::Statement,
+    };
+    // A driver fills what it does not know with zeros.
+    let sqlstate: Vec<_> = error.sqlstate.iter().map(|byte| *byte as u8).collect();
+    let sqlstate = String::from_utf8(sqlstate)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric()) && text != "00000");
+    Failed { fault, message: error.message, sqlstate }
+}

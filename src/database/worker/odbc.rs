@@ -1,0 +1,33 @@
+//! Drivers of ODBC: `odbc:DSN=shop`, or any other connection string behind the colon.
+
+use super::frame::{OdbcOpening, Opening};
+use super::{Foreign, Kind, dialect};
+use crate::Error;
+use crate::database::blocking;
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+pub use super::{Changes, Layout, Row};
+
+/// A database whose driver is one of ODBC, with its pool.
+pub type Source = blocking::Source<Foreign<Odbc>>;
+
+/// Drivers of ODBC.
+pub struct Odbc;
+
+impl Kind for Odbc {
+    const DIALECT: &'static Dialect = &dialect::ODBC;
+
+    fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
+        let connection = settings.url.split_once(':').map_or("", |(_, connection)| connection);
+        if !connection.contains('=') {
+            return Err(Error::endpoint("this URL has no connection string")
+                .hint("write `odbc:DSN=NAME` or `odbc:Driver={NAME};Server=…`"));
+        }
+        Ok(Opening::Odbc(OdbcOpening {
+            connection: connection.to_owned(),
+            fetch_rows: settings.fetch_rows,
+            longest: settings.max_row_bytes,
+        }))
+    }
+}

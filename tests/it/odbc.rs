@@ -1,0 +1,354 @@
+//! ODBC in worker processes, with Debian's drivers of PostgreSQL, MariaDB and SQLite.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Ended, Launch, MariaDb, Server, TestDb, get, mariadb_port, peak_memory_bytes, pg_port,
+};
+use serde_json::{Value, json};
+
+/// Longer than a driver takes to be ended with its process, shorter than a test that hangs.
+const SOON: Duration = Duration::from_secs(30);
+
+/// The database `name` of the private PostgreSQL.
+fn postgres(name: &str) -> String {
+    format!(
+        "odbc:Driver={{PostgreSQL Unicode}};Server=127.0.0.1;Port={};Database={name};UID=postgres;\
+         UseDeclareFetch=1;Fetch=1000",
+        pg_port()
+    )
+}
+
+/// The database `name` of the private MariaDB.
+fn mariadb(name: &str) -> String {
+    format!(
+        "odbc:Driver={{MariaDB Unicode}};Server=127.0.0.1;Port={};Database={name};UID=root;FORWARDONLY=1;NO_CACHE=1",
+        mariadb_port()
+    )
+}
+
+fn sqlite(file: &std::path::Path) -> String {
+    format!("odbc:Driver=SQLite3;Database={}", file.display())
+}
+
+fn query(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("query").args(arguments).output().unwrap()
+}
+
+/// What it writes.
+fn rows(arguments: &[&str]) -> String {
+    let output = query(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it says where it fails.
+fn refused(arguments: &[&str]) -> String {
+    let output = query(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A server of one source, with an endpoint for each statement.
+async fn serve(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Server {
+    let config = format!("[source.main]\nurl = {url:?}\n{settings}\n");
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let mut files = vec![("rowstream.toml", &*config)];
+    files.extend(names.iter().map(String::as_str).zip(endpoints.iter().map(|(_, sql)| *sql)));
+    Launch::files(&files).start().await
+}
+
+/// The worker processes of a server.
+fn workers(server: &Server) -> Vec<u32> {
+    let output =
+        Command::new("ps").args(["-o", "pid=", "--ppid", &server.pid().to_string()]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn signal(pid: u32, name: &str) {
+    Command::new("kill").args(["-s", name, &pid.to_string()]).output().unwrap();
+}
+
+/// Holds each expression to its JSON value; `{}` stands in `select` for the expression.
+fn each_is(url: &str, select: &str, expected: &[(&str, Value)]) {
+    for (sql, expected) in expected {
+        let row = rows(&[url, &select.replace("{}", sql)]);
+        let row: Value = row.parse().unwrap_or_else(|error| panic!("{sql}: {row}: {error}"));
+        assert_eq!(row["value"], *expected, "{sql}");
+    }
+}
+
+#[test]
+fn values_of_postgresql() {
+    let url = postgres("postgres");
+    each_is(
+        &url,
+        "select {} as value",
+        &[
+            ("null::integer", json!(null)),
+            ("true", json!(true)),
+            ("32767::smallint", json!(32767)),
+            ("(-2147483648)::integer", json!(-2_147_483_648_i64)),
+            ("9223372036854775807::bigint", json!(i64::MAX)),
+            ("1.5::real", json!(1.5)),
+            ("0.1::float8", json!(0.1)),
+            ("'nan'::float8", json!("NaN")),
+            ("'NaN'::numeric", json!("NaN")),
+            ("'é\"𝄞'", json!("é\"𝄞")),
+            ("''", json!("")),
+            ("'c'::char(3)", json!("c  ")),
+            ("date '2024-02-29'", json!("2024-02-29")),
+            ("time '10:11:12.5'", json!("10:11:12.5")),
+            ("timestamp '2024-01-01 10:00:00.123456'", json!("2024-01-01T10:00:00.123456")),
+            ("'\\x00ff'::bytea", json!("\\x00ff")),
+            ("'\\x'::bytea", json!("\\x")),
+            ("'6f1e3c8a-0000-4000-8000-000000000001'::uuid", json!("6f1e3c8a-0000-4000-8000-000000000001")),
+            ("interval '1 day'", json!("1 day")),
+            ("repeat('ä', 100000)", json!("ä".repeat(100_000))),
+        ],
+    );
+    for number in ["12.50", "-0.0000000001", "123456789012345678901234567890.123456789"] {
+        let row = rows(&[&url, &format!("select {number}::numeric as value")]);
+        assert_eq!(row, format!("{{\"value\":{number}}}\n"));
+    }
+}
+
+#[test]
+fn values_of_mariadb() {
+    each_is(
+        &mariadb("mysql"),
+        "select {} as value",
+        &[
+            ("null", json!(null)),
+            ("-1", json!(-1)),
+            ("cast(18446744073709551615 as unsigned)", json!(u64::MAX)),
+            ("1.5e0", json!(1.5)),
+            ("cast(12.5 as decimal(10, 1))", json!(12.5)),
+            ("'é\"𝄞'", json!("é\"𝄞")),
+            ("''", json!("")),
+            ("date '2024-02-29'", json!("2024-02-29")),
+            ("time '10:11:12.5'", json!("10:11:12.5")),
+            ("timestamp '2024-01-01 10:00:00.123456'", json!("2024-01-01T10:00:00.123456")),
+            ("x'00ff'", json!("\\x00ff")),
+            ("repeat('ä', 100000)", json!("ä".repeat(100_000))),
+        ],
+    );
+}
+
+/// SQLite holds no column to its length: what is longer than declared comes whole.
+#[test]
+fn values_of_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    rusqlite::Connection::open(&file)
+        .unwrap()
+        .execute_batch(
+            "create table t(id integer, name varchar(3), price double, b blob, day date, at timestamp);
+             insert into t values (1, 'é𝄞 is longer', 0.5, x'00ff', '2024-02-29', '2024-02-29 10:11:12.5');
+             insert into t(id) values (2);",
+        )
+        .unwrap();
+    let written = rows(&[&sqlite(&file), "select * from t where id <= :id order by id", "-p", "id=9"]);
+    let first = json!({
+        "id": 1, "name": "é𝄞 is longer", "price": 0.5, "b": "\\x00ff", "day": "2024-02-29", "at": "2024-02-29T10:11:12.5",
+    });
+    let lines: Vec<Value> = written.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(lines[0], first);
+    assert_eq!(lines[1], json!({"id": 2, "name": null, "price": null, "b": null, "day": null, "at": null}));
+}
+
+#[test]
+fn parameters_are_bound_with_their_types() {
+    for url in [postgres("postgres"), mariadb("mysql")] {
+        for (sql, params) in [
+            (":x = 7", &["x:integer=7"][..]),
+            (":x = 12.50", &["x:number=12.5"]),
+            (":x = 'it''s é'", &["x=it's é"]),
+            ("date '2024-01-01' < :x", &["x:date=2024-01-02"]),
+            ("timestamp '2024-01-01 00:00:00.5' = :x", &["x:timestamp=2024-01-01T00:00:00.5Z"]),
+            ("cast(:x as char(1)) is null", &["x:integer="]),
+            (":a < :b and :b > :a", &["a:integer=1", "b:integer=2"]),
+        ] {
+            let sql = format!("select case when {sql} then 1 else 0 end as value");
+            let params: Vec<_> = params.iter().flat_map(|param| ["-p", param]).collect();
+            assert_eq!(rows(&[&[&*url, &sql], &*params].concat()), "{\"value\":1}\n", "{url}: {sql}");
+        }
+    }
+    let list = refused(&[&postgres("postgres"), "select 1 as n where 1 = any(:x)", "-p", "x:integer[]=1,2"]);
+    assert!(list.contains("ODBC has no lists"), "{list}");
+}
+
+#[test]
+fn what_is_wrong_is_said_without_passwords() {
+    let at_nobody =
+        "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=1;Database=d;UID=u;PWD=hush".to_owned();
+    for (url, sql, message) in [
+        (postgres("postgres"), "select 1 from nothing", "relation \"nothing\" does not exist"),
+        (postgres("postgres"), "select 1 / (1 - n) as x from generate_series(1, 1) n", "division by zero"),
+        (mariadb("mysql"), "selct 1", "You have an error in your SQL syntax"),
+        (at_nobody, "select 1", "cannot be reached"),
+        ("odbc:Driver=/no/such/driver.so;PWD=hush".to_owned(), "select 1", "cannot be reached"),
+        ("odbc:nonsense".to_owned(), "select 1", "has no connection string"),
+        // The driver of SQL Server is there, and nothing listens.
+        (
+            "odbc:Driver=FreeTDS;Server=127.0.0.1;Port=1;UID=u;PWD=hush".to_owned(),
+            "select 1",
+            "cannot be reached",
+        ),
+    ] {
+        let said = refused(&[&url, sql]);
+        assert!(said.contains(message), "{sql}: {said}");
+        assert!(!said.contains("hush"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_after_rows_is_no_end() {
+    let sql = "select n, 1 / (50000 - n) as x from generate_series(1, 60000) n";
+    let server = serve(&postgres("postgres"), "", &[("late", sql), ("one", "select 1 as n")]).await;
+    let reply = get(&server.url("/late.ndjson")).await;
+    assert_eq!(reply.status.as_u16(), 200);
+    assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+    assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]));
+}
+
+#[tokio::test]
+async fn procedures_have_results() {
+    let database = MariaDb::script(
+        "create table event(n int, status varchar(20));
+         insert into event values (1, 'new'), (2, 'paid'), (3, 'sent');
+         delimiter //
+         create procedure events(after_no int) begin
+           insert into event values (99, 'side effect');
+           select n, status from event where n > after_no and n < 99 order by n;
+         end//
+         create procedure two() begin select 1 as n; select 2 as n; end//
+         create procedure none() begin set @x = 1; end//",
+    );
+    let url = mariadb(database.name());
+    assert_eq!(
+        rows(&[&url, "{call events(:after)}", "-p", "after:integer=1"]),
+        "{\"n\":2,\"status\":\"paid\"}\n{\"n\":3,\"status\":\"sent\"}\n"
+    );
+    assert_eq!(
+        database.ask("select count(*) from event where n = 99"),
+        "1\n",
+        "what it was described by is undone"
+    );
+    for (call, message) in [("{call two()}", "several results"), ("{call none()}", "has no rows")] {
+        let said = refused(&[&url, call]);
+        assert!(said.contains(message), "{call}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_million_rows_take_little_memory() {
+    let sql = "select n as i, 'row ' || n as text from generate_series(1, 1000000) n";
+    let server = serve(&postgres("postgres"), "", &[("many", sql)]).await;
+    let reply = get(&server.url("/many.ndjson")).await;
+    assert_eq!((reply.status.as_u16(), reply.ended.clone()), (200, Ended::Complete));
+    let mut lines = reply.text().lines();
+    for i in 1..=1_000_000 {
+        assert_eq!(lines.next(), Some(&*format!("{{\"i\":{i},\"text\":\"row {i}\"}}")));
+    }
+    assert_eq!(lines.next(), None);
+    let peak = peak_memory_bytes(server.pid());
+    assert!(peak < 48 << 20, "the server took {peak} bytes");
+    let [worker] = workers(&server)[..] else { panic!("one worker") };
+    let peak = peak_memory_bytes(worker);
+    assert!(peak < 64 << 20, "the worker took {peak} bytes");
+}
+
+/// Texts of all lengths, of which some do not fit the buffer that those before them made.
+#[test]
+fn texts_that_grow_come_whole() {
+    let database = MariaDb::new("create table t(n int, text longtext, name varchar(50))");
+    database.execute(
+        "insert into t select seq, repeat('é', seq * seq), concat('n', seq) from mysql.seq_1_to_120",
+    );
+    for (url, sql) in [
+        (
+            postgres("postgres"),
+            "select n, repeat('é', n * n) as text, 'n' || n as name from generate_series(1, 120) n order by n",
+        ),
+        (mariadb(database.name()), "select n, text, name from t order by n"),
+    ] {
+        for (line, n) in rows(&[&url, sql]).lines().zip(1..=120) {
+            let row: Value = line.parse().unwrap();
+            let expected = json!({"n": n, "text": "é".repeat(n * n), "name": format!("n{n}")});
+            assert!(row == expected, "{url}: row {n}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_statement() {
+    let database = TestDb::new().await;
+    let endless = "select generate_series(1, 100000000) as i, repeat('x', 100) as text";
+    let long = "select count(*) as n from generate_series(1, 10000000000) n";
+    let server = serve(
+        &postgres(database.name()),
+        "pool = { max = 1 }",
+        &[("endless", endless), ("long", long), ("one", "select 1 as n")],
+    )
+    .await;
+    let mut left = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+    left.at_least(1000).await;
+    drop(left);
+    assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]));
+    let before = workers(&server);
+    let waiting = tokio::time::timeout(Duration::from_millis(500), get(&server.url("/long"))).await;
+    assert!(waiting.is_err(), "the statement is long");
+    assert_eq!(get(&server.url("/one")).await.json(), json!([{"n": 1}]));
+    assert_eq!(workers(&server), before, "the statement was cancelled, and no process ended");
+}
+
+#[tokio::test]
+async fn a_driver_that_hangs_or_dies_fails_its_streams_alone() {
+    let endless = "select generate_series(1, 100000000) as i, repeat('x', 100) as text";
+    let server = serve(
+        &postgres("postgres"),
+        "statement_timeout = \"2s\"\npool = { max = 1 }",
+        &[("endless", endless), ("one", "select 1 as n")],
+    )
+    .await;
+    for name in ["KILL", "SEGV", "STOP"] {
+        let mut stream = Client::HTTP1.stream(&server.url("/endless.ndjson")).await;
+        stream.at_least(1000).await;
+        let ended = workers(&server);
+        let until = Instant::now() + SOON;
+        // Rust passes over a first SEGV that no instruction has caused.
+        while name != "STOP" && ended.iter().any(|pid| is_alive(*pid)) {
+            assert!(Instant::now() < until, "{name}");
+            ended.iter().for_each(|pid| signal(*pid, name));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        ended.iter().for_each(|pid| signal(*pid, name));
+        let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("it ends");
+        assert!(matches!(reply.ended, Ended::Broken(_)), "{name}: {:?}", reply.ended);
+        let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
+        assert_eq!(next.json(), json!([{"n": 1}]), "{name}: the next request is served");
+        assert!(workers(&server).iter().all(|pid| !ended.contains(pid)), "{name}: a new process");
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[tokio::test]
+async fn several_statements_read_one_snapshot() {
+    let body = "/* body = { list = \"$list\", total = \"$total\" } */\n\
+        -- name: list :many\nselect n from generate_series(0, 2) n\n-- name: total :value\nselect 3 as total";
+    let server = serve(&postgres("postgres"), "", &[("body", body)]).await;
+    for _ in 0..2 {
+        assert_eq!(
+            get(&server.url("/body")).await.json(),
+            json!({"list": [{"n": 0}, {"n": 1}, {"n": 2}], "total": 3})
+        );
+    }
+}
