@@ -15,6 +15,7 @@ mod hold;
 mod index;
 mod last;
 mod opening;
+pub(crate) mod probe;
 mod proxy;
 mod request;
 mod run;

@@ -108,7 +108,7 @@ fn byte_rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write bytes per second, such as 5000, 100KB or 1MB, and no less than 10".into())
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("write 'Name: value'")?;
     let name = name.trim().parse().map_err(|_| format!("`{name}` is no header name"))?;
     let value = value.trim().parse().map_err(|_| format!("`{value}` is no header value"))?;

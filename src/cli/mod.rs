@@ -21,6 +21,7 @@ mod bench;
 mod check;
 mod csv;
 mod demo;
+mod doctor;
 mod init;
 mod listen;
 mod listing;
@@ -62,6 +63,7 @@ enum Command {
     Query(query::Args),
     Check(check::Args),
     Ready(ready::Args),
+    Doctor(doctor::Args),
     // Boxed, as it has three times the options of any other.
     Bench(Box<bench::Args>),
     Token(token::Args),
@@ -84,6 +86,7 @@ impl Command {
             Self::Query(_) | Self::Init(_) => Some(PathBuf::new()),
             Self::Bench(_)
             | Self::Ready(_)
+            | Self::Doctor(_)
             | Self::Schema(_)
             | Self::Token(_)
             | Self::Completions(_)
@@ -171,6 +174,7 @@ pub fn run() -> ExitCode {
         Command::Query(args) => query::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Ready(args) => ready::run(&args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Token(args) => token::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -107,7 +107,7 @@ impl Server {
 }
 
 /// How TLS is spoken with servers of these authorities.
-fn trust(ca: Option<&Path>) -> Result<Arc<ClientConfig>, Box<dyn Error>> {
+pub(super) fn trust(ca: Option<&Path>) -> Result<Arc<ClientConfig>, Box<dyn Error>> {
     let roots = ca.map_or_else(system_roots, roots_of)?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?;

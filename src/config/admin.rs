@@ -16,6 +16,8 @@ pub struct AdminAccess {
     pub metrics: Authorization,
     /// `streams`; who may call an endpoint may also ask how its streams went.
     pub streams: Authorization,
+    /// What `rowstream doctor` asks for.
+    pub probe: Authorization,
 }
 
 impl AdminAccess {
@@ -25,16 +27,18 @@ impl AdminAccess {
         ready: Authorization::Public,
         metrics: Authorization::Public,
         streams: Authorization::Public,
+        probe: Authorization::Public,
     };
     /// What probes ask, which rarely have a token.
     const OPEN: [&str; 2] = ["live", "ready"];
 
-    fn each(&mut self) -> [(&'static str, &mut Authorization); 4] {
+    fn each(&mut self) -> [(&'static str, &mut Authorization); 5] {
         [
             ("live", &mut self.live),
             ("ready", &mut self.ready),
             ("metrics", &mut self.metrics),
             ("streams", &mut self.streams),
+            ("probe", &mut self.probe),
         ]
     }
 }

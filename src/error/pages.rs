@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "not_ready"
     "pool_full"
     "pool_timeout"
+    "probe_aborted"
     "rate_limited"
     "result_too_long"
     "role_forbidden"

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::app::App;
 use super::body::Answer;
 use super::head::no_endpoint;
+use super::probe::Probe;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
@@ -38,6 +39,8 @@ const ABOVE: &str = "..";
 const STREAMS: &str = "streams/";
 /// Where the pages about errors are, below [`ADMIN`].
 const ERRORS: &str = "errors/";
+/// Below [`ADMIN`]: what `rowstream doctor` asks for.
+const PROBES: &str = "probe/";
 
 /// In a request's extensions: it came to the port of the admin endpoints.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +77,8 @@ pub(super) enum AdminEndpoint {
     Stream(Arc<Stream>),
     /// What an error's code means.
     Page(&'static str),
+    /// What shows the hops on the way.
+    Probe(Probe),
 }
 
 impl App {
@@ -81,7 +86,8 @@ impl App {
     ///
     /// # Errors
     /// 404: there is none, or not at the port that the request came to. What the endpoints are, how
-    /// a stream went, and what an error means, is said wherever streams are. 400: its query.
+    /// a stream went, and what an error means, is said wherever streams are, and probes go their
+    /// way. 400: its query.
     pub(super) fn find_admin<B>(&self, name: &str, request: &Request<B>) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
@@ -90,7 +96,10 @@ impl App {
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
             DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
             OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
-            _ => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
+            _ => match name.strip_prefix(PROBES).and_then(|name| Probe::read(name, request)) {
+                Some(probe) => AdminEndpoint::Probe(probe?),
+                None => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
+            },
         })
     }
 
@@ -126,6 +135,7 @@ impl App {
                 }
                 &access.streams
             }
+            AdminEndpoint::Probe(_) => &access.probe,
             AdminEndpoint::OpenApi(_) => {
                 tracker.credentials = self.credentials(headers).await;
                 return Ok(());
@@ -152,6 +162,7 @@ impl App {
             AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), "application/json")),
             AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
+            AdminEndpoint::Probe(probe) => probe.answer(&self.state.probes),
             // Browsers show plain text, and save Markdown.
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))

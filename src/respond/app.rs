@@ -62,6 +62,8 @@ pub(super) struct ServerState {
     /// What is in temporary files.
     pub(super) spooled: Arc<Used>,
     pub(super) ending: AtomicBool,
+    /// Held by each probe that runs.
+    pub(super) probes: Arc<()>,
     /// Whether followers are to end.
     pub(super) closing: watch::Sender<bool>,
 }

@@ -10,6 +10,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use super::last::Last;
+use super::probe;
 use super::proxy::Proxied;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
@@ -29,6 +30,8 @@ pub(super) enum Answer {
     File(Box<Spooled>),
     /// What an upstream answers.
     Proxied(Box<Proxied>),
+    /// What `rowstream doctor` asks for.
+    Probe(Box<probe::Script>),
     /// It has failed, and is aborted once what was handed over is on its way.
     Aborting(Box<Wait>),
 }
@@ -145,6 +148,7 @@ impl ResponseBody {
     fn trailers(&self) -> Option<HeaderMap> {
         match &self.answer {
             Answer::Stream(streaming) => streaming.lock().trailers(),
+            Answer::Probe(script) => script.trailers(),
             _ => None,
         }
     }
@@ -163,6 +167,7 @@ impl ResponseBody {
             }
             Answer::File(file) => file.poll_chunk(cx),
             Answer::Proxied(proxied) => proxied.poll_chunk(cx),
+            Answer::Probe(script) => script.poll_chunk(cx),
             Answer::Aborting(wait) => wait.poll(cx).map(|frame| frame.map(Ok)),
         }
     }
@@ -224,7 +229,7 @@ impl Body for ResponseBody {
             Answer::Stream(streaming) => streaming.lock().is_done(),
             Answer::File(file) => file.left() == 0,
             Answer::Proxied(proxied) => proxied.is_done(),
-            Answer::Aborting(_) => false,
+            Answer::Probe(_) | Answer::Aborting(_) => false,
         }
     }
 
@@ -233,7 +238,9 @@ impl Body for ResponseBody {
             Answer::Nothing => SizeHint::with_exact(0),
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Answer::File(file) => SizeHint::with_exact(file.left()),
-            Answer::Stream(_) | Answer::Proxied(_) | Answer::Aborting(_) => SizeHint::default(),
+            Answer::Stream(_) | Answer::Proxied(_) | Answer::Probe(_) | Answer::Aborting(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

@@ -43,9 +43,7 @@ const PROBLEM: &str = "application/problem+json";
 /// What every path can be asked with.
 pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// The head of a success. The last three headers ask proxies not to buffer: `no-transform` (RFC
-/// 9111) keeps them from compressing, `X-Accel-Buffering` is nginx's, `Incremental` is
-/// draft-ietf-httpbis-incremental.
+/// The head of a success.
 pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -73,10 +71,16 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     if let Some(coding) = coding {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     }
+    ask_not_to_buffer(headers);
+    response
+}
+
+/// Asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing,
+/// `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+pub(super) fn ask_not_to_buffer(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
-    response
 }
 
 /// The media type, with what a reader of CSV has to know (RFC 4180, section 3).

@@ -28,6 +28,7 @@ mod cuts;
 mod demo;
 mod discovery;
 mod docs;
+mod doctor;
 mod drivers;
 mod enrich;
 mod environment;

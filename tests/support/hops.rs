@@ -46,6 +46,11 @@ impl Hop {
         Self::nginx_with(&format!("server unix:{};", path.display()), asks).await
     }
 
+    /// nginx with settings of its `location`.
+    pub async fn nginx_set(target: SocketAddr, settings: &str) -> Self {
+        Self::nginx_with(&format!("server {target};"), &format!("{HTTP1_1} {settings}")).await
+    }
+
     async fn nginx_with(upstream: &str, asks: &str) -> Self {
         let config = |http1: SocketAddr, http2: SocketAddr, folder: &Path| {
             let folder = folder.display();
@@ -75,6 +80,11 @@ impl Hop {
     /// an address or `unix@/path`.
     pub async fn haproxy_announcing(target: &str, how: &str) -> Self {
         Self::haproxy_with(&format!("  server one {target} {how}\n")).await
+    }
+
+    /// HAProxy with lines of its backend, and how it speaks with the server.
+    pub async fn haproxy_set(target: SocketAddr, lines: &str, protocol: &str) -> Self {
+        Self::haproxy_with(&format!("{lines}\n  server one {target} {protocol}\n")).await
     }
 
     /// HAProxy before replicas, which it asks whether they are ready ten times a second, and with

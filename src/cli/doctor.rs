@@ -1,0 +1,143 @@
+//! `rowstream doctor`: asks a running server through every hop between here and there, and says
+//! what they make of its answers.
+//!
+//! The server's [probes](crate::respond::probe) are answers of which every byte and moment is
+//! known. What differs when they arrive was done on the way. [`asking`] sends one request,
+//! [`findings`] judges what came, [`cures`] knows the settings.
+
+mod asking;
+mod cures;
+mod findings;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use http::header::{self, HeaderName};
+use http::{HeaderValue, Uri, Version};
+
+use self::asking::{Arrived, Server};
+use self::cures::Hops;
+use self::findings::{Finding, Seen, Verdict};
+use super::{Failure, block_on};
+use crate::log::text::{bounded, one_line};
+use crate::respond::probe::TRICKLE;
+
+/// What is shown of what a hop says, in bytes.
+const MOST_SHOWN: usize = 200;
+/// What every probe is asked with.
+const ASKED: [(HeaderName, &str); 2] = [(header::TE, "trailers"), (header::ACCEPT_ENCODING, "gzip")];
+
+/// Asks a server through all that stands before it, and says what buffers, recompresses, strips
+/// trailers, times out early, or makes clean ends of cuts; exit status 0: nothing, 1: something.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The server as its clients reach it: http://HOST or https://HOST, with the path that a proxy
+    /// has it at.
+    #[arg(long, value_name = "URL")]
+    via: Uri,
+    /// For how many seconds a stream is silent, to see whether it is cut. As long as your streams
+    /// may be: a proxy's own limit is often 60.
+    #[arg(long, value_name = "SECONDS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=600))]
+    silence: u64,
+    /// A header of every request, such as 'Authorization: Bearer …'.
+    #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = super::bench::header)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// A PEM file of authorities that the server's certificate may be of, instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let (via, silence) = (args.via, Duration::from_secs(args.silence));
+    let refused = |error: asking::Failure| Failure::Message(error.to_string());
+    let server = Server::read(&via, args.ca.as_ref(), args.header).map_err(refused)?;
+    eprintln!("asking over HTTP/1.1 and HTTP/2, for {} s", args.silence);
+    let is_well = block_on(async {
+        let examined = |version| examine(&server, version, silence);
+        let answers = join(examined(Version::HTTP_11), examined(Version::HTTP_2)).await;
+        if let (Err(error), Err(_)) = &answers {
+            return Err(Failure::Message(format!("{via} cannot be asked: {error}")));
+        }
+        let is_well = report(&via, "HTTP/1.1", &answers.0);
+        Ok(report(&via, "HTTP/2", &answers.1) && is_well)
+    })?;
+    if is_well { Ok(()) } else { Err(Failure::Reported) }
+}
+
+/// What was found over one version of HTTP.
+struct Examined {
+    hops: Hops,
+    findings: Vec<Finding>,
+}
+
+/// Asks for every probe, side by side.
+async fn examine(server: &Server, version: Version, silence: Duration) -> Result<Examined, asking::Failure> {
+    let first = server.ask(version, "request", &ASKED, Duration::ZERO).await?;
+    if let Some(why) = why_no_probe(&first) {
+        return Err(why.into());
+    }
+    let seen = Seen::read(&first)?;
+    let silent = format!("silence?seconds={}", silence.as_secs());
+    let probes: [(&str, Duration); 6] = [
+        ("trickle", TRICKLE.1 * TRICKLE.0 as u32),
+        (&silent, silence),
+        ("abort", TRICKLE.1 * 2),
+        ("trailers", TRICKLE.1 * 2),
+        ("plain", Duration::ZERO),
+        ("gzip", Duration::ZERO),
+    ];
+    let asked = join_all(probes.map(|(name, lasts)| server.ask(version, name, &ASKED, lasts))).await;
+    let [trickle, silent, abort, trailers, plain, gzip] =
+        <[_; 6]>::try_from(asked).map_err(|_| "a probe is missing")?;
+    let findings = [
+        seen.finding(),
+        findings::of(trickle, findings::trickle),
+        findings::of(silent, |arrived| findings::silence(arrived, silence)),
+        findings::of(abort, findings::abort),
+        findings::of(trailers, |arrived| findings::trailers(arrived, &seen)),
+        findings::of(plain, findings::plain),
+        findings::of(gzip, |arrived| findings::gzip(arrived, &seen)),
+    ];
+    Ok(Examined { hops: Hops::read(&first.headers), findings: findings.into() })
+}
+
+/// Why a server has no probes for whoever asks.
+fn why_no_probe(arrived: &Arrived) -> Option<String> {
+    Some(match arrived.status {
+        200 => return None,
+        401 | 403 => format!(
+            "status {}: probes are not for everybody there\n    hint: give the token of whoever may, \
+             as [admin] says: -H 'Authorization: Bearer …'",
+            arrived.status
+        ),
+        404 => "status 404: no Rowstream answers there, or one without probes\n    hint: a proxy that hides \
+                /_rowstream/ has to let /_rowstream/probe/ through"
+            .to_owned(),
+        status => format!("status {status}: {}", shown(&String::from_utf8_lossy(&arrived.body))),
+    })
+}
+
+/// Prints what was found; whether nothing is wrong. That a version is not spoken is not wrong.
+fn report(via: &Uri, version: &str, examined: &Result<Examined, asking::Failure>) -> bool {
+    let examined = match examined {
+        Ok(examined) => examined,
+        Err(error) => {
+            println!("{via} over {version}: nothing answers: {}", shown(&error.to_string()));
+            return true;
+        }
+    };
+    println!("{via} over {version}{}", examined.hops);
+    for finding in &examined.findings {
+        println!("  {:<5}  {}", finding.verdict.name(), shown(&finding.text));
+        for cure in finding.ill.iter().flat_map(|ill| examined.hops.cures(*ill)) {
+            println!("         {cure}");
+        }
+    }
+    examined.findings.iter().all(|finding| finding.verdict != Verdict::Wrong)
+}
+
+/// What others have written, as one line of a terminal.
+fn shown(text: &str) -> String {
+    one_line(bounded(text, MOST_SHOWN)).into_owned()
+}

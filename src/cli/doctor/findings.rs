@@ -1,0 +1,220 @@
+//! What the doctor makes of an answer: what was sent is known, so what differs was done on the way.
+
+use std::fmt;
+use std::io::Read as _;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+
+use super::asking::{Arrived, Failure};
+use super::cures::Ill;
+use crate::completeness::digest::Digest;
+use crate::respond::probe::TRICKLE;
+
+/// What a server may say of a request, in bytes.
+const LONGEST: u64 = 4096;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Well,
+    /// Something is missing, and there is another way to it.
+    Note,
+    Wrong,
+}
+
+impl Verdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Well => "well",
+            Self::Note => "note",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) verdict: Verdict,
+    pub(super) text: String,
+    /// What there are cures for.
+    pub(super) ill: Option<Ill>,
+}
+
+impl Finding {
+    fn well(text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Well, text: text.into(), ill: None }
+    }
+
+    fn note(text: impl Into<String>, ill: Ill) -> Self {
+        Self { verdict: Verdict::Note, text: text.into(), ill: Some(ill) }
+    }
+
+    fn wrong(text: impl Into<String>, ill: impl Into<Option<Ill>>) -> Self {
+        Self { verdict: Verdict::Wrong, text: text.into(), ill: ill.into() }
+    }
+}
+
+/// What is found in an answer, if there is one.
+pub(super) fn of(asked: Result<Arrived, Failure>, judge: impl FnOnce(&Arrived) -> Finding) -> Finding {
+    match asked {
+        Ok(arrived) if arrived.status == 200 => judge(&arrived),
+        Ok(arrived) => Finding::wrong(format!("a probe has the status {}", arrived.status), None),
+        Err(error) => Finding::wrong(format!("a probe has no answer: {error}"), None),
+    }
+}
+
+/// The request as it has reached the server.
+#[derive(Debug, Deserialize)]
+pub(super) struct Seen {
+    version: String,
+    te: Option<String>,
+    accept_encoding: Option<String>,
+}
+
+impl Seen {
+    /// Reads the first probe. A hop may have compressed it.
+    pub(super) fn read(arrived: &Arrived) -> Result<Self, Failure> {
+        let mut text = Vec::new();
+        match arrived.header("content-encoding") {
+            Some("gzip") => GzDecoder::new(&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
+            _ => (&arrived.body[..]).take(LONGEST).read_to_end(&mut text)?,
+        };
+        serde_json::from_slice(&text).map_err(|_| "no Rowstream answers there: its probe is no JSON".into())
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        match self.version.as_str() {
+            "HTTP/1.0" | "HTTP/0.9" => Finding::wrong(
+                "the server is asked with HTTP/1.0, so each answer waits for its last row",
+                Ill::Http10,
+            ),
+            version => Finding::well(format!("the server is asked with {version}")),
+        }
+    }
+}
+
+/// Rows come as they are sent.
+pub(super) fn trickle(arrived: &Arrived) -> Finding {
+    if let Err(error) = &arrived.ended.1 {
+        return Finding::wrong(format!("a stream fails: {error}"), None);
+    }
+    // A proxy may pass on the first record with the head, and withhold the others.
+    let at = [&[Duration::ZERO], arrived.pieces.as_slice()].concat();
+    let longest = at.windows(2).map(|two| two[1].saturating_sub(two[0])).max().unwrap_or_default();
+    let (records, pause) = TRICKLE;
+    match longest > pause * records as u32 / 2 {
+        true => Finding::wrong(
+            format!(
+                "rows are withheld: one was sent every {}, and none came for {}",
+                Seconds(pause),
+                Seconds(longest)
+            ),
+            Ill::Buffers,
+        ),
+        false => Finding::well("rows arrive as they are sent"),
+    }
+}
+
+/// A stream may be silent.
+pub(super) fn silence(arrived: &Arrived, silence: Duration) -> Finding {
+    let (after, ended) = &arrived.ended;
+    let is_whole = String::from_utf8_lossy(&arrived.body).contains("\"record\":2");
+    match ended {
+        // Compressed on the way, it cannot be read here; then its time tells.
+        Ok(()) if is_whole || *after >= silence => {
+            Finding::well(format!("a stream may be silent for {}; longer was not tried", Seconds(silence)))
+        }
+        Ok(()) => Finding::wrong(
+            format!("a silent stream is ended after {}, as if it were whole", Seconds(*after)),
+            Ill::TimesOut,
+        ),
+        Err(_) => Finding::wrong(format!("a silent stream is cut after {}", Seconds(*after)), Ill::TimesOut),
+    }
+}
+
+/// What the server aborts fails here.
+pub(super) fn abort(arrived: &Arrived) -> Finding {
+    match arrived.ended.1 {
+        Ok(()) => {
+            Finding::wrong("a response that the server has aborted ends as if it were whole", Ill::EndsCuts)
+        }
+        Err(_) => Finding::well("a response that the server has aborted fails"),
+    }
+}
+
+/// Trailers come.
+pub(super) fn trailers(arrived: &Arrived, seen: &Seen) -> Finding {
+    if arrived.trailers.contains_key("rowstream-status") {
+        return Finding::well("trailers arrive");
+    }
+    match seen.te {
+        None => Finding::note("`TE: trailers` does not reach the server", Ill::StripsTrailers),
+        Some(_) => Finding::note("the trailers of answers are lost", Ill::StripsTrailers),
+    }
+}
+
+/// What is not compressed stays as it is.
+pub(super) fn plain(arrived: &Arrived) -> Finding {
+    if let Some(coding) = arrived.header("content-encoding") {
+        let etag = match arrived.header("etag") {
+            Some("\"probe\"") => "",
+            Some(_) => ", and their `ETag` is weakened",
+            None => ", and their `ETag` is lost",
+        };
+        return Finding::wrong(
+            format!("answers are compressed on the way ({coding}) although they say `no-transform`{etag}"),
+            Ill::Recompresses,
+        );
+    }
+    unchanged(arrived).unwrap_or_else(|| Finding::well("answers arrive byte by byte as they are sent"))
+}
+
+/// What is compressed stays as it is.
+pub(super) fn gzip(arrived: &Arrived, seen: &Seen) -> Finding {
+    match arrived.header("content-encoding") {
+        Some("gzip") => {}
+        coding => {
+            let coding = coding.unwrap_or("none");
+            let text = format!("compressed answers get another coding on the way ({coding})");
+            return Finding::wrong(text, Ill::Recompresses);
+        }
+    }
+    if let Some(changed) = unchanged(arrived) {
+        return changed;
+    }
+    match seen.accept_encoding {
+        None => Finding::note(
+            "`Accept-Encoding` does not reach the server, so it compresses nothing",
+            Ill::HidesEncoding,
+        ),
+        Some(_) => Finding::well("compressed answers arrive as they are sent"),
+    }
+}
+
+/// `None` where the content is that which was sent.
+fn unchanged(arrived: &Arrived) -> Option<Finding> {
+    if let Err(error) = &arrived.ended.1 {
+        return Some(Finding::wrong(format!("an answer fails: {error}"), None));
+    }
+    match arrived.header("content-digest") {
+        Some(digest) if digest == Digest::of(&arrived.body) => {}
+        Some(_) => return Some(Finding::wrong("the content is changed on the way", Ill::Recompresses)),
+        None => return Some(Finding::note("`Content-Digest` is lost", Ill::StripsFields)),
+    }
+    match arrived.header("etag") {
+        Some("\"probe\"") => None,
+        _ => Some(Finding::note("the `ETag` is changed on the way", Ill::StripsFields)),
+    }
+}
+
+/// A time, as people read it.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.0.as_secs_f64())
+    }
+}

@@ -1,0 +1,213 @@
+//! `/_rowstream/probe/…`: answers of which every byte and moment is known, so that `rowstream
+//! doctor` sees what the hops between the server and itself make of them.
+//!
+//! A probe asks no source. It is short, but for a [silence](Probe::Silence), and few run at a time.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use serde_json::json;
+
+use super::body::Answer;
+use super::head::ask_not_to_buffer;
+use crate::Error;
+use crate::completeness::digest::{CONTENT_DIGEST, Digest};
+use crate::completeness::trailers::{self, Fields};
+use crate::compress::{self, Coding};
+use crate::params::{self, Param, ParamType, ParamValue};
+use crate::timer::Timer;
+
+/// Probes that last, at a time.
+const MOST: usize = 32;
+/// Records of a [trickle](Probe::Trickle), and the time between two of them.
+pub(crate) const TRICKLE: (usize, Duration) = (10, Duration::from_millis(200));
+/// The seconds of a silence, unless told, and at most.
+const SILENCE: (i64, i64) = (65, 600);
+/// Of a [whole](Probe::Plain) answer: more than the least that proxies compress.
+const LINES: usize = 200;
+/// Beside the trailers of a probe there is nothing to tell.
+const FIELDS: Fields = Fields { next: false, page: false, digest: false };
+
+/// What is asked for below `probe/`.
+#[derive(Debug)]
+pub(super) enum Probe {
+    /// What of the request has come here.
+    Request(String),
+    /// A record now and then.
+    Trickle,
+    /// A record, so much time without a byte, and another record.
+    Silence(Duration),
+    /// Records, and trailers if the request takes them.
+    Trailers(bool),
+    /// Records, and an abort in place of the end.
+    Abort,
+    /// A whole answer with its digest and a strong `ETag`.
+    Plain,
+    /// The same, compressed.
+    Gzip,
+}
+
+impl Probe {
+    /// The probe of this name that a request asks for; `None`: there is none.
+    ///
+    /// # Errors
+    /// 400: its query.
+    pub(super) fn read<B>(name: &str, request: &Request<B>) -> Option<Result<Self, Error>> {
+        let (version, headers) = (request.version(), request.headers());
+        Some(Ok(match name {
+            "request" => Self::Request(seen(version, headers)),
+            "trickle" => Self::Trickle,
+            "trailers" => Self::Trailers(trailers::are_taken(version, headers)),
+            "abort" => Self::Abort,
+            "plain" => Self::Plain,
+            "gzip" => Self::Gzip,
+            "silence" => return Some(seconds(request.uri().query()).map(Self::Silence)),
+            _ => return None,
+        }))
+    }
+
+    /// What it answers. `running` is held by each probe that lasts.
+    ///
+    /// # Errors
+    /// 503: too many run already.
+    pub(super) fn answer(self, running: &Arc<()>) -> Result<Response<Answer>, Error> {
+        let (records, pause) = TRICKLE;
+        match self {
+            Self::Request(seen) => Ok(whole(seen.into(), None)),
+            Self::Plain => Ok(whole(lines().into(), None)),
+            Self::Gzip => {
+                let body = compress::whole(Coding::Gzip, lines().as_bytes())?;
+                Ok(whole(body, Some(Coding::Gzip)))
+            }
+            Self::Trickle => stream(records, pause, End::Clean, running),
+            Self::Silence(time) => stream(2, time, End::Clean, running),
+            Self::Trailers(true) => stream(2, pause, End::Trailers, running),
+            Self::Trailers(false) => stream(2, pause, End::Clean, running),
+            Self::Abort => stream(2, pause, End::Abort, running),
+        }
+    }
+}
+
+fn stream(records: usize, pause: Duration, end: End, running: &Arc<()>) -> Result<Response<Answer>, Error> {
+    let running = Arc::clone(running);
+    // One is the server's own.
+    if Arc::strong_count(&running) > MOST + 1 {
+        return Err(too_many());
+    }
+    let script = Script { records, sent: 0, pause, end, timer: Timer::default(), _running: running };
+    let mut response = Response::new(Answer::Probe(Box::new(script)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    ask_not_to_buffer(headers);
+    headers.append(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let (End::Trailers, Some(names)) = (end, trailers::announcement(FIELDS)) {
+        headers.insert(header::TRAILER, names);
+    }
+    Ok(response)
+}
+
+/// A stream of records at their times.
+pub(super) struct Script {
+    records: usize,
+    sent: usize,
+    pause: Duration,
+    end: End,
+    timer: Timer,
+    _running: Arc<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Clean,
+    Trailers,
+    Abort,
+}
+
+impl Script {
+    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        // What is aborted waits once more, so that the record before has gone its way.
+        let is_over = self.sent == self.records;
+        if self.sent > 0 && (!is_over || self.end == End::Abort) {
+            self.timer.start(self.pause);
+            ready!(self.timer.poll(cx));
+            self.timer.stop();
+        }
+        if is_over {
+            return Poll::Ready((self.end == End::Abort).then(|| Err(aborted())));
+        }
+        self.sent += 1;
+        Poll::Ready(Some(Ok(format!("{{\"record\":{},\"of\":{}}}\n", self.sent, self.records).into())))
+    }
+
+    pub(super) fn trailers(&self) -> Option<HeaderMap> {
+        (self.end == End::Trailers).then(|| trailers::complete(self.sent as u64, (None, None), None))
+    }
+}
+
+/// For how long a silence is asked.
+fn seconds(query: Option<&str>) -> Result<Duration, Error> {
+    let (default, most) = SILENCE;
+    let param = Param {
+        default: Some(ParamValue::Integer(default)),
+        min: Some(ParamValue::Integer(1)),
+        max: Some(ParamValue::Integer(most)),
+        ..Param::new("seconds", ParamType::Integer)
+    };
+    let bound = params::bind(&[param], &[] as &[(&str, &str)], query, &HeaderMap::new())?;
+    let seconds = match bound.values.first() {
+        Some(ParamValue::Integer(seconds)) => *seconds,
+        _ => default,
+    };
+    Ok(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+/// What the last hop has asked, as far as answers hang on it. No header that a hop may have put a
+/// secret into.
+fn seen(version: Version, headers: &HeaderMap) -> String {
+    let text = |name: HeaderName| {
+        let lines: Vec<_> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
+        (!lines.is_empty()).then(|| lines.join(", "))
+    };
+    let seen = json!({
+        "version": format!("{version:?}"),
+        "te": text(header::TE),
+        "accept_encoding": text(header::ACCEPT_ENCODING),
+    });
+    format!("{seen}\n")
+}
+
+fn lines() -> String {
+    (1..=LINES).map(|n| format!("{{\"record\":{n},\"of\":{LINES}}}\n")).collect()
+}
+
+/// An answer with all by which a change of it is seen.
+fn whole(body: Bytes, coding: Option<Coding>) -> Response<Answer> {
+    let digest = Digest::of(&body);
+    let mut response = Response::new(Answer::Whole(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform, no-store"));
+    headers.insert(header::ETAG, HeaderValue::from_static("\"probe\""));
+    headers.extend(HeaderValue::try_from(digest).ok().map(|digest| (CONTENT_DIGEST, digest)));
+    if let Some(coding) = coding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
+    response
+}
+
+fn too_many() -> Error {
+    Error::new(
+        "too_many_streams",
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("{MOST} probes run already, which is as many as may"),
+    )
+    .retry_after(Duration::from_secs(5))
+}
+
+fn aborted() -> Error {
+    Error::new("probe_aborted", StatusCode::INTERNAL_SERVER_ERROR, "this probe is aborted, as was asked for")
+}
