@@ -18,7 +18,8 @@ use crate::client::{self, Amount, Http, Load};
 use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
 use crate::process::{Launch, Server};
 use crate::proof::Digest;
-use crate::record::{self, Measure, RowRun, Run, Sample, Series};
+use crate::quiet::Watch;
+use crate::record::{self, Machine, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
     ALONE, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, HOLD, LOGGING,
     PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, is_claimed_of,
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failed = Vec::new();
     for row in &options.rows {
         println!("\n==> {}", row.id());
-        match lab.row(*row) {
+        match lab.row(*row).and_then(|run| usual(run, &machine, options.size)) {
             Ok(run) => record::write(&folder.join(format!("{}.json", row.id())), &run)?,
             Err(message) => {
                 eprintln!("{message}");
@@ -67,6 +68,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Size::Quick => report::write(&[Run::read(&folder)?], &folder)?,
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("rows that could not be run: {}", failed.join(" "))) }
+}
+
+/// The row, unless a floor was so fast or so slow as it never is on this machine: then something
+/// else was measured.
+fn usual(run: RowRun, machine: &Machine, size: Size) -> Result<RowRun> {
+    match size {
+        Size::Full => record::off_its_usual(&run, machine, &record::all().unwrap_or_default()),
+        Size::Quick => None,
+    }
+    .map_or(Ok(run), Err)
 }
 
 /// Everything that rows share.
@@ -124,10 +135,23 @@ impl<'a> Contender<'a> {
 
     /// A run that counts. One that failed is repeated, and told; after too many the target is left
     /// out of the rounds to come.
-    fn measured(&mut self) {
-        if let Some(sample) = self.repeated() {
-            self.series.samples.push(sample);
+    ///
+    /// # Errors
+    ///
+    /// The machine is busy with something else, again and again.
+    fn measured(&mut self, size: Size) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let watch = Watch::begin(size)?;
+            let Some(sample) = self.repeated() else { return Ok(()) };
+            match watch.end() {
+                Ok(()) => {
+                    self.series.samples.push(sample);
+                    return Ok(());
+                }
+                Err(message) => self.series.faults.push(message),
+            }
         }
+        Err(self.series.faults.pop().unwrap_or_default())
     }
 
     fn warm_up(&mut self) {
@@ -169,21 +193,6 @@ impl<'a> Contender<'a> {
         println!("{}: {message}", self.series.target);
         self.series.missing = Some(message);
     }
-}
-
-/// Warms all up, then lets them take turns.
-fn alternate(mut contenders: Vec<Contender>, rounds: usize) -> Vec<Series> {
-    for contender in &mut contenders {
-        println!("warming up {} ({} runs)", contender.series.target, contender.series.warm_ups);
-        contender.warm_up();
-    }
-    for round in 1..=rounds {
-        println!("round {round} of {rounds}");
-        for contender in contenders.iter_mut().filter(|contender| contender.takes_part()) {
-            contender.measured();
-        }
-    }
-    contenders.into_iter().map(|contender| contender.series).collect()
 }
 
 /// How lookups are asked for.
@@ -250,6 +259,21 @@ impl Lab {
         }
     }
 
+    /// Warms all up, then lets them take turns.
+    fn alternate(&self, mut contenders: Vec<Contender>, rounds: usize) -> Result<Vec<Series>> {
+        for contender in &mut contenders {
+            println!("warming up {} ({} runs)", contender.series.target, contender.series.warm_ups);
+            contender.warm_up();
+        }
+        for round in 1..=rounds {
+            println!("round {round} of {rounds}");
+            for contender in contenders.iter_mut().filter(|contender| contender.takes_part()) {
+                contender.measured(self.size)?;
+            }
+        }
+        Ok(contenders.into_iter().map(|contender| contender.series).collect())
+    }
+
     /// The runs of rows whose runs take a second, and whose differences are small.
     fn many(&self) -> usize {
         3 * self.runs
@@ -287,7 +311,7 @@ impl Lab {
     fn events(&self, path: &str, answer: Answer, http: Http) -> Result<Vec<Series>> {
         let server = self.example(Data::Events)?;
         let rowstream = self.stream(ROWSTREAM, server, path, answer, http, self.warm_ups(None, 0))?;
-        Ok(alternate(vec![rowstream, self.copy()], self.many()))
+        self.alternate(vec![rowstream, self.copy()], self.many())
     }
 
     fn first_byte(&self) -> Result<Vec<Series>> {
@@ -295,7 +319,7 @@ impl Lab {
         let warm_ups = self.warm_ups(None, 0);
         let rowstream =
             self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
-        Ok(alternate(vec![rowstream], self.many()))
+        self.alternate(vec![rowstream], self.many())
     }
 
     fn sqlite(&self) -> Result<Vec<Series>> {
@@ -320,7 +344,7 @@ impl Lab {
         contenders.extend(
             shell.clone().map(|shell| floor(SQLITE_CSV, vec![shell, "-csv".into(), file, EVENTS.into()])),
         );
-        let mut series = alternate(contenders, self.many());
+        let mut series = self.alternate(contenders, self.many())?;
         if shell.is_none() {
             series.push(skipped(SQLITE_CSV, "sqlite3 is not here"));
         }
@@ -359,7 +383,7 @@ impl Lab {
                 Err(why) => missing.push(skipped(rival.name(), &why)),
             }
         }
-        let mut series = alternate(contenders, self.runs);
+        let mut series = self.alternate(contenders, self.runs)?;
         series.append(&mut missing);
         Ok(series)
     }
@@ -409,7 +433,7 @@ impl Lab {
                 Err(why) => missing.push(skipped(rival.name(), &why)),
             }
         }
-        let mut series = alternate(contenders, self.runs);
+        let mut series = self.alternate(contenders, self.runs)?;
         series.append(&mut missing);
         Ok(series)
     }
@@ -480,7 +504,7 @@ impl Lab {
             Ok(sample)
         };
         let rowstream = Contender::new(ROWSTREAM, Some(server), 0, work).after(faults);
-        Ok(alternate(vec![rowstream], self.runs))
+        self.alternate(vec![rowstream], self.runs)
     }
 
     fn beside_readers(&self) -> Result<Vec<Series>> {
@@ -497,7 +521,7 @@ impl Lab {
         // The first readers that are held have 200 connections opened for them; those that spill
         // need no more than lookups alone.
         let contenders = vec![alone, contender(HOLD, Policy::Hold, 1)?, contender(SPILL, Policy::Spill, 0)?];
-        Ok(alternate(contenders, self.runs))
+        self.alternate(contenders, self.runs)
     }
 
     fn lookups(&mut self) -> Result<Vec<Series>> {
@@ -566,7 +590,7 @@ impl Lab {
         };
         let servers =
             [asked(ROWSTREAM, self.example(Data::Authors)?), asked(LOGGING, Server::start(&logging)?)];
-        Ok(alternate(servers.into(), self.many()))
+        self.alternate(servers.into(), self.many())
     }
 
     /// Rowstream in another setting, beside Rowstream.
@@ -577,7 +601,7 @@ impl Lab {
         };
         let rowstream = stream(ROWSTREAM, self.example(Data::Events)?)?;
         let other = stream(name, Server::start(launch)?)?;
-        Ok(alternate(vec![rowstream, other], self.many()))
+        self.alternate(vec![rowstream, other], self.many())
     }
 
     fn growth(&self) -> Result<Vec<Series>> {
@@ -627,7 +651,7 @@ from (select generate_series(1, :rows::bigint) as i) r
             rows: Some(rows),
         };
         let contender = loaded(name, load, server, 1).at(x);
-        Ok(alternate(vec![contender], self.runs))
+        self.alternate(vec![contender], self.runs)
     }
 
     /// Each target reads the same number of rows.
@@ -651,7 +675,7 @@ from (select generate_series(1, :rows::bigint) as i) r
         let curl =
             Contender::new(CURL, None, self.warm_ups(None, 0), move || Ok(by_time(client::read(&lines)?)));
         let contenders = vec![bench(BENCH_LINES, Canned::Lines)?, bench(BENCH_ARRAY, Canned::Array)?, curl];
-        Ok(alternate(contenders, self.runs))
+        self.alternate(contenders, self.runs)
     }
 
     fn expected_events(&self) -> Result<&Digest> {

@@ -13,7 +13,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::rows::FLOORS;
+use crate::stats::Spread;
 use crate::{Result, workspace};
+
+/// How many times as fast or as slow as usual a floor may be.
+const OFF: f64 = 1.4;
 
 /// A quantity that one run of one target yields. Times are in seconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,6 +91,12 @@ impl Series {
         Self { missing: Some(why.into()), ..Self::new(target, 0) }
     }
 
+    /// Requests per second, or runs, in the middle.
+    fn speed(&self) -> Option<f64> {
+        let median = |measure| Some(Spread::of(&self.values(measure))?.median);
+        median(Measure::RequestsPerSecond).or_else(|| Some(1.0 / median(Measure::Wall)?))
+    }
+
     /// The values of one measure, in the order of the runs.
     pub(crate) fn values(&self, measure: Measure) -> Vec<f64> {
         self.samples.iter().filter_map(|sample| sample.get(&measure).copied()).collect()
@@ -121,6 +132,16 @@ pub(crate) struct Machine {
     pub(crate) runs: usize,
     /// In the order in which they are printed.
     pub(crate) facts: Vec<(String, String)>,
+}
+
+impl Machine {
+    fn is_the_machine_of(&self, other: &Self) -> bool {
+        let hardware = |machine: &Self| {
+            let facts = machine.facts.iter().filter(|(name, _)| ["Processor", "Memory"].contains(&&**name));
+            facts.cloned().collect::<Vec<_>>()
+        };
+        hardware(self) == hardware(other)
+    }
 }
 
 /// A run that is on disk.
@@ -166,6 +187,24 @@ pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
     newest
 }
 
+/// Says of the first floor of a row that was off its usual value: that of the newest run on the same
+/// machine.
+pub(crate) fn off_its_usual(run: &RowRun, machine: &Machine, kept: &[Run]) -> Option<String> {
+    let same = kept.iter().filter(|kept| kept.machine.is_the_machine_of(machine));
+    let before = same.filter_map(|kept| kept.row(&run.row)).max_by_key(|row| row.started)?;
+    FLOORS.iter().find_map(|floor| {
+        let (now, then) = (run.series(floor)?.speed()?, before.series(floor)?.speed()?);
+        let ratio = now / then;
+        (!(1.0 / OFF..=OFF).contains(&ratio)).then(|| {
+            format!(
+                "{}: `{floor}` was {ratio:.2} times as fast as at {}, and the row is thrown away: measure again when \
+                 nothing else uses the machine, or remove that run from benches/runs if the machine has changed",
+                run.row, before.started
+            )
+        })
+    })
+}
+
 /// Writes one of the files of a run, a line per sample, so that a diff of runs can be read.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let json = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
@@ -200,6 +239,37 @@ mod tests {
         let machine =
             Machine { date: String::new(), commit: String::new(), quick: false, runs: 7, facts: vec![] };
         Run { folder: folder.into(), machine, rows: rows.collect() }
+    }
+
+    #[test]
+    fn a_floor_that_is_off_its_usual_value_is_seen() {
+        let with = |speed: f64, started: &str, processor: &str| {
+            let mut run = run("r", &[("lookups", started)]);
+            let mut series = Series::new(FLOORS[0], 0);
+            series.samples = vec![Sample::from([(Measure::RequestsPerSecond, speed)])];
+            run.rows[0].series = vec![series];
+            run.machine.facts = vec![("Processor".into(), processor.into())];
+            run
+        };
+        let kept = [
+            with(10.0, "2026-01-01T10:00:00Z", "fast"),
+            with(80.0, "2026-01-02T10:00:00Z", "fast"),
+            with(1.0, "2026-01-03T10:00:00Z", "slow"),
+        ];
+        for (speed, processor, off) in [
+            (24.0, "fast", true),
+            (60.0, "fast", false),
+            (110.0, "fast", false),
+            (120.0, "fast", true),
+            (24.0, "new", false),
+        ] {
+            let now = with(speed, "2026-01-04T10:00:00Z", processor);
+            assert_eq!(
+                off_its_usual(&now.rows[0], &now.machine, &kept).is_some(),
+                off,
+                "{speed} {processor}"
+            );
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) const COPIES: &str = "20 × psql \\copy binary";
 pub(crate) const BARE_LOOP: &str = "SQLite, bare loop";
 pub(crate) const SQLITE_CSV: &str = "sqlite3 -csv";
 pub(crate) const PGBENCH: &str = "pgbench";
+/// What the databases' own clients need.
+pub(crate) const FLOORS: [&str; 5] = [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH];
 pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
 pub(crate) const LOGGING: &str = "rowstream, access log";
 pub(crate) const BY_ROWS: &str = "rowstream, by rows";
