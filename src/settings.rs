@@ -31,6 +31,9 @@ pub struct SourceSettings {
     pub expected_duration: Option<Duration>,
     /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
     pub mmap: usize,
+    /// What the worker process of a driver may take of the memory, in bytes; other databases pass it
+    /// over.
+    pub worker_memory: usize,
     /// What is between here and a PostgreSQL server; other databases pass it over.
     pub pooler: Pooler,
     /// What the variables of the environment say that the database's own clients read too, by name.
@@ -96,6 +99,7 @@ impl SourceSettings {
             statement_timeout: None,
             expected_duration: None,
             mmap: 0,
+            worker_memory: 2 << 30,
             pooler: Pooler::default(),
             variables: BTreeMap::new(),
             roles: None,

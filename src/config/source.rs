@@ -59,6 +59,7 @@ pub(super) fn read(
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
     set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
+    set(&mut source.worker_memory, table.take("worker_memory").and_then(|value| value.size()));
     set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
     source.roles = read_roles(&mut table, database, has_claims);
     source.max_lag = table.take("max_lag").and_then(|value| value.duration());

@@ -384,7 +384,8 @@ fn what_drivers_cannot_do_is_refused() {
 
 #[test]
 fn nobody_calls_a_worker_by_hand() {
-    let output = Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("worker").output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_rowstream")).args(["worker", "1000000000"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("by the server alone"));
 }

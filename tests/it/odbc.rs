@@ -341,6 +341,20 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[tokio::test]
+async fn a_driver_that_takes_too_much_memory_fails_its_streams_alone() {
+    // Without `UseDeclareFetch` the driver holds the whole result, which is a gigabyte.
+    let url = postgres("postgres").replace("UseDeclareFetch=1", "UseDeclareFetch=0");
+    let large = "select repeat('x', 1000) as text from generate_series(1, 1000000) n";
+    let server =
+        serve(&url, "worker_memory = \"200MB\"", &[("large", large), ("one", "select 1 as n")]).await;
+    let reply = get(&server.url("/large.ndjson")).await;
+    assert!(matches!(reply.status.as_u16(), 500 | 503), "{}: {}", reply.status, reply.text());
+    assert!(workers(&server).into_iter().all(|worker| peak_memory_bytes(worker) < 250 << 20));
+    let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
+    assert_eq!(next.json(), json!([{"n": 1}]));
+}
+
+#[tokio::test]
 async fn several_statements_read_one_snapshot() {
     let body = "/* body = { list = \"$list\", total = \"$total\" } */\n\
         -- name: list :many\nselect n from generate_series(0, 2) n\n-- name: total :value\nselect 3 as total";

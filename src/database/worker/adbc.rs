@@ -28,7 +28,12 @@ impl Kind for Adbc {
                 .hint("build it with `cargo install --path . --features adbc`"));
         }
         let library = settings.variables.get(DUCKDB_LIBRARY).cloned();
-        opening(&settings.url, library).map(Opening::Adbc)
+        let mut opening = opening(&settings.url, library)?;
+        if settings.url.starts_with("duckdb:") {
+            let below = settings.worker_memory / 5 * 4;
+            opening.options.push(("memory_limit".to_owned(), format!("{below}B")));
+        }
+        Ok(Opening::Adbc(opening))
     }
 }
 

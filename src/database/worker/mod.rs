@@ -90,7 +90,7 @@ impl<K: Kind> Driver for Foreign<K> {
         Ok(Self {
             source: settings.name.clone(),
             opening: K::opening(settings)?,
-            process: Process::new(&settings.name),
+            process: Process::new(&settings.name, settings.worker_memory),
             kind: PhantomData,
         })
     }

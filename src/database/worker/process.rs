@@ -31,6 +31,8 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// The worker process of a source.
 pub(super) struct Process {
     source: String,
+    /// What it may take of the memory, in bytes.
+    memory: usize,
     state: Mutex<State>,
 }
 
@@ -67,8 +69,8 @@ impl Drop for Running {
 }
 
 impl Process {
-    pub(super) fn new(source: &str) -> Self {
-        Self { source: source.to_owned(), state: Mutex::default() }
+    pub(super) fn new(source: &str, memory: usize) -> Self {
+        Self { source: source.to_owned(), memory, state: Mutex::default() }
     }
 
     /// A connection to the process, which is started if there is none. Waits a little where one
@@ -94,7 +96,7 @@ impl Process {
     fn reach(&self, state: &mut State) -> Result<UnixStream, Error> {
         let running = match &mut state.running {
             Some(running) => running,
-            none => none.insert(start().map_err(|error| self.failed("cannot be started", error))?),
+            none => none.insert(start(self.memory).map_err(|error| self.failed("cannot be started", error))?),
         };
         UnixStream::connect(running.socket()).map_err(|error| self.failed("does not answer", error))
     }
@@ -119,7 +121,7 @@ impl Process {
     fn ended(&self, status: Option<ExitStatus>) -> Error {
         let how = status.map_or_else(|| "it closed a connection".to_owned(), |status| status.to_string());
         Error::source_unavailable(format!("the worker of source `{}` has ended", self.source))
-            .hint("its driver took the process with it; what it wrote to standard error says why")
+            .hint("its driver took the process with it, or wanted more than `worker_memory`; what it wrote to standard error says why")
             .cause(how)
     }
 
@@ -160,11 +162,12 @@ impl State {
     }
 }
 
-fn start() -> io::Result<Running> {
+fn start(memory: usize) -> io::Result<Running> {
     let folder = tempfile::Builder::new().prefix("rowstream-worker-").tempdir()?;
     let listener = UnixListener::bind(folder.path().join("socket"))?;
     let child = Command::new(std::env::current_exe()?)
         .arg("worker")
+        .arg(memory.to_string())
         .stdin(Stdio::piped())
         .stdout(OwnedFd::from(listener))
         // Ctrl-C on a terminal is for the server, which ends its streams before the worker.

@@ -29,11 +29,12 @@ use crate::lock::Mutex;
 /// the socket to listen on.
 ///
 /// # Errors
-/// Standard output is no socket: somebody else has called it.
-pub(crate) fn run() -> io::Result<()> {
+/// Standard output is no socket: somebody else has called it. Or the system takes no bound.
+pub(crate) fn run(memory: u64) -> io::Result<()> {
     let listener = UnixListener::from(io::stdout().as_fd().try_clone_to_owned()?);
     // Asked first: what is no socket cannot be listened to.
     listener.local_addr()?;
+    bound_memory(memory)?;
     thread::Builder::new().name("server".to_owned()).spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         std::process::exit(0);
@@ -47,6 +48,18 @@ pub(crate) fn run() -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Bounds the memory that this process can write to and shares with nobody, in bytes: what a driver
+/// allocates beyond it, it does not get. Address space that is only reserved does not count.
+fn bound_memory(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    #[expect(unsafe_code, reason = "the standard library sets no such limit")]
+    // SAFETY: the limit is read by the call, and not kept.
+    match unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// What the connections of a source share.
