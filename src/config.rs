@@ -54,6 +54,8 @@ pub struct Config {
     pub admin_listen: Option<String>,
     /// Who may ask the admin endpoints.
     pub admin: AdminAccess,
+    /// Whether browsers are given the console.
+    pub console: bool,
     /// How others find this replica.
     pub discovery: Discovery,
     /// TLS for clients; `None`: plain HTTP.

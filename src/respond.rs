@@ -8,6 +8,7 @@
 mod admin;
 mod app;
 mod body;
+mod console;
 mod cors;
 mod follow;
 mod head;

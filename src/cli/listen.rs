@@ -26,14 +26,16 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     })
 }
 
-/// Opens a browser at a server that listens. Where there is none, the server serves all the same.
-pub(super) fn open_browser(scheme: &str, mut address: SocketAddr) {
+/// Opens a browser at a server that listens: at its console, or else at the list of its endpoints.
+/// Where there is none, the server serves all the same.
+pub(super) fn open_browser(scheme: &str, mut address: SocketAddr, has_console: bool) {
     if address.ip().is_unspecified() {
         let loopback =
             if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() };
         address.set_ip(loopback);
     }
-    let url = format!("{}/", server::url_of(scheme, address));
+    let path = if has_console { "/_rowstream/" } else { "/" };
+    let url = format!("{}{path}", server::url_of(scheme, address));
     if let Err(error) = open::that_detached(&url) {
         log::warning!("warning: no browser could be opened at {url}: {error}");
     }

@@ -57,7 +57,7 @@ pub(super) struct ListenArgs {
     /// The port to listen on, instead of that of the address.
     #[arg(long, value_name = "PORT")]
     pub(super) port: Option<u16>,
-    /// Open the browser at the list of the endpoints.
+    /// Open the browser at the console.
     #[arg(long)]
     pub(super) open: bool,
     /// How log lines look, instead of as the configuration says: those of requests, on standard
@@ -146,6 +146,7 @@ pub(super) fn serve(
         for warning in capacity::warnings(&config) {
             log::warning!("{warning}");
         }
+        let has_console = config.console;
         let app = Arc::new(App::new(config)?);
         if preparing == Preparing::Ahead {
             server::prepare(&app).await.map_err(Failure::Refused)?;
@@ -159,7 +160,7 @@ pub(super) fn serve(
         }
         on_listen(&url);
         if args.open {
-            listen::open_browser(scheme, listeners.public.address()?);
+            listen::open_browser(scheme, listeners.public.address()?, has_console);
         }
         Ok(server::serve(listeners, app, reload).await?)
     })

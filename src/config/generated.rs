@@ -37,6 +37,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         unserved: Vec::new(),
         tokens: std::collections::BTreeMap::new(),
         admin: AdminAccess::PUBLIC,
+        console: true,
         discovery: Discovery::default(),
         jwt: None,
         cors: None,

@@ -104,6 +104,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
             .unwrap_or(Config::SOCKET_MODE),
         admin_listen: table.take("admin_listen").and_then(|value| read_listen(&value)),
         admin: admin::read(table.take("admin"), &known),
+        console: table.take("console").and_then(|value| value.boolean()).unwrap_or(true),
         discovery: table.take("discovery").map_or_else(Discovery::default, |value| discovery::read(&value)),
         tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
         limits: read_limits(&mut table, folder),

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::app::App;
 use super::body::Answer;
+use super::console;
 use super::head::no_endpoint;
 use super::probe::Probe;
 use super::tracker::RequestTracker;
@@ -79,6 +80,8 @@ pub(super) enum AdminEndpoint {
     Page(&'static str),
     /// What shows the hops on the way.
     Probe(Probe),
+    /// A file of the console.
+    Console(console::Asked),
 }
 
 impl App {
@@ -98,13 +101,20 @@ impl App {
             OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
             _ => match name.strip_prefix(PROBES).and_then(|name| Probe::read(name, request)) {
                 Some(probe) => AdminEndpoint::Probe(probe?),
-                None => self.find_for_clients(name).ok_or_else(|| no_endpoint(request.uri().path()))?,
+                None => {
+                    self.find_for_clients(name, request).ok_or_else(|| no_endpoint(request.uri().path()))?
+                }
             },
         })
     }
 
     /// The admin endpoint of this name that is for clients, too.
-    fn find_for_clients(&self, name: &str) -> Option<AdminEndpoint> {
+    fn find_for_clients<B>(&self, name: &str, request: &Request<B>) -> Option<AdminEndpoint> {
+        if self.config.console
+            && let Some(asked) = console::Asked::find(name, request)
+        {
+            return Some(AdminEndpoint::Console(asked));
+        }
         if let Some(code) = name.strip_prefix(ERRORS) {
             return pages::of(code).map(AdminEndpoint::Page);
         }
@@ -140,7 +150,7 @@ impl App {
                 tracker.credentials = self.credentials(headers).await;
                 return Ok(());
             }
-            AdminEndpoint::Page(_) => return Ok(()),
+            AdminEndpoint::Page(_) | AdminEndpoint::Console(_) => return Ok(()),
         };
         self.authorize(wanted, headers, tracker).await
     }
@@ -167,6 +177,7 @@ impl App {
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
             }
+            AdminEndpoint::Console(asked) => Ok(asked.answer()),
         }
     }
 

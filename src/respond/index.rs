@@ -20,6 +20,7 @@ use super::body::Answer;
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
 use crate::auth::Credentials;
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::params::{Param, ParamPlace};
 use crate::{Error, negotiate, route};
@@ -55,7 +56,7 @@ impl App {
         let endpoints: Vec<_> = self.config.endpoints.iter().filter(may_call).collect();
         let is_page = negotiate::prefers_page(request.headers().get_all(header::ACCEPT));
         let body = match is_page {
-            true => page(&endpoints, !self.config.tokens.is_empty() || self.config.jwt.is_some()),
+            true => page(&endpoints, &self.config),
             false => format!("{:#}\n", document(&endpoints)),
         };
         if let Some(held) = &mut tracker.permit {
@@ -89,7 +90,7 @@ fn document(endpoints: &[&Endpoint]) -> Value {
     json!({"endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>()})
 }
 
-fn page(endpoints: &[&Endpoint], has_tokens: bool) -> String {
+fn page(endpoints: &[&Endpoint], config: &Config) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Rowstream: endpoints</title>\n\
@@ -98,8 +99,13 @@ fn page(endpoints: &[&Endpoint], has_tokens: bool) -> String {
     if endpoints.is_empty() {
         out.push_str("<p>There is none that may be called like this.</p>\n");
     }
-    if has_tokens {
+    if !config.tokens.is_empty() || config.jwt.is_some() {
         out.push_str("<p>Endpoints that need a token are listed for requests that have it.</p>\n");
+    }
+    if config.console {
+        out.push_str(
+            "<p><a href=\"./_rowstream/\">The console</a> runs them, and shows rows as they come.</p>\n",
+        );
     }
     for endpoint in endpoints {
         section(endpoint, &mut out);

@@ -23,6 +23,7 @@ mod capacity;
 mod cli;
 mod compression;
 mod config;
+mod console;
 mod contract;
 mod cuts;
 mod demo;

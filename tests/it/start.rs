@@ -70,7 +70,7 @@ async fn a_browser_is_opened() {
     for address in ["127.0.0.1:0", "0.0.0.0:0"] {
         let launch = Launch::files(&FILES).listen(address).argument("--open");
         let server = launch.variable("PATH", programs.path().to_str().unwrap()).start().await;
-        server.wait_for_stdout("GET / HTTP/1.1 200 complete", SOON).await;
+        server.wait_for_stdout("GET /_rowstream/ HTTP/1.1 200 complete", SOON).await;
     }
 }
 

@@ -23,6 +23,13 @@ const FLAGS: [&str; 8] = [
     "--disable-sync",
 ];
 
+/// The key of that name, by WebDriver.
+pub const TAB: char = '\u{e004}';
+/// The same.
+pub const ENTER: char = '\u{e007}';
+/// The same.
+pub const DOWN: char = '\u{e015}';
+
 /// A browser with one window. Dropping it ends it.
 pub struct Browser {
     driver: Child,
@@ -45,7 +52,11 @@ impl Browser {
         let profile = format!("--user-data-dir={}", self._profile.path().display());
         let arguments: Vec<&str> =
             FLAGS.into_iter().chain([profile.as_str(), "--window-size=1200,900"]).collect();
-        let options = json!({ "browserName": "chrome", "goog:chromeOptions": { "args": arguments } });
+        let options = json!({
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
         let opened = self.post("/session", &json!({ "capabilities": { "alwaysMatch": options } })).await;
         let id = opened["sessionId"].as_str();
         self.session = id.unwrap_or_else(|| panic!("no browser, run `cargo xtask test`: {opened}")).into();
@@ -59,15 +70,42 @@ impl Browser {
         reply.json()["value"].take()
     }
 
+    /// Sends a command of the window; its `value`.
+    async fn ask(&self, what: &str, body: &Value) -> Value {
+        self.post(&format!("/session/{}/{what}", self.session), body).await
+    }
+
+    /// Presses keys, one after the other; others than letters are those of WebDriver, such as
+    /// [`TAB`].
+    pub async fn press(&self, keys: &str) {
+        let press =
+            |key: char| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
+        let actions: Vec<_> = keys.chars().flat_map(press).collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
+        self.ask("actions", &json!({ "actions": [keyboard] })).await;
+    }
+
+    /// What the console of the developer tools has had since it was last read.
+    pub async fn log(&self) -> Vec<String> {
+        let log = self.ask("se/log", &json!({"type": "browser"})).await;
+        let text = |entry: &Value| entry["message"].as_str().unwrap_or_default().to_owned();
+        log.as_array().expect("a list").iter().map(text).collect()
+    }
+
+    /// A command of the protocol of the developer tools.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        self.ask("goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
+    }
+
     /// Opens a page.
     pub async fn open(&self, url: &str) {
-        self.post(&format!("/session/{}/url", self.session), &json!({ "url": url })).await;
+        self.ask("url", &json!({ "url": url })).await;
     }
 
     /// Runs a script in the page; what it returns, or what its promise comes to.
     pub async fn run(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
-        self.post(&format!("/session/{}/execute/sync", self.session), &body).await
+        self.ask("execute/sync", &body).await
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
+//! | `ROWSTREAM_TEST_CONSOLE` | the packages of npm by which the console is built and checked; not set where they cannot be had |
 //!
 //! To run tests without it, start `cargo xtask pg` in another terminal and set what it prints.
 //!
@@ -40,7 +41,7 @@ mod server;
 pub mod upstream;
 
 pub use altered::altered_conversations;
-pub use browser::Browser;
+pub use browser::{Browser, DOWN, ENTER, TAB};
 pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};

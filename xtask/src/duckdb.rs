@@ -12,5 +12,5 @@ const LIBRARY: &str = "node_modules/@duckdb/node-bindings-linux-x64/libduckdb.so
 
 /// The path of the library; installs it where it is missing or another than pinned.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
-    npm::prepare(target, ("test-duckdb", LIBRARY), "duckdb", |_| Ok(()))
+    npm::prepare(target, ("test-duckdb", LIBRARY), "xtask/duckdb", |_| Ok(()))
 }

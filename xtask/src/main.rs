@@ -2,8 +2,8 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
-//! [`newer`] (the programs of a newer one), [`deny`] (what may become a part of it), [`book`] (the
-//! documentation), [`installed`] (what those four get from package indexes), [`instructions`] (what
+//! [`newer`] (the programs of a newer one), [`mod@console`] (what it is built of), [`deny`] (what may become a part of it), [`book`] (the
+//! documentation), [`installed`] (what those get from package indexes), [`instructions`] (what
 //! the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
 //! (inputs for which a property does not hold), [`soak`] (the mixed soak, for long), [`steps`]
 //! (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not know
@@ -11,6 +11,7 @@
 
 mod book;
 mod compare;
+mod console;
 mod deny;
 mod duckdb;
 mod fuzz;
@@ -101,6 +102,12 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     match duckdb::prepare(&target) {
         Ok(library) => println!("export ROWSTREAM_TEST_DUCKDB='{}'", library.display()),
         Err(message) => eprintln!("{message}\nWithout it the tests of drivers fail; all others need none."),
+    }
+    match console::prepare(&target) {
+        Ok(packages) => println!("export ROWSTREAM_TEST_CONSOLE='{}'", packages.display()),
+        Err(message) => {
+            eprintln!("{message}\nWithout them two tests of the console fail; all others need none.");
+        }
     }
     eprintln!("PostgreSQL and MariaDB run until Ctrl-C");
     postgres.wait()

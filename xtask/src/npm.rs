@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use crate::test::workspace;
 use crate::{Result, installed, needs};
 
-/// What pins the packages, in a folder of `xtask/`.
+/// What pins the packages, in a folder of the repository.
 const PINS: [&str; 2] = ["package.json", "package-lock.json"];
 
-/// The path `product` in the folder in which npm installs what `xtask/PINNED/` lists; `finish` gets
+/// The path `product` in the folder in which npm installs what `PINNED/` lists; `finish` gets
 /// the folder before it is used. Scripts of packages are not run.
 pub(crate) fn prepare(
     target: &Path,
@@ -18,7 +18,7 @@ pub(crate) fn prepare(
     pinned: &str,
     finish: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
-    let pins = PINS.map(|name| workspace().join("xtask").join(pinned).join(name));
+    let pins = PINS.map(|name| workspace().join(pinned).join(name));
     installed::prepare(target, (name, product), &pins, |folder| {
         install(folder, &pins)?;
         finish(folder)

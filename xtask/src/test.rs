@@ -9,10 +9,12 @@ use crate::instructions::Mode;
 use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, book, deny, duckdb, instructions, needs, newer, python, target_folder};
+use crate::{Result, book, console, deny, duckdb, instructions, needs, newer, python, target_folder};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
+const NO_CONSOLE: &str =
+    "they cannot be installed here, so no test builds the console anew or checks its accessibility";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
 /// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
@@ -27,6 +29,7 @@ const NOT_FAST: &[&str] = &[
     "book::",
     "bounds::",
     "browser::",
+    "console::",
     "contract::",
     "cuts::",
     "demo::",
@@ -68,7 +71,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
-    let (mut python, mut duckdb, mut newer) = (None, None, None);
+    let (mut python, mut duckdb, mut console, mut newer) = (None, None, None, None);
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
@@ -77,6 +80,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("build of the tests", || Outcome::of(cargo_test().arg("--no-run")));
     steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
     steps.run("DuckDB's library", || obtain(duckdb::prepare(&target), &mut duckdb, NO_DUCKDB));
+    steps.run("packages of the console", || obtain(console::prepare(&target), &mut console, NO_CONSOLE));
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -85,8 +89,9 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("MariaDB", || {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
-    let (python, duckdb, mariadb) = (python.as_deref(), duckdb.as_deref(), mariadb.as_ref());
-    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, mariadb };
+    let (python, duckdb, console) = (python.as_deref(), duckdb.as_deref(), console.as_deref());
+    let mariadb = mariadb.as_ref();
+    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, console, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -210,6 +215,7 @@ struct Tests<'a> {
     target: &'a Path,
     python: Option<&'a Path>,
     duckdb: Option<&'a Path>,
+    console: Option<&'a Path>,
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -247,6 +253,9 @@ impl Tests<'_> {
         }
         if self.duckdb.is_none() {
             command.args(["--skip", "drivers::", "--skip", "::duckdb"]);
+        }
+        if self.console.is_none() {
+            command.args(["--skip", "console::packages_"]);
         }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
@@ -286,6 +295,9 @@ impl Tests<'_> {
         }
         if let Some(duckdb) = self.duckdb {
             command.env("ROWSTREAM_TEST_DUCKDB", duckdb);
+        }
+        if let Some(console) = self.console {
+            command.env("ROWSTREAM_TEST_CONSOLE", console);
         }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),

@@ -1,0 +1,193 @@
+// The console: what is chosen in the address, and the parts of the page around it.
+
+import { LitElement, html, nothing } from "lit";
+import { type Endpoint, readEndpoints } from "./openapi.js";
+import { type Problem, ask, setToken, token } from "./server.js";
+import "./endpoint.js";
+
+const THEME = "rowstream.theme";
+const THEMES = ["auto", "light", "dark"];
+
+class App extends LitElement {
+  static properties = {
+    endpoints: { state: true },
+    failure: { state: true },
+    search: { state: true },
+    path: { state: true },
+    theme: { state: true },
+  };
+  declare endpoints?: Endpoint[];
+  declare failure?: Problem;
+  declare search: string;
+  /** What the address has after `#`: `/endpoints/films/{id}`. */
+  declare path: string;
+  declare theme: string;
+  query = new URLSearchParams();
+
+  constructor() {
+    super();
+    this.search = this.path = "";
+    this.theme = localStorage.getItem(THEME) ?? "auto";
+    this.#route();
+    this.#paint();
+    addEventListener("hashchange", () => this.#route());
+    void this.#load();
+  }
+
+  protected createRenderRoot() {
+    return this;
+  }
+
+  #route(): void {
+    const [path = "", query = ""] = location.hash.slice(1).split(/\?(.*)/s);
+    this.query = new URLSearchParams(query);
+    this.path = decoded(path) || "/endpoints";
+    this.requestUpdate();
+  }
+
+  async #load(): Promise<void> {
+    try {
+      this.endpoints = readEndpoints(await ask("openapi.json"));
+      this.failure = undefined;
+    } catch (error) {
+      const isProblem = !(error instanceof Error);
+      this.failure = isProblem ? (error as Problem) : { title: "The server cannot be reached", detail: error.message };
+    }
+  }
+
+  get #chosen(): Endpoint | undefined {
+    return this.endpoints?.find(({ path }) => this.path === `/endpoints${path}`);
+  }
+
+  #nextTheme(): void {
+    this.theme = THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]!;
+    localStorage.setItem(THEME, this.theme);
+    this.#paint();
+  }
+
+  #paint(): void {
+    document.documentElement.dataset.theme = this.theme;
+  }
+
+  protected updated(): void {
+    const chosen = this.#chosen;
+    document.title = chosen ? `${chosen.path} · Rowstream` : "Rowstream console";
+  }
+
+  protected render() {
+    const chosen = this.#chosen;
+    return html`<a class="skip" href="#main" @click=${this.#skip}>Skip to the endpoint</a>
+      <header class="top">
+        <a class="brand" href="#/endpoints">${logo} Rowstream</a>
+        <span class="grow"></span>
+        <button class="quiet" @click=${this.#nextTheme}>Theme: ${this.theme}</button>
+        <button class="quiet" @click=${this.#askToken}>${token() ? "Token ✓" : "Token"}</button>
+      </header>
+      <div class="page ${chosen ? "has-chosen" : ""}">
+        <nav aria-label="Endpoints">${this.#list()}</nav>
+        <main id="main" tabindex="-1">
+          ${chosen
+            ? html`<rs-endpoint .endpoint=${chosen} .query=${this.query}></rs-endpoint>`
+            : this.#welcome()}
+        </main>
+      </div>
+      ${this.#tokenDialog()}`;
+  }
+
+  #list() {
+    if (this.failure) {
+      return html`<div class="problem" role="alert">
+        <h2>${this.failure.title}</h2>
+        <p>${this.failure.detail}</p>
+        <button @click=${() => this.#load()}>Try again</button>
+      </div>`;
+    }
+    const words = this.search.toLowerCase().split(/\s+/);
+    const found = (this.endpoints ?? []).filter(({ path, summary }) =>
+      words.every((word) => `${path} ${summary}`.toLowerCase().includes(word)),
+    );
+    return html`<input
+        type="search"
+        placeholder="Search endpoints"
+        aria-label="Search endpoints"
+        .value=${this.search}
+        @input=${(event: Event) => (this.search = (event.target as HTMLInputElement).value)}
+      />
+      <ul>
+        ${found.map(
+          ({ path, summary, needsToken }) => html`<li>
+            <a href="#/endpoints${path}" aria-current=${this.path === `/endpoints${path}` ? "page" : nothing}>
+              <code>${path}</code>${needsToken ? html`<span class="lock" title="needs a token">token</span>` : nothing}
+              ${summary ? html`<small>${summary}</small>` : nothing}
+            </a>
+          </li>`,
+        )}
+      </ul>
+      ${this.endpoints && found.length === 0
+        ? html`<p class="quiet">${this.search ? "None is called so." : "There is none that you may call."}</p>`
+        : nothing}`;
+  }
+
+  #welcome() {
+    const isUnknown = this.endpoints && this.path !== "/endpoints";
+    return html`<div class="welcome">
+      <h1>${isUnknown ? "There is no such endpoint" : "SQL as streaming HTTP endpoints"}</h1>
+      <p>
+        ${isUnknown
+          ? "It may need a token, or it is gone. Choose another one."
+          : "Choose an endpoint, fill in its parameters and run it: rows are shown as they come, in constant memory."}
+      </p>
+    </div>`;
+  }
+
+  #askToken(): void {
+    this.querySelector<HTMLDialogElement>("dialog.token")!.showModal();
+  }
+
+  #tokenDialog() {
+    return html`<dialog class="token" aria-labelledby="token-title">
+      <form method="dialog" @submit=${this.#takeToken}>
+        <h2 id="token-title">Your token</h2>
+        <p>It is sent as a bearer token, and kept by this tab until you close it.</p>
+        <label for="token">Token</label>
+        <input id="token" type="password" autocomplete="off" .value=${token()} />
+        <div class="actions">
+          <span class="grow"></span>
+          <button type="button" @click=${() => this.querySelector<HTMLDialogElement>("dialog.token")!.close()}>
+            Cancel
+          </button>
+          <button class="run">Use it</button>
+        </div>
+      </form>
+    </dialog>`;
+  }
+
+  #takeToken(event: Event): void {
+    event.preventDefault();
+    setToken(this.querySelector<HTMLInputElement>("#token")!.value.trim());
+    this.querySelector<HTMLDialogElement>("dialog.token")!.close();
+    void this.#load();
+    this.requestUpdate();
+  }
+
+  #skip(event: Event): void {
+    event.preventDefault();
+    this.querySelector<HTMLElement>("main")!.focus();
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURI(text);
+  } catch {
+    return text;
+  }
+}
+
+const logo = html`<svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true">
+  <rect x="2" y="4" width="20" height="3.4" rx="1.7" />
+  <rect x="6" y="10.3" width="16" height="3.4" rx="1.7" opacity=".75" />
+  <rect x="10" y="16.6" width="12" height="3.4" rx="1.7" opacity=".5" />
+</svg>`;
+
+customElements.define("rs-app", App);

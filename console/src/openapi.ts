@@ -1,0 +1,91 @@
+// The endpoints, as the server's OpenAPI document has them.
+
+export interface Schema {
+  type?: string | string[];
+  format?: string;
+  enum?: unknown[];
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  items?: Schema;
+  properties?: Record<string, Schema>;
+  anyOf?: Schema[];
+  description?: string;
+  $ref?: string;
+}
+
+export interface Param {
+  name: string;
+  in: "path" | "query" | "header";
+  required?: boolean;
+  description?: string;
+  schema: Schema;
+}
+
+export interface Endpoint {
+  path: string;
+  summary: string;
+  params: Param[];
+  /** Of the control parameters, those that it knows. */
+  controls: Set<string>;
+  /** Names of formats; empty where an upstream's answer is passed as it comes. */
+  formats: string[];
+  columns: { name: string; schema: Schema }[];
+  needsToken: boolean;
+}
+
+interface Operation {
+  summary?: string;
+  description?: string;
+  parameters?: (Param | { $ref: string })[];
+  responses: Record<string, { content?: Record<string, { schema?: Schema; "x-itemSchema"?: Schema }> }>;
+  security?: Record<string, unknown>[];
+}
+
+interface Document {
+  paths: Record<string, { get?: Operation }>;
+  components?: Record<string, Record<string, unknown>>;
+}
+
+export function readEndpoints(document: Document): Endpoint[] {
+  return Object.entries(document.paths)
+    .filter((entry): entry is [string, { get: Operation }] => entry[1].get !== undefined)
+    .map(([path, { get }]) => readEndpoint(document, path, get));
+}
+
+function readEndpoint(document: Document, path: string, operation: Operation): Endpoint {
+  const params = (operation.parameters ?? []).map((param) => resolve<Param>(document, param));
+  const format = params.find((param) => param.name === "_format");
+  const row = operation.responses["200"]?.content?.["application/x-ndjson"]?.["x-itemSchema"];
+  const properties = row ? resolve<Schema>(document, row).properties : undefined;
+  return {
+    path,
+    summary: operation.summary ?? "",
+    params: params.filter((param) => !param.name.startsWith("_")),
+    controls: new Set(params.map((param) => param.name).filter((name) => name.startsWith("_"))),
+    formats: (format?.schema.enum ?? []).map(String),
+    columns: Object.entries(properties ?? {}).map(([name, schema]) => ({
+      name,
+      schema: resolve<Schema>(document, schema),
+    })),
+    needsToken: (operation.security ?? []).some((scheme) => Object.keys(scheme).length > 0),
+  };
+}
+
+function resolve<T>(document: Document, value: T | { $ref: string }): T {
+  const ref = (value as { $ref?: string }).$ref;
+  if (!ref) return value as T;
+  let found: unknown = document;
+  for (const step of ref.slice(2).split("/")) found = (found as Record<string, unknown>)[step];
+  return found as T;
+}
+
+/** What a schema is called where there is little room. */
+export function typeName(schema: Schema): string {
+  if (schema.type === "array") return `list of ${schema.items ? typeName(schema.items) : "anything"}`;
+  const types = schema.anyOf?.map(typeName) ?? [schema.type ?? []].flat();
+  const own = types.filter((type) => type !== "null" && !type.startsWith("one of"));
+  if (schema.format && own.length <= 1) return schema.format;
+  if (own.length) return [...new Set(own)].join(" or ");
+  return schema.enum ? `one of ${schema.enum.length}` : "any";
+}

@@ -1,0 +1,386 @@
+//! The console in a real browser, against real databases: rows fill its table as they come, what is
+//! cancelled ends in the database, and what is cut is never called complete.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{Browser, Client, Cut, DOWN, ENTER, Faults, Launch, Server, TAB, TcpProxy, TestDb, get};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::Request;
+use serde_json::{Value, json};
+
+/// How long the browser may take for anything, on a machine that compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What all files together may take as they are sent.
+const MOST_BYTES: usize = 150_000;
+const FILES: [&str; 3] = ["index.html", "console.js", "style.css"];
+
+const CONFIG: &str = "[source.db]\nurl = \"sqlite:test.db\"\ncreate = [\"nothing.sql\"]\n";
+const ROWS: &str = "/*\nsummary = \"Numbers and texts\"\nkey = [\"id\"]\n[params]\n\
+    count = { type = \"integer\", default = 1000, min = 1, summary = \"how many\" }\n*/\n\
+    with recursive n(id) as (select 1 union all select id + 1 from n where id < :count)\n\
+    select id, 9007199254740993 + id as big, null as missing, 'a text that takes its room' as text from n order by id";
+const ONE: &str = "/*\nsummary = \"One number\"\n[params]\nid = \"integer\"\n*/\nselect :id as id";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/respond/console")
+}
+
+async fn server() -> Server {
+    server_with("").await
+}
+
+async fn server_with(settings: &str) -> Server {
+    let config = format!("{settings}{CONFIG}");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/rows.sql", ROWS),
+        ("endpoints/one/{id}.sql", ONE),
+    ];
+    Launch::files(&files).argument("--log-format=off").start().await
+}
+
+/// The console in a browser.
+struct Console(Browser);
+
+impl Console {
+    async fn start() -> Self {
+        Self(Browser::start().await)
+    }
+
+    /// Opens the console of a server, at an endpoint and a form.
+    async fn open(&self, address: &str, place: &str) {
+        self.0.open("about:blank").await;
+        self.0.open(&format!("http://{address}/_rowstream/#/endpoints{place}")).await;
+        self.wait("return document.querySelector('rs-endpoint form, nav li') !== null;").await;
+    }
+
+    async fn click(&self, selector: &str) {
+        let found =
+            format!("const found = document.querySelector({selector:?}); found?.click(); return !!found;");
+        assert_eq!(self.0.run(&found).await, true, "there is no {selector}");
+    }
+
+    /// Waits until a script of the page returns true.
+    async fn wait(&self, script: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.0.run(script).await != true {
+            let text = self.0.run("return document.body.innerText;").await;
+            assert!(Instant::now() < deadline, "not yet: {script}\n{}", text.as_str().unwrap_or_default());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits for the end of a run; how it ended, and what the page says of it.
+    async fn ended(&self) -> (String, String) {
+        self.wait(
+            "return !['waiting', 'running', undefined].includes(document.querySelector('.state')?.dataset.state);",
+        )
+        .await;
+        (self.text("return document.querySelector('.state').dataset.state;").await, self.result().await)
+    }
+
+    async fn result(&self) -> String {
+        self.text("return document.querySelector('.result').innerText;").await
+    }
+
+    async fn text(&self, script: &str) -> String {
+        self.0.run(script).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The heap of the page once what is garbage is collected, in bytes.
+    async fn heap(&self) -> u64 {
+        self.0.devtools("HeapProfiler.collectGarbage", json!({})).await;
+        let usage = self.0.devtools("Runtime.getHeapUsage", json!({})).await;
+        usage["usedSize"].as_f64().expect("a number") as u64
+    }
+
+    /// Nothing was refused by the page's policy or has failed in its scripts, and nobody else was
+    /// asked for anything.
+    async fn has_no_errors(&self) {
+        assert_eq!(self.0.log().await, [""; 0]);
+        let elsewhere = "return performance.getEntriesByType('resource').map((entry) => entry.name)
+            .filter((url) => !url.startsWith(location.origin + '/'));";
+        assert_eq!(self.0.run(elsewhere).await, json!([]));
+    }
+}
+
+#[tokio::test]
+async fn its_files_are_few_bytes_and_kept_by_browsers() {
+    let server = server().await;
+    let page = get(&server.url("/_rowstream/")).await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    let mut bytes = 0;
+    for (name, path) in FILES.iter().zip(["", "console.js", "style.css"]) {
+        let url = server.url(&format!("/_rowstream/{path}"));
+        let ask = |header: &str, value: &str| Request::get(&url).header(header, value).body(String::new());
+        let compressed = Client::HTTP1.send(ask("accept-encoding", "br, gzip").unwrap()).await;
+        let plain = get(&url).await;
+        assert_eq!(plain.body, std::fs::read(folder().join(name)).unwrap(), "{name}");
+        assert_eq!(plain.header("cache-control"), Some("no-cache"));
+        if compressed.header("content-encoding").is_some() {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(&plain.body).unwrap();
+            assert_eq!(compressed.body, encoder.finish().unwrap(), "{name}");
+        }
+        bytes += compressed.body.len();
+        let same = Client::HTTP1.send(ask("if-none-match", plain.header("etag").unwrap()).unwrap()).await;
+        assert_eq!((same.status.as_u16(), same.body.len()), (304, 0), "{name}");
+    }
+    assert!((10_000..MOST_BYTES).contains(&bytes), "{bytes} bytes");
+    // What the page asks for is named by its contents.
+    for reference in page.text().split('"').filter_map(|text| text.strip_prefix("./")) {
+        let file = get(&server.url(&format!("/_rowstream/{reference}"))).await;
+        let kept = file.header("cache-control").expect("it is said");
+        assert_eq!(kept, "public, max-age=31536000, immutable", "{reference}");
+    }
+}
+
+#[tokio::test]
+async fn without_it_nothing_leads_there() {
+    let server = server_with("console = false\n").await;
+    for path in ["/_rowstream/", "/_rowstream/console.js"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
+    }
+    let page = Request::get(server.url("/")).header("accept", "text/html").body(String::new()).unwrap();
+    assert!(!Client::HTTP1.send(page).await.text().contains("console"));
+}
+
+/// The files in the repository are what its sources give: `npm ci && npm run build` in `console/`.
+#[test]
+fn packages_build_what_is_committed() {
+    let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
+    let console = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
+    let out = tempfile::tempdir().unwrap();
+    let built = Command::new("node")
+        .arg(console.join("build.mjs"))
+        .arg(out.path())
+        .env("CONSOLE_PACKAGES", &packages)
+        .output()
+        .expect("node is installed");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    for name in FILES {
+        let [is, should] =
+            [folder().join(name), out.path().join(name)].map(|path| std::fs::read(path).unwrap());
+        assert!(is == should, "{name} is not what console/ gives: run `npm run build` there");
+    }
+}
+
+#[tokio::test]
+async fn rows_fill_the_table_and_numbers_stay_exact() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "").await;
+    // The first visit: what there is, and a search.
+    assert_eq!(console.0.run("return document.querySelectorAll('nav li').length;").await, 2);
+    console.0.run("const input = document.querySelector('[type=search]'); input.value = 'texts'; input.dispatchEvent(new Event('input'));").await;
+    console.wait("return document.querySelectorAll('nav li').length === 1;").await;
+    console.click("nav li a").await;
+    console.wait("return document.querySelector('#param-count') !== null;").await;
+    console.0.run("const input = document.querySelector('#param-count'); input.value = '2500'; input.dispatchEvent(new Event('input'));").await;
+    assert!(console.text("return location.hash;").await.ends_with("/rows?count=2500"));
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("2,500 rows"), "{result}");
+    // 2^53 + 2, which no float of JavaScript tells from its neighbour.
+    let first =
+        "return [...document.querySelector('rs-table tbody tr').children].map((cell) => cell.textContent);";
+    let expected = json!(["1", "1", "9007199254740994", "null", "a text that takes its room"]);
+    assert_eq!(console.0.run(first).await, expected);
+    console.has_no_errors().await;
+
+    // A permalink holds the form; every format that is no table is shown as it is.
+    for (format, begins) in
+        [("csv", "id,big,missing,text\r\n1,"), ("json", "[{\"id\":1,"), ("sse", "data: {\"id\":1,")]
+    {
+        console.open(server.address(), &format!("/rows?count=20&_format={format}")).await;
+        console.wait("return document.querySelector('#param-count')?.value === '20';").await;
+        console.click("button.run").await;
+        let (state, result) = console.ended().await;
+        assert_eq!(state, "complete", "{format}: {result}");
+        let shown = console.text("return document.querySelector('pre.text').textContent;").await;
+        assert!(shown.starts_with(begins), "{format}: {shown}");
+    }
+    console.has_no_errors().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_its_statement() {
+    let db = TestDb::new().await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "select n, repeat('x', 100) as text from generate_series(1, 100000000) as n";
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/long.sql", sql)];
+    let (server, console, client) = tokio::join!(Server::start(&files), Console::start(), db.client());
+    console.open(server.address(), "/long").await;
+    console.click("button.run").await;
+    console.wait("return document.querySelectorAll('rs-table tbody tr').length > 10;").await;
+    let running = "select count(*) from pg_stat_activity where state = 'active' and query like '%generate_series(1, 100000000)%'
+        and pid <> pg_backend_pid() and datname = current_database()";
+    let count = async || client.query_one(running, &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(count().await, 1);
+    console.click("button.stop").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "cancelled", "{result}");
+    let deadline = Instant::now() + PATIENCE;
+    while count().await > 0 {
+        assert!(Instant::now() < deadline, "the statement still runs");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    console.has_no_errors().await;
+}
+
+#[tokio::test]
+async fn a_million_rows_are_scrolled_in_bounded_memory() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "/rows?count=30000").await;
+    console.click("button.run").await;
+    console.ended().await;
+    let before = console.heap().await;
+    console.open(server.address(), "/rows?count=1000000").await;
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("1,000,000 rows"), "{result}");
+    let after = console.heap().await;
+    assert!(after < before + (8 << 20), "the page grew from {before} to {after} bytes");
+    let seen = "return [...document.querySelectorAll('rs-table tbody th')].map((cell) => cell.textContent);";
+    let rows = console.0.run(seen).await;
+    assert_eq!(rows[0], "1");
+    assert!(rows.as_array().is_some_and(|rows| rows.len() < 100), "{rows}");
+    console.0.run("document.querySelector('.scroller').scrollTop = 1e9;").await;
+    console
+        .wait(
+            "return [...document.querySelectorAll('rs-table tbody th')].at(-1).textContent === '1,000,000';",
+        )
+        .await;
+    // What is not kept any more is said so.
+    console.0.run("document.querySelector('.scroller').scrollTop = 10000 * 29 - 100;").await;
+    console
+        .wait("return document.querySelector('tr.gap')?.textContent.startsWith('rows 10,001 to 9') ?? false;")
+        .await;
+    console.has_no_errors().await;
+}
+
+#[tokio::test]
+async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    let faults = Faults { cut: Some((400_000, Cut::Close)), ..Faults::default() };
+    let address: SocketAddr = server.address().parse().expect("an address");
+    let proxy = TcpProxy::to_client(address, faults).await;
+    console.open(&proxy.address().to_string(), "/rows?count=5000").await;
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "truncated", "{result}");
+    assert!(result.contains("This answer is not whole"), "{result}");
+    let resume = "const found = [...document.querySelectorAll('button')].find((button) => button.innerText.startsWith('Resume'));
+        found?.click(); return !!found;";
+    let deadline = Instant::now() + PATIENCE;
+    while console.ended().await.0 != "complete" {
+        assert!(Instant::now() < deadline, "it is never complete");
+        assert_eq!(console.0.run(resume).await, true);
+        console.wait("return document.querySelector('.state').dataset.state !== 'truncated';").await;
+    }
+    assert!(console.result().await.contains("5,000 rows"));
+    console.0.run("document.querySelector('.scroller').scrollTop = 1e9;").await;
+    let last = "return [...document.querySelectorAll('rs-table tbody tr')].at(-1).innerText.startsWith('5,000\\t5000\\t');";
+    console.wait(last).await;
+}
+
+#[tokio::test]
+async fn a_failure_is_shown_with_its_page() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "/one/{id}?id=four").await;
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "failed", "{result}");
+    assert!(result.contains("400") && result.contains("`id`"), "{result}");
+    let page = console.text("return document.querySelector('.problem a').href;").await;
+    assert_eq!(page, server.url("/_rowstream/errors/invalid_parameter"));
+    assert_eq!(get(&page).await.status.as_u16(), 200);
+}
+
+#[tokio::test]
+async fn the_keyboard_is_enough() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "/rows?count=50").await;
+    let focused = "return document.activeElement.className || document.activeElement.id;";
+    let tab_to = async |wanted: &str| {
+        for _ in 0..40 {
+            if console.text(focused).await == wanted {
+                return;
+            }
+            console.0.press(&TAB.to_string()).await;
+        }
+        panic!("no way to {wanted} by the keyboard");
+    };
+    tab_to("param-count").await;
+    console.0.press(&format!("7{ENTER}")).await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    tab_to("scroller").await;
+    console.0.press(&format!("{DOWN}{DOWN}{DOWN}{ENTER}")).await;
+    console
+        .wait("return document.querySelector('dialog[open]')?.innerText.startsWith('Row 3') ?? false;")
+        .await;
+}
+
+#[tokio::test]
+async fn packages_axe_finds_nothing_serious() {
+    let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
+    let axe = std::fs::read_to_string(Path::new(&packages).join("axe-core/axe.min.js")).unwrap();
+    let (server, console) = tokio::join!(server(), Console::start());
+    for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 390)] {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        console.0.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 1000});
+        console.0.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        for (place, runs) in [("", false), ("/rows?count=50", true), ("/one/{id}?id=x", true)] {
+            console.open(server.address(), place).await;
+            if runs {
+                console.click("button.run").await;
+                console.ended().await;
+            }
+            let check = format!(
+                "{axe}; return axe.run().then(({{ violations }}) => violations.map(({{ id, impact, nodes }}) =>
+                    `${{id}} (${{impact}}): ${{nodes.map((node) => node.html).join(' ')}}`));"
+            );
+            assert_eq!(console.0.run(&check).await, json!([]), "{scheme}, {width} wide, {place}");
+        }
+    }
+}
+
+/// Pictures for whoever changes how it looks, and for the documents:
+/// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`.
+#[tokio::test]
+#[ignore = "it asserts nothing, and writes files"]
+async fn pictures() {
+    let folder = PathBuf::from(std::env::var_os("ROWSTREAM_TEST_PICTURES").expect("a folder"));
+    let (server, console) = tokio::join!(server(), Console::start());
+    for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)] {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        console.0.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+        let size = json!({"width": width, "height": 860, "deviceScaleFactor": 1, "mobile": width < 1000});
+        console.0.devtools("Emulation.setDeviceMetricsOverride", size).await;
+        for (name, place) in [("rows", "/rows?count=100000"), ("problem", "/one/{id}?id=x")] {
+            console.open(server.address(), place).await;
+            console.click("button.run").await;
+            console.ended().await;
+            let picture = console.0.devtools("Page.captureScreenshot", json!({})).await;
+            write_picture(&folder.join(format!("{name}-{scheme}-{width}.png")), &picture["data"]);
+        }
+    }
+}
+
+fn write_picture(path: &Path, data: &Value) {
+    use base64::Engine as _;
+    let bytes = base64::prelude::BASE64_STANDARD.decode(data.as_str().expect("base64")).expect("base64");
+    std::fs::write(path, bytes).expect("it can be written");
+}
