@@ -11,6 +11,7 @@ mod worked;
 /// By this name `cargo xtask test` keeps them apart from all others.
 #[path = "."]
 mod alone {
+    mod attack;
     mod load;
     mod memory;
     mod soak;

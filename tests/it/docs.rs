@@ -226,3 +226,16 @@ fn headers_of_ours_are_described() {
         assert!(page.contains(&format!("`rowstream-{name}`")), "{name}");
     }
 }
+
+#[test]
+fn the_tests_that_security_names_are_there() {
+    let text = read(&root().join("SECURITY.md"));
+    let named: Vec<_> = text
+        .split('`')
+        .filter(|words| ["tests/", "src/", "fuzz/"].iter().any(|folder| words.starts_with(folder)))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named {
+        assert!(root().join(name).is_file(), "{name}");
+    }
+}

@@ -162,3 +162,33 @@ fn the_map_names_what_is_there() {
         assert!(gone.is_empty(), "{page} names what is not there: {gone:?}");
     }
 }
+
+/// Blocks and functions of a source that are `unsafe`.
+fn count_unsafe(text: &str) -> usize {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
+    let ways = ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern "];
+    code.map(|line| ways.iter().map(|way| line.matches(way).count()).sum::<usize>()).sum()
+}
+
+/// Who looks for what the compiler does not check finds all of it in one table.
+#[test]
+fn unsafe_code_is_where_the_table_says() {
+    let mut files = Vec::new();
+    for folder in ["src", "crates", "xtask/src", "fuzz/src"] {
+        sources(&Path::new(ROOT).join(folder), &mut files);
+    }
+    let counted = files.into_iter().filter_map(|file| {
+        let count = count_unsafe(&fs::read_to_string(&file).expect("a source"));
+        let name = file.strip_prefix(ROOT).expect("it is below").display().to_string();
+        (count > 0).then_some((name, count))
+    });
+    let counted: BTreeMap<_, _> = counted.collect();
+    let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).expect("it is there");
+    let (_, table) = text.split_once("## Unsafe code").expect("the table");
+    let told = table.lines().filter_map(|line| {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+        Some((name.to_owned(), cells.next()?.parse().ok()?))
+    });
+    assert_eq!(counted, told.collect::<BTreeMap<_, usize>>());
+}

@@ -66,6 +66,7 @@ mod procedures;
 mod promises;
 mod proof;
 mod python;
+mod raw_http;
 mod ready;
 mod reload;
 mod replicas;

@@ -187,6 +187,67 @@ async fn who_needs_a_certificate_is_out_without_one() {
     }
 }
 
+/// A certificate lets in, and opens nothing: what it does not show is asked of whoever has it. Who
+/// has none is answered nothing, whatever else it shows.
+#[tokio::test]
+async fn a_certificate_stands_in_for_no_token() {
+    let (certificate, others) = (Certificate::new(), Certificate::new());
+    let path = |path: std::path::PathBuf| path.to_str().expect("a path is text").to_owned();
+    let hash = |text: &str| {
+        use sha2::Digest as _;
+        sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let config = format!(
+        "authorization = [\"reader\"]\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n\
+         [token.reader]\nsha256 = \"{}\"\n[token.other]\nsha256 = \"{}\"\n\
+         [tls]\ncertificate = \"{}\"\nkey = \"{}\"\nclient_ca = \"{}\"\n",
+        hash("reader"),
+        hash("other"),
+        path(certificate.certificate()),
+        path(certificate.key()),
+        path(certificate.ca()),
+    );
+    let files = [
+        ("rowstream.toml", &*config),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/mine.sql", "select 1 as n"),
+        ("endpoints/open.sql", "/*\nauthorization = \"public\"\n*/\nselect 1 as n"),
+    ];
+    let server = Server::start(&files).await;
+    let routes = [
+        ("/open", [200, 200, 200, 200]),
+        ("/mine", [401, 200, 403, 401]),
+        ("/", [200, 200, 200, 200]),
+        ("/missing", [404, 404, 404, 404]),
+        ("/_rowstream/live", [200, 200, 200, 200]),
+        ("/_rowstream/metrics", [401, 403, 403, 401]),
+        ("/_rowstream/openapi.json", [200, 200, 200, 200]),
+        ("/_rowstream/streams/none", [404, 404, 404, 404]),
+    ];
+    let tokens = [None, Some("reader"), Some("other"), Some("nobody")];
+    for (route, expected) in routes {
+        for (token, status) in tokens.into_iter().zip(expected) {
+            let url = https(&server, route);
+            let shown = format!("authorization: Bearer {}", token.unwrap_or_default());
+            let shown = if token.is_some() { &["-H", &shown][..] } else { &[] };
+            for own in [Some(&certificate), Some(&others), None] {
+                let pair = own.map(|own| [path(own.certificate()), path(own.key())]);
+                let own_arguments: Vec<&str> =
+                    pair.iter().flat_map(|[file, key]| ["--cert", file, "--key", key]).collect();
+                let asked = ["-o", "/dev/null", "-w", "%{http_code}", &url];
+                let got = trusting(&certificate.ca(), &[&own_arguments[..], shown, &asked].concat()).await;
+                let is_in = own.is_some_and(|own| std::ptr::eq(own, &certificate));
+                let wanted = if is_in { status.to_string() } else { "000".to_owned() };
+                assert_eq!(
+                    (String::from_utf8_lossy(&got.stdout).into_owned(), got.code == 0),
+                    (wanted, is_in),
+                    "{route} {token:?}"
+                );
+            }
+        }
+    }
+}
+
 /// Certificates last for weeks, and servers for years.
 #[tokio::test]
 async fn a_new_certificate_needs_no_new_process() {

@@ -5,10 +5,11 @@
 //! [`newer`] (the programs of a newer one), [`mod@console`] (what it is built of), [`deny`] (what may become a part of it), [`book`] (the
 //! documentation), [`installed`] (what those get from package indexes), [`instructions`] (what
 //! the hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
-//! (inputs for which a property does not hold), [`soak`] (the mixed soak, for long), [`steps`]
+//! (inputs for which a property does not hold), [`attack`] (the tools of others), [`soak`] (the mixed soak, for long), [`steps`]
 //! (what ran, for how long, and how it ended) and [`mod@test`] (the test command). It does not know
 //! what the tests test.
 
+mod attack;
 mod book;
 mod compare;
 mod console;
@@ -47,6 +48,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask fuzz keep [PROPERTY…]   chooses anew what fuzz/corpus holds, of that and of what such runs have found
        cargo xtask soak [MINUTES] [--seed N]
                                            all that can go right and wrong at once, at random, for 20 minutes
+       cargo xtask attack                  tools of others and crowds against a server; a finding that nothing explains fails
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         ["compare", words @ ..] => exit(compare::run(words).map(|()| true)),
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),
+        ["attack"] => exit(attack::run().map(|()| true)),
         ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),

@@ -45,6 +45,12 @@ const TOOLS: &[Tool] = &[
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 
+/// What `cargo xtask attack` uses besides.
+const ATTACKERS: &[Tool] = &[
+    Tool { program: "slowhttptest", package: "slowhttptest", why: "clients that are slow in four ways" },
+    Tool { program: "testssl", package: "testssl.sh", why: "what is known to be wrong with TLS" },
+];
+
 /// What the comparisons use besides. What is missing is left out of them, with a word in the
 /// report.
 const COMPARED: &[Tool] = &[
@@ -72,15 +78,21 @@ pub(crate) fn install_compared() -> Result<()> {
 /// Makes sure that every program of the table is there: as root on Debian by installing it, else by
 /// saying what to install.
 pub(crate) fn require() -> Result<()> {
+    require_all(TOOLS)
+}
+
+/// The same of what `cargo xtask attack` uses.
+pub(crate) fn require_attackers() -> Result<()> {
+    require_all(ATTACKERS)
+}
+
+fn require_all(tools: &'static [Tool]) -> Result<()> {
+    let missing = || tools.iter().filter(|tool| find(tool.program).is_none()).collect::<Vec<_>>();
     if !missing().is_empty() && is_root() && find("apt-get").is_some() {
         install(&packages(&missing()))?;
     }
     let missing = missing();
     if missing.is_empty() { Ok(()) } else { Err(what_to_install(&missing)) }
-}
-
-fn missing() -> Vec<&'static Tool> {
-    TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
 }
 
 fn packages(tools: &[&Tool]) -> Vec<&'static str> {

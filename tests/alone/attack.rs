@@ -1,0 +1,453 @@
+//! Attacks by the tools of others, and by crowds: `cargo xtask attack` installs the tools and runs
+//! all of it. What a tool finds is judged here: a finding that no line of this file explains fails.
+//!
+//! What hangs on a tool is ignored in a test run, which has none of them; the crowds are smaller there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::support::upstream::Certificate;
+use crate::support::{Client, Ended, Launch, Server, TestDb, get, peak_memory_bytes};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Whether this is the long form.
+fn is_long() -> bool {
+    std::env::var_os("ROWSTREAM_ATTACK").is_some()
+}
+
+/// A program that `cargo xtask attack` has installed.
+fn tool(variable: &str) -> PathBuf {
+    std::env::var_os(variable)
+        .map(PathBuf::from)
+        .unwrap_or_else(|| panic!("{variable}: run `cargo xtask attack`"))
+}
+
+async fn server(head: &str) -> Server {
+    let long =
+        "with recursive r(n) as (select 1 union all select n + 1 from r where n < 200000)\nselect n from r";
+    let orders = "/*\n[params]\nmin = { type = \"integer\", default = 0, min = 0, max = 1000 }\n\
+        status = { type = \"text\", enum = [\"sent\", \"paid\"], optional = true }\nday = { type = \"date\", optional = true }\n\
+        ids = { type = \"integer[]\", optional = true }\n*/\n\
+        select n, 'sent' as status from (select 1 as n union all select 2)\n\
+        where n > :min and (:status is null or :status = 'sent') and :day is null and :ids is null";
+    Launch::files(&[
+        ("rowstream.toml", &format!("{head}\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n")),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+        ("endpoints/long.sql", long),
+        ("endpoints/orders.sql", orders),
+        (
+            "endpoints/authors/{id}.sql",
+            "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect :id as id where :id < 10",
+        ),
+    ])
+    .argument("--log-format=off")
+    .start()
+    .await
+}
+
+/// Runs a tool to its end, on a thread of its own.
+async fn run(mut command: Command) -> Output {
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
+    ran.unwrap_or_else(|error| panic!("the tool cannot be run: {error}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+async fn still_answers(server: &Server) {
+    assert_eq!(get(&server.url("/one")).await.text(), "[{\"n\":1}]", "it answers as before");
+}
+
+/// What h2spec finds, and why it is so.
+const H2SPEC: &[(&str, &str)] = &[
+    // What does not begin as HTTP/2 is HTTP/1 here, on one port: it is answered 400, and closed.
+    ("3.5", "Sends invalid connection preface"),
+];
+
+#[tokio::test]
+#[ignore = "`cargo xtask attack` has h2spec"]
+async fn h2spec() {
+    let server = server("").await;
+    let (host, port) = server.address().rsplit_once(':').expect("it has a port");
+    let mut command = Command::new(tool("ROWSTREAM_ATTACK_H2SPEC"));
+    command.args(["-h", host, "-p", port, "-P", "/long", "-o", "5"]);
+    let text = said(&run(command).await);
+    let (_, failures) = text.split_once("Failures:").unwrap_or((&text, ""));
+    let (mut section, mut unexplained) = ("", Vec::new());
+    for line in failures.lines().map(str::trim) {
+        if let Some((_, case)) = line.strip_prefix("× ").and_then(|case| case.split_once(": ")) {
+            if !H2SPEC.contains(&(section, case)) {
+                unexplained.push(format!("{section} {case}"));
+            }
+        } else if let Some((number, _)) =
+            line.split_once(". ").filter(|(number, _)| number.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            section = number;
+        }
+    }
+    let summary = text.lines().rfind(|line| line.contains(" tests, ")).unwrap_or_default().to_owned();
+    println!("h2spec: {summary}");
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+    let passed = summary.split(", ").nth(1).and_then(|text| text.split(' ').next()?.parse::<usize>().ok());
+    assert!(passed.is_some_and(|passed| passed >= 144), "{summary}");
+    still_answers(&server).await;
+}
+
+/// Each way to be slow: the service is there in every second.
+#[tokio::test]
+#[ignore = "`cargo xtask attack` has slowhttptest"]
+async fn slowhttptest() {
+    let server = server("max_connections = 1500").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    for (mode, path) in [("-H", "/one"), ("-B", "/one"), ("-R", "/long"), ("-X", "/long")] {
+        let report = folder.path().join("report");
+        let mut command = Command::new("slowhttptest");
+        // 1000 connections at 200 a second, which say something every 5 seconds, for 40.
+        command
+            .args([mode, "-c", "1000", "-r", "200", "-i", "5", "-l", "40", "-p", "3", "-g", "-o"])
+            .arg(&report);
+        command.args(["-u", &server.url(path)]);
+        let output = run(command).await;
+        let csv = std::fs::read_to_string(report.with_extension("csv"))
+            .unwrap_or_else(|error| panic!("{mode}: {error}: {}", said(&output)));
+        let seconds: Vec<Vec<u32>> = csv
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').filter_map(|cell| cell.parse().ok()).collect())
+            .collect();
+        assert!(seconds.len() > 1, "{mode}: {csv}");
+        let most = seconds.iter().filter_map(|cells| cells.get(3)).max();
+        let gone: Vec<_> = seconds.iter().filter(|cells| cells.get(4) == Some(&0)).collect();
+        // Whom it probes by asks for the same list as the slow readers, and waits for a connection of
+        // the database with them until the rest of theirs is spilled.
+        let may_be_gone = if mode == "-X" { seconds.len() / 4 } else { 0 };
+        println!(
+            "slowhttptest {mode}: {} s, {most:?} connections at most, service gone in {} of them",
+            seconds.len(),
+            gone.len()
+        );
+        assert!(gone.len() <= may_be_gone, "{mode}: {gone:?}");
+        still_answers(&server).await;
+    }
+    println!("slowhttptest: {} MB at most", peak_memory_bytes(server.pid()) >> 20);
+}
+
+/// What testssl says of the test's own certificate, and of no fault of the server.
+const TESTSSL: &[&str] = &[
+    // Of the certificate, which the test makes for a day: nobody signs, revokes or announces it.
+    "cert_chain_of_trust",
+    "cert_trust",
+    "cert_crlDistributionPoints",
+    "cert_ocspURL",
+    "cert_expirationStatus",
+    "cert_validityPeriod",
+    "cert_caIssuers",
+    "cert_revocation",
+    "DNS_CAArecord",
+    "OCSP_stapling",
+    "certificate_transparency",
+    "cert_notAfter",
+    "grade_cap_reason_1",
+    "overall_grade",
+    // Each suite that is offered is AEAD with forward secrecy, so the client chooses: one without
+    // instructions for AES takes ChaCha20.
+    "cipher_order",
+    // Of the machine that testssl runs on.
+    "engine_problem",
+];
+
+#[tokio::test]
+#[ignore = "`cargo xtask attack` has testssl.sh"]
+async fn testssl() {
+    let certificate = Certificate::new();
+    let server = server(&format!(
+        "tls = {{ certificate = \"{}\", key = \"{}\", hsts = \"365d\" }}",
+        certificate.certificate().display(),
+        certificate.key().display()
+    ))
+    .await;
+    let (_, port) = server.address().rsplit_once(':').expect("it has a port");
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let mut command = Command::new("testssl");
+    command
+        .args(["--quiet", "--warnings", "off", "--color", "0", "--ip", "127.0.0.1", "--add-ca"])
+        .arg(certificate.ca());
+    command.args(["--nodns", "min", "--jsonfile"]).arg(&report).arg(format!("localhost:{port}"));
+    let output = run(command).await;
+    let findings: Vec<Value> = std::fs::read_to_string(&report)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_else(|| panic!("no report: {}", said(&output)));
+    let mut by_severity = BTreeMap::<&str, usize>::new();
+    let mut unexplained = Vec::new();
+    for finding in &findings {
+        let (id, severity) =
+            (finding["id"].as_str().unwrap_or_default(), finding["severity"].as_str().unwrap_or_default());
+        *by_severity.entry(severity).or_default() += 1;
+        let id = id.split(' ').next().unwrap_or_default();
+        if !["OK", "INFO", "LOW", "DEBUG"].contains(&severity) && !TESTSSL.contains(&id) {
+            unexplained.push(format!("{severity} {id}: {}", finding["finding"]));
+        }
+    }
+    println!("testssl: {by_severity:?}");
+    assert!(findings.len() > 50, "{}", said(&output));
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+    still_answers_over_tls(&server, &certificate.ca()).await;
+}
+
+async fn still_answers_over_tls(server: &Server, ca: &Path) {
+    let (_, port) = server.address().rsplit_once(':').expect("it has a port");
+    let got = crate::support::curl(&[
+        "--cacert",
+        ca.to_str().expect("text"),
+        "--ipv4",
+        &format!("https://localhost:{port}/one"),
+    ])
+    .await;
+    assert_eq!((got.code, &*got.stdout), (0, &b"[{\"n\":1}]"[..]), "{}", got.stderr);
+}
+
+/// What schemathesis finds, by words of each finding, and why it is so.
+const SCHEMATHESIS: &[&[&str]] = &[
+    // It takes events apart, and the schema is of the body as a text, as OpenAPI 3.1 has it.
+    &["108 SSE event violates schema", "is not of type \"string\""],
+    // Which formats have a record at the end, no schema of one parameter can say.
+    &["202 Schema-valid request rejected", "parameter `_end`: `", "` holds rows and nothing else"],
+    // A parameter that may be left out is NULL where it is empty, whatever its type.
+    &["201 Schema-violating request accepted", "parameter `day` in query", "day='"],
+    &["201 Schema-violating request accepted", "parameter `day` in query", "day=&"],
+    &["201 Schema-violating request accepted", "parameter `ids` in query", "ids='"],
+    &["201 Schema-violating request accepted", "parameter `ids` in query", "ids=&"],
+];
+
+/// What the OpenAPI document says holds, for values that it allows and for those that it does not.
+#[tokio::test]
+#[ignore = "`cargo xtask attack` has schemathesis"]
+async fn schemathesis() {
+    let server = server("").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(tool("ROWSTREAM_ATTACK_SCHEMATHESIS"));
+    command.current_dir(folder.path()).args(["run", &server.url("/_rowstream/openapi.json"), "--no-color"]);
+    command.args([
+        "--max-examples",
+        "200",
+        "--seed",
+        "4711",
+        "--request-timeout",
+        "10",
+        "--continue-on-failure",
+    ]);
+    let output = run(command).await;
+    let text = said(&output);
+    let findings: Vec<&str> = text.split("\n- ST").skip(1).collect();
+    let is_explained =
+        |finding: &&str| SCHEMATHESIS.iter().any(|words| words.iter().all(|word| finding.contains(word)));
+    let unexplained: Vec<_> = findings.iter().filter(|finding| !is_explained(finding)).collect();
+    let generated = text.lines().find(|line| line.contains(" generated")).unwrap_or_else(|| panic!("{text}"));
+    println!(
+        "schemathesis: {}; {} findings, {} unexplained",
+        generated.trim(),
+        findings.len(),
+        unexplained.len()
+    );
+    assert!(output.status.success() || !findings.is_empty(), "{text}");
+    assert!(unexplained.is_empty(), "{unexplained:#?}");
+    still_answers(&server).await;
+}
+
+/// Frames of a client of HTTP/2: its preface, and requests that are reset at once.
+fn resets(first: u32, count: u32) -> Vec<u8> {
+    let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    };
+    // `:method: GET`, `:scheme: http`, `:path: /long`, `:authority: a`, of the static table.
+    let head = [&[0x82, 0x86, 0x04, 5][..], b"/long", &[0x01, 1], b"a"].concat();
+    let mut frames = if first == 1 {
+        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
+    } else {
+        Vec::new()
+    };
+    for number in 0..count {
+        let stream = first + 2 * number;
+        frames.extend(frame(1, 0x5, stream, &head));
+        frames.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
+    }
+    frames
+}
+
+/// Requests that are reset before they are answered (CVE-2023-44487): each connection ends after some
+/// of them, all else goes on, and nothing stays behind.
+#[tokio::test]
+async fn resets_end_their_connection_and_nothing_else() {
+    let server = server("memory = \"400MB\"").await;
+    let wanted = if is_long() { 100_000 } else { 2_000 };
+    let before = {
+        still_answers(&server).await;
+        peak_memory_bytes(server.pid())
+    };
+    let (begun, mut sent, mut connections) = (Instant::now(), 0, 0_u32);
+    while sent < wanted {
+        let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+        connections += 1;
+        let mut first = 1;
+        // Until it is told to go.
+        while sent < wanted && client.write_all(&resets(first, 50)).await.is_ok() && first < 20_000 {
+            (first, sent) = (first + 100, sent + 50);
+            let mut answer = [0; 4096];
+            let read = timeout(Duration::from_millis(1), client.read(&mut answer)).await;
+            if matches!(read, Ok(Ok(0) | Err(_))) {
+                break;
+            }
+        }
+    }
+    still_answers(&server).await;
+    let took = begun.elapsed();
+    let quiet = async {
+        let busy = |metrics: &str| {
+            metrics.lines().any(|line| line.starts_with("rowstream_permits ") && !line.ends_with(" 0"))
+        };
+        while busy(get(&server.url("/_rowstream/metrics")).await.text()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(SOON, quiet).await.expect("no permit stays taken");
+    let grown = peak_memory_bytes(server.pid()).saturating_sub(before) >> 20;
+    println!(
+        "resets: {sent} on {connections} connections in {:.1} s, {grown} MB more at most",
+        took.as_secs_f64()
+    );
+    assert!(grown < 100, "{grown} MB");
+}
+
+/// Connections that say nothing, and others that take a long result byte by byte, within the budget
+/// and a tenth.
+#[tokio::test]
+async fn a_crowd_stays_within_the_memory() {
+    const MEMORY: u64 = 400_000_000;
+    let count = if is_long() { 5_000 } else { 500 };
+    let server = server(&format!("memory = \"{MEMORY}\"\nmax_connections = {count}")).await;
+    let mut crowd = Vec::new();
+    for number in 0..count {
+        let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+        let said: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"GET /long HTTP/1.1\r\nhost: a\r\nx: ",
+            _ => b"GET /long.ndjson HTTP/1.1\r\nhost: a\r\n\r\n",
+        };
+        let _ = client.write_all(said).await;
+        crowd.push(client);
+    }
+    // Whoever asks is answered, or refused at once, as ever.
+    for path in ["/one", "/_rowstream/live", "/_rowstream/ready"] {
+        let begun = Instant::now();
+        let reply = get(&server.url(path)).await;
+        assert!(
+            [200, 503].contains(&reply.status.as_u16()) && begun.elapsed() < SOON,
+            "{path}: {}",
+            reply.status
+        );
+    }
+    assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
+    let peak = peak_memory_bytes(server.pid());
+    println!("crowd: {count} connections, {} MB at most of {} MB", peak / 1_000_000, MEMORY / 1_000_000);
+    assert!(peak < MEMORY + MEMORY / 10, "{peak}");
+    drop(crowd);
+    still_answers(&server).await;
+}
+
+/// How one request of many went.
+struct Asked {
+    begun: Instant,
+    status: u16,
+    took: Duration,
+}
+
+async fn ask(url: String) -> Asked {
+    let begun = Instant::now();
+    let reply = get(&url).await;
+    assert_eq!(reply.ended, Ended::Complete, "{url}");
+    assert!(reply.status == 200 || reply.header("retry-after").is_some(), "{}", reply.status);
+    Asked { begun, status: reply.status.as_u16(), took: begun.elapsed() }
+}
+
+/// So many requests a second, however long they take.
+async fn at_a_rate(url: String, rate: u32, seconds: u32) -> Vec<Asked> {
+    let begun = tokio::time::Instant::now();
+    let mut requests = JoinSet::new();
+    for number in 0..rate * seconds {
+        tokio::time::sleep_until(begun + Duration::from_secs(1) * number / rate).await;
+        requests.spawn(ask(url.clone()));
+    }
+    requests.join_all().await
+}
+
+fn percentile(mut times: Vec<Duration>, part: f64) -> Duration {
+    times.sort();
+    times.get((times.len() as f64 * part) as usize).or(times.last()).copied().unwrap_or_default()
+}
+
+/// Ten times as many requests as the pool can serve: it serves nearly as many as ever, those who are
+/// let in have not waited long, all others hear so at once, and lookups do not notice.
+#[tokio::test]
+async fn at_ten_times_the_capacity() {
+    let db = TestDb::new().await;
+    // Four at a time, of 100 ms: 40 a second.
+    let (capacity, seconds) = (40, if is_long() { 20 } else { 5 });
+    let server = Launch::files(&[
+        (
+            "rowstream.toml",
+            &format!("[source.db]\nurl = \"{}\"\npool = {{ max = 6, waiting = 100 }}\n", db.url()),
+        ),
+        ("endpoints/list.sql", "select n, pg_sleep(0.1)::text as s from (values (1)) v(n)"),
+        ("endpoints/lookup.sql", "/* result = \"one\" */ select 1 as n"),
+    ])
+    .argument("--log-format=off")
+    .start()
+    .await;
+    let url = server.url("/list");
+    for _ in 0..4 {
+        get(&url).await;
+    }
+    let peak = at_a_rate(url.clone(), capacity, seconds).await;
+    let served = |asked: &[Asked]| asked.iter().filter(|asked| asked.status == 200).count();
+    let lookups = at_a_rate(server.url("/lookup"), 10, seconds);
+    let begun = Instant::now();
+    let (crowd, lookups) = tokio::join!(at_a_rate(url, 10 * capacity, seconds), lookups);
+    let p99 = |asked: &dyn Fn(&&Asked) -> bool| {
+        percentile(crowd.iter().filter(asked).map(|asked| asked.took).collect(), 0.99).as_secs_f64()
+    };
+    let admitted = p99(&|asked| asked.status == 200);
+    // Those who came first filled the queue before it was known that it would not empty.
+    let steady = p99(&|asked| asked.status == 200 && asked.begun > begun + Duration::from_secs(5));
+    let refused = p99(&|asked| asked.status != 200);
+    let answered = served(&lookups);
+    println!(
+        "overload: {} of {} served at capacity, {} of {} at ten times; p99 of those {admitted:.2} s, after five seconds {steady:.2} s, \
+         of refusals {refused:.3} s; {answered} of {} lookups, p99 {:.3} s",
+        served(&peak),
+        peak.len(),
+        served(&crowd),
+        crowd.len(),
+        lookups.len(),
+        percentile(lookups.iter().map(|asked| asked.took).collect(), 0.99).as_secs_f64(),
+    );
+    assert!(served(&crowd) * 10 >= served(&peak) * 9, "goodput");
+    assert_eq!(answered, lookups.len(), "lookups are not refused");
+    if is_long() {
+        assert!(steady < 2.0 && refused < 1.0, "{steady} {refused}");
+    }
+    assert_eq!(Client::HTTP1.get(&server.url("/_rowstream/live")).await.status, 200);
+}

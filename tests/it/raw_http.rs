@@ -1,0 +1,138 @@
+//! HTTP/1 as an attacker writes it: bytes as they are sent, with a second request right behind them,
+//! and the statuses of all that is answered. Where the end of the first request is in doubt, the second
+//! one is not answered: a proxy before us may have taken it for a part of the first (request smuggling;
+//! RFC 9112, sections 6.3 and 11.2).
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::{Launch, Server};
+
+const SOON: Duration = Duration::from_secs(30);
+/// What follows each case; it ends the connection.
+const SECOND: &[u8] = b"GET /missing HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+
+/// What it is about, the bytes, and the statuses of the answers.
+#[rustfmt::skip]
+const CASES: &[(&str, &[u8], &str)] = &[
+    ("Content-Length and Transfer-Encoding", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "200"),
+    ("Transfer-Encoding and Content-Length", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", "200"),
+    ("two Content-Length differ", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello", "400"),
+    ("two Content-Length same", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\nhello", "200 404"),
+    ("Content-Length list", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5, 5\r\n\r\nhello", "400"),
+    ("Content-Length +5", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: +5\r\n\r\nhello", "400"),
+    ("Content-Length -1", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", "400"),
+    ("Content-Length 0x5", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 0x5\r\n\r\nhello", "400"),
+    ("Content-Length empty", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: \r\n\r\n", "400"),
+    ("Content-Length huge", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999999999999999\r\n\r\n", "400"),
+    ("Content-Length space before colon", b"GET /one HTTP/1.1\r\nhost: a\r\ncontent-length : 5\r\n\r\nhello", "400"),
+    ("Transfer-Encoding xchunked", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding identity", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: identity\r\n\r\n", "400"),
+    ("Transfer-Encoding chunked, identity", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding twice", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding vtab", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding space before colon", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding : chunked\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding folded", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "400"),
+    ("Transfer-Encoding HTTP/1.0", b"GET /one HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "400"),
+    ("chunk size bad", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", "200"),
+    ("chunk size neg", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n\r\n", "200"),
+    ("chunk size overflow", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "200"),
+    ("chunk ext", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "200 404"),
+    ("chunk LF", b"GET /one HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\nhello\n0\n\n", "200"),
+    ("bare LF lines", b"GET /one HTTP/1.1\nhost: a\n\n", "200 404"),
+    ("bare CR in header", b"GET /one HTTP/1.1\r\nhost: a\r\nx: a\rb\r\n\r\n", "400"),
+    ("NUL in header", b"GET /one HTTP/1.1\r\nhost: a\r\nx: a\x00b\r\n\r\n", "400"),
+    ("space in name", b"GET /one HTTP/1.1\r\nhost: a\r\nx y: z\r\n\r\n", "400"),
+    ("no colon", b"GET /one HTTP/1.1\r\nhost: a\r\nxyz\r\n\r\n", "400"),
+    ("empty name", b"GET /one HTTP/1.1\r\nhost: a\r\n: z\r\n\r\n", "400"),
+    ("fold", b"GET /one HTTP/1.1\r\nhost: a\r\nx: a\r\n b\r\n\r\n", "400"),
+    ("first header folded", b"GET /one HTTP/1.1\r\n host: a\r\n\r\n", "400"),
+    ("no host", b"GET /one HTTP/1.1\r\n\r\n", "400 404"),
+    ("two hosts", b"GET /one HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", "400 404"),
+    ("absolute URL", b"GET http://b/one HTTP/1.1\r\nhost: a\r\n\r\n", "200 404"),
+    ("absolute URL other scheme", b"GET ftp://b/one HTTP/1.1\r\nhost: a\r\n\r\n", "200 404"),
+    ("asterisk GET", b"GET * HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("asterisk OPTIONS", b"OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("CONNECT", b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("TRACE", b"TRACE /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
+    ("POST", b"POST /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello", "405 404"),
+    ("lower get", b"get /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
+    ("unknown method", b"FOO /one HTTP/1.1\r\nhost: a\r\n\r\n", "405 404"),
+    ("HTTP/2.0 line", b"GET /one HTTP/2.0\r\nhost: a\r\n\r\n", "400"),
+    ("HTTP/1.2", b"GET /one HTTP/1.2\r\nhost: a\r\n\r\n", "400"),
+    ("HTTP/0.9", b"GET /one\r\n\r\n", "400"),
+    ("http/1.1 lower", b"GET /one http/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("two spaces", b"GET  /one HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("tab", b"GET\t/one HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("space at end", b"GET /one HTTP/1.1 \r\nhost: a\r\n\r\n", "400"),
+    ("leading CRLF", b"\r\n\r\nGET /one HTTP/1.1\r\nhost: a\r\n\r\n", "200 404"),
+    ("leading space", b" GET /one HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("raw utf8 path", b"GET /\xc3\xa4 HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("raw space path", b"GET /a b HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("NUL path", b"GET /\x00 HTTP/1.1\r\nhost: a\r\n\r\n", "400"),
+    ("%00 path", b"GET /%00 HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("%zz path", b"GET /%zz HTTP/1.1\r\nhost: a\r\n\r\n", "400 404"),
+    ("dot dot", b"GET /x/../one HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("%2e%2e", b"GET /x/%2e%2e/one HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("%2f", b"GET /_rowstream%2flive HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("double slash", b"GET //one HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("fragment", b"GET /one#x HTTP/1.1\r\nhost: a\r\n\r\n", "200 404"),
+    ("upgrade h2c", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n", "200 404"),
+    ("upgrade websocket", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", "200 404"),
+    ("expect", b"GET /one HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\nhello", "200 404"),
+    ("expect other", b"GET /one HTTP/1.1\r\nhost: a\r\nexpect: 200-maybe\r\n\r\n", "200 404"),
+    ("conn close then more", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", "200"),
+    ("conn nominated", b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: host\r\n\r\n", "200 404"),
+    ("tls hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "400"),
+    ("response", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "400"),
+    ("authority form", b"GET a:80 HTTP/1.1\r\nhost: a\r\n\r\n", "404 404"),
+    ("host with path", b"GET /one HTTP/1.1\r\nhost: a/b\r\n\r\n", "200 404"),
+    ("host userinfo", b"GET /one HTTP/1.1\r\nhost: u@a\r\n\r\n", "200 404"),
+    ("empty host", b"GET /one HTTP/1.1\r\nhost: \r\n\r\n", "200 404"),
+];
+
+/// The statuses of what is answered to bytes.
+async fn statuses(server: &Server, bytes: &[u8]) -> String {
+    let mut client = TcpStream::connect(server.address()).await.expect("it listens");
+    // What it has answered by then it has answered.
+    let _ = client.write_all(bytes).await;
+    let mut answers = Vec::new();
+    let _ = timeout(SOON, client.read_to_end(&mut answers)).await.expect("it is closed");
+    let answers = String::from_utf8_lossy(&answers).into_owned();
+    let heads = answers.split("HTTP/1.").skip(1).filter_map(|answer| answer.split(' ').nth(1));
+    heads.map(|status| status.chars().take(3).collect::<String>()).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn what_is_in_doubt_is_refused_and_ends_the_connection() {
+    let server = Launch::files(&[
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/one.sql", "select 1 as n"),
+    ])
+    .start()
+    .await;
+    let request = "GET /one HTTP/1.1\r\nhost: a\r\n";
+    let long = [
+        ("more fields than are read", format!("{request}{}\r\n", "x: y\r\n".repeat(101)), "431"),
+        ("a field that is too long", format!("{request}x: {}\r\n\r\n", "a".repeat(17_000)), "431"),
+        (
+            "a URL that is too long",
+            format!("GET /one?{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(17_000)),
+            "431",
+        ),
+    ];
+    let long = long.iter().map(|(what, bytes, expected)| (*what, bytes.as_bytes(), *expected));
+    let mut wrong = Vec::new();
+    for (what, bytes, expected) in CASES.iter().copied().chain(long) {
+        let answered = statuses(&server, &[bytes, SECOND].concat()).await;
+        // A reset, because not all was read, may take the answer with it.
+        if answered != expected && !(answered.is_empty() && expected == "431") {
+            wrong.push(format!("{what}: {answered} instead of {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,55 @@
+//! `cargo xtask attack`: the tools of others and crowds against a server, by `tests/alone/attack.rs`,
+//! which judges what they find.
+//!
+//! Of the tools, slowhttptest and testssl.sh are packages of Debian; h2spec comes by the Go module
+//! proxy and schemathesis from PyPI, both pinned and below `target/`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::postgres::Postgres;
+use crate::test::{cargo, give, workspace};
+use crate::{Result, installed, needs, python, target_folder};
+
+/// h2spec, as the Go module proxy has it.
+const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec";
+/// Its version, and nothing else.
+const H2SPEC_VERSION: &str = "tests/attackers/h2spec.txt";
+/// Where Go is, besides `PATH`: Debian 12's own is too old for what h2spec needs.
+const GO: &str = "/usr/local/go/bin/go";
+
+/// Runs all attacks in their long form, and prints what each has found.
+pub(crate) fn run() -> Result<()> {
+    needs::require()?;
+    needs::require_attackers()?;
+    let target = target_folder()?;
+    let h2spec = h2spec(&target)?;
+    let schemathesis = schemathesis(&target)?;
+    let postgres = Postgres::start(&target)?;
+    let mut command = cargo();
+    command.args(["test", "--all-features", "--locked", "--test", "alone", "--"]);
+    command.args(["--include-ignored", "--nocapture", "--test-threads=1", "attack::"]);
+    give(&mut command, &postgres);
+    command.env("ROWSTREAM_ATTACK", "1");
+    command.env("ROWSTREAM_ATTACK_H2SPEC", h2spec).env("ROWSTREAM_ATTACK_SCHEMATHESIS", schemathesis);
+    needs::run(&mut command)
+}
+
+fn schemathesis(target: &Path) -> Result<PathBuf> {
+    let requirements = workspace().join("tests/attackers/requirements.txt");
+    let pins = std::slice::from_ref(&requirements);
+    installed::prepare(target, ("test-schemathesis", "bin/schemathesis"), pins, |folder| {
+        python::install(folder, &requirements)
+    })
+}
+
+fn h2spec(target: &Path) -> Result<PathBuf> {
+    let pin = workspace().join(H2SPEC_VERSION);
+    installed::prepare(target, ("test-h2spec", "h2spec"), std::slice::from_ref(&pin), |folder| {
+        let version = std::fs::read_to_string(&pin).map_err(|error| format!("{}: {error}", pin.display()))?;
+        let go = needs::find("go").or_else(|| Some(PathBuf::from(GO)).filter(|go| go.is_file()));
+        let go = go.ok_or("h2spec needs Go: see https://go.dev/dl")?;
+        let module = format!("{H2SPEC}@{}", version.trim());
+        needs::run(Command::new(go).args(["install", &module]).env("GOBIN", folder))
+    })
+}
