@@ -11,6 +11,7 @@
 //! first error of a source ends the asking; what was not asked by then can be asked later.
 
 mod apart;
+mod parts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -140,6 +141,16 @@ async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error>
     Ok(source)
 }
 
+/// Asks the database for the statement of an endpoint that several connections are to read.
+///
+/// # Errors
+/// What the database says of it; why it cannot be read in parts.
+pub(crate) async fn parts(endpoint: &Endpoint, source: &Source) -> Result<(), Error> {
+    let Some(parallel) = endpoint.parallel() else { return Ok(()) };
+    prepare(endpoint, 0, source).await?;
+    parts::reason(parallel, source).await?.map_or(Ok(()), Err)
+}
+
 /// What each host of a source says of itself.
 pub(crate) async fn inspect(config: &SourceConfig) -> Vec<HostSaid> {
     match Source::open(config) {
@@ -188,6 +199,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
         });
     }
     checked.refusals.extend(check_key(endpoint, &checked.results, source).await?);
+    checked.refusals.extend(parts::refused(endpoint, &checked.results, source).await?);
     checked.refusals.extend(nesting_refusals(endpoint, &checked.results));
     checked.refusals.extend(misplaced(endpoint, &checked.results));
     checked.oversights.extend(unread(endpoint, &checked.results));

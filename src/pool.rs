@@ -220,6 +220,19 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         given.unwrap_or_else(|_| Err(self.0.too_late()))
     }
 
+    /// A place that is free and that nobody waits for; `None`: there is none. Whoever holds a place
+    /// and wants a further one asks so: nobody who holds one waits.
+    pub(crate) fn try_acquire_at(&self, wish: &S::Wish, priority: Priority) -> Option<Lease<C, S>> {
+        let mut state = self.0.state();
+        let Choice::At(at) = state.sites.choose(wish) else { return None };
+        if state.queue.len() > 0 || !state.queue.take(priority) {
+            return None;
+        }
+        let permit = Permit { shared: Arc::clone(&self.0), priority, site: state.sites.begin(at) };
+        self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
+        Some(Lease { entry: Entry::of(&self.0, priority), permit })
+    }
+
     /// Keeps places for lookups from now on.
     pub(crate) fn keep(&self, kept: Kept) {
         self.0.change(|state| state.queue.keep(kept));

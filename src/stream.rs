@@ -89,6 +89,8 @@ pub struct RowStream {
     session: Option<Producer>,
     /// The database that its connection is of.
     database: Option<Source>,
+    /// How many connections read parts of a table for it; `None`: one reads all.
+    parts: Option<usize>,
     /// While that connection is about to be given up for somebody else.
     vacating: Option<Vacating>,
     steps: std::vec::IntoIter<Step>,
@@ -261,6 +263,7 @@ impl RowStream {
             Source::Upstream(_) => None,
         };
         Ok(Self {
+            parts: session.parts(),
             session: Some(session),
             database,
             vacating: None,
@@ -696,6 +699,11 @@ impl RowStream {
     /// Rows encoded so far.
     pub fn rows(&self) -> u64 {
         self.rows + self.current.count()
+    }
+
+    /// How many connections read parts of a table for it; `None`: one reads all.
+    pub fn parts(&self) -> Option<usize> {
+        self.parts
     }
 
     /// What is known of the rows after a page, once all of its rows have come.

@@ -83,12 +83,12 @@ async fn is_told_apart(sql: &str, columns: &[&str], key: &[usize], source: &Sour
     Ok(of_endpoint(asked)?.unwrap_or(false))
 }
 
-fn texts(list: Vec<String>) -> ParamValue {
+pub(super) fn texts(list: Vec<String>) -> ParamValue {
     ParamValue::List(list.into_iter().map(ParamValue::Text).collect())
 }
 
 /// Whether a question of our own about a text and lists of texts has a row.
-async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
+pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
     let lists = repeat_n(BindType::List(ParamType::Text), args.len() - 1);
     let types = [BindType::One(ParamType::Text)].into_iter().chain(lists).collect();
     let mut session = session(source).await?;

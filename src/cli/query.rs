@@ -19,8 +19,10 @@ use super::output::Results;
 use super::{Failure, block_on, param};
 use crate::config::{Argument, Config, Purpose};
 use crate::diagnostic::shown;
-use crate::source::Source;
+use crate::endpoint::Parallel;
+use crate::source::{Kind, Source};
 use crate::stream::RowStream;
+use crate::{Error, check};
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]
@@ -50,6 +52,10 @@ pub(super) struct Args {
     /// The file to write, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Read the rows by up to so many connections at once, each a part of the one table that the
+    /// statement selects from; they come in any order. PostgreSQL only.
+    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u8).range(2..=64))]
+    parallel: Option<u8>,
     /// Say at the end how many rows there were, in what time, on stderr; which
     /// a terminal shows anyway.
     #[arg(long)]
@@ -147,10 +153,24 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.form() == Form::Table {
         config.endpoints[0].csv = CsvDialect { null: table::NULL.to_owned(), ..CsvDialect::default() };
     }
+    if let Some(parts) = args.parallel {
+        read_in_parts(&mut config, usize::from(parts))?;
+    }
     match &args.output {
         None => block_on(write_rows(&config, args, Results::new())),
         Some(path) => write_file(path, |file| block_on(write_rows(&config, args, file))),
     }
+}
+
+/// Has so many connections read the rows, at most.
+fn read_in_parts(config: &mut Config, parts: usize) -> Result<(), Failure> {
+    let (source, endpoint) = (&mut config.sources[0], &mut config.endpoints[0]);
+    let Kind::Sql(database) = source.kind else { return Ok(()) };
+    let parallel = Parallel::new(endpoint, parts, database.dialect(), 0);
+    let parallel = parallel.map_err(|(message, hint)| Error::endpoint(message).hint(hint))?;
+    endpoint.read_in_parts(parallel);
+    source.pool.max = source.pool.max.max(parts);
+    Ok(())
 }
 
 /// Writes into `PATH.partial`, and renames it when it is whole.
@@ -182,6 +202,9 @@ async fn copy_rows(config: &Config, args: &Args, format: Format, mut out: impl W
     let began = Instant::now();
     let endpoint = &config.endpoints[0];
     let source = Source::open(&config.sources[0])?;
+    if endpoint.parallel().is_some() {
+        check::parts(endpoint, &source).await?;
+    }
     let values = endpoint.params.iter().filter_map(|param| param.default.clone()).collect();
     let written = (format, args.options.options());
     let mut stream = RowStream::open_with(endpoint, &source, written, values).await?;
@@ -196,7 +219,8 @@ async fn copy_rows(config: &Config, args: &Args, format: Format, mut out: impl W
     }
     progress.clear();
     if args.stats || io::stderr().is_terminal() {
-        eprintln!("{}", stats(stream.rows(), began.elapsed()));
+        let by = stream.parts().map_or_else(String::new, |parts| format!(" by {parts} connections"));
+        eprintln!("{}{by}", stats(stream.rows(), began.elapsed()));
     }
     Ok(())
 }

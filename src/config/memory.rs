@@ -87,7 +87,10 @@ pub fn budget(endpoint: &Endpoint, source: &SourceConfig, format: Format, coding
         match &endpoint.handler {
             Handler::Calls(calls) => calls.budget(),
             Handler::Pages(pages) => pages.budget(),
-            Handler::Sql(_) | Handler::Proxy(_) => source.budget(),
+            Handler::Sql(sql) => {
+                source.budget().saturating_mul(sql.parallel.as_ref().map_or(1, |parallel| parallel.parts))
+            }
+            Handler::Proxy(_) => source.budget(),
         },
         endpoint.per_row().map_or(0, |calls| calls.plan.budget(source.max_row_bytes)),
         // Of each interleaved statement one row waits, encoded, and a portion in the session.

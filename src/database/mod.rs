@@ -902,6 +902,27 @@ databases! {
 }
 
 impl AnyDatabase {
+    /// Waits for a connection, and takes with it others that are free at once, up to so many in
+    /// all, to read parts of a table from one snapshot.
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 when the database cannot be reached; the table is none; or the
+    /// database does not read parts.
+    pub(crate) async fn acquire_parts(
+        &self,
+        part: (&str, usize),
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Parts, Error> {
+        match self {
+            Self::Postgres(source) => {
+                let parts = source.acquire_parts(part, priority, patience).await?;
+                Ok(Parts(Box::new(parts)))
+            }
+            _ => Err(Error::endpoint("this database does not read parts of a table")),
+        }
+    }
+
     /// The same database, whose statements are run as `actor`.
     ///
     /// # Errors
@@ -911,6 +932,38 @@ impl AnyDatabase {
             Self::Postgres(source) => Ok(Self::Postgres(source.acting(Arc::clone(actor)))),
             _ => Err(Error::endpoint("this database has no roles for requests")),
         }
+    }
+}
+
+/// Sessions that read parts of one table side by side. The calls are those of a [`Session`] of one
+/// statement.
+pub(crate) struct Parts(Box<postgres::Parts>);
+
+impl Parts {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Prepares the statement for one part, whose bounds are its last two arguments.
+    ///
+    /// # Errors
+    /// What the database says of it.
+    pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        self.0.prepare(statement).await
+    }
+
+    /// Starts the statement for each part, with `args` and the bounds.
+    pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.0.execute(index, args);
+    }
+
+    /// The next row of any part, lent until the next call; `None` after the last one of all.
+    ///
+    /// # Errors
+    /// A part failed, or its connection did. Nothing may be polled after an error.
+    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.0.poll_row(cx).map_ok(|row| row.map(Row::Postgres))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Calls, CallsPerRow, Cardinality, Endpoint, Follow, Key, Pages, Proxy, Statement};
+use super::{Calls, CallsPerRow, Cardinality, Endpoint, Follow, Key, Pages, Parallel, Proxy, Statement};
 
 /// What answers the requests of an endpoint.
 #[derive(Debug, Clone)]
@@ -31,12 +31,14 @@ pub struct Sql {
     pub key: Option<Key>,
     /// How the rows are followed; `None`: not at all.
     pub follow: Option<Follow>,
+    /// How several connections read the rows; `None`: one does.
+    pub parallel: Option<Parallel>,
 }
 
 impl Sql {
     /// Statements whose rows are sent as they are, once.
     pub(super) fn new(statements: Vec<Statement>) -> Self {
-        Self { statements, per_row: None, not_found: false, key: None, follow: None }
+        Self { statements, per_row: None, not_found: false, key: None, follow: None, parallel: None }
     }
 }
 
@@ -62,6 +64,11 @@ impl Endpoint {
         self.sql()?.follow.as_ref()
     }
 
+    /// How several connections read the rows.
+    pub fn parallel(&self) -> Option<&Parallel> {
+        self.sql()?.parallel.as_ref()
+    }
+
     /// Whether no row is a 404.
     pub fn not_found(&self) -> bool {
         self.sql().is_some_and(|sql| sql.not_found)
@@ -84,6 +91,13 @@ impl Endpoint {
         match &self.handler {
             Handler::Sql(sql) => Some(sql),
             Handler::Proxy(_) | Handler::Calls(_) | Handler::Pages(_) => None,
+        }
+    }
+
+    /// Has several connections read the rows from now on.
+    pub(crate) fn read_in_parts(&mut self, parallel: Parallel) {
+        if let Some(sql) = self.sql_mut() {
+            sql.parallel = Some(parallel);
         }
     }
 

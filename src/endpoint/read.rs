@@ -16,9 +16,9 @@ use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptio
 use super::params::{self, Declared};
 use super::upstream::per_row;
 use super::{
-    Authorization, Cardinality, Compression, Endpoint, Handler, Key, KeyColumn, Nested, Origin, Piece,
-    SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key, path, slow_clients,
-    timeout, upstream, values,
+    Authorization, Cardinality, Compression, Endpoint, Handler, Key, KeyColumn, Nested, Origin, Parallel,
+    Piece, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key, parallel,
+    path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::diagnostic::reader::{Table, Value};
@@ -106,6 +106,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let summary = table.take("summary").and_then(|value| value.string());
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
+    let parallel = table.take("parallel");
     let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, defaults));
     let authorization = endpoint_authorization(file, table.take("authorization"), defaults);
     let source = match &behind {
@@ -203,6 +204,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     if let Some(calls) = calls {
         let per_row = calls.place(file, &endpoint);
         endpoint.sql_mut()?.per_row = per_row;
+    }
+    if let (Some(value), Some(dialect)) = (&parallel, dialect) {
+        let read = read_parallel(value, &endpoint, dialect, defaults);
+        endpoint.sql_mut()?.parallel = read;
     }
     endpoint.formats = match formats {
         _ if matches!(endpoint.handler, Handler::Proxy(_)) => Vec::new(),
@@ -783,6 +788,36 @@ fn read_key(
         Ok(key) => Some(key),
         Err((message, hint)) => {
             file.error(offset, message, Some(hint.to_owned()));
+            None
+        }
+    }
+}
+
+/// How many connections read the rows of the endpoint, once all else of it is known.
+fn read_parallel(
+    value: &Value<'_>,
+    endpoint: &Endpoint,
+    dialect: &'static Dialect,
+    defaults: &Defaults<'_>,
+) -> Option<Parallel> {
+    let parts = value.count(2)?;
+    let source = defaults.sources.iter().find(|(name, _)| name == endpoint.source.name());
+    let places = source.and_then(|(_, source)| Some(source.as_ref()?.pool.max)).unwrap_or(parallel::MOST);
+    if parts > places.min(parallel::MOST) {
+        let hint = match places < parallel::MOST {
+            true => format!(
+                "the pool of source `{}` has {places} connections (`pool.max`)",
+                endpoint.source.name()
+            ),
+            false => format!("write at most {}", parallel::MOST),
+        };
+        value.error_with(format!("{parts} connections cannot read one response"), hint);
+        return None;
+    }
+    match Parallel::new(endpoint, parts, dialect, value.offset()) {
+        Ok(parallel) => Some(parallel),
+        Err((message, hint)) => {
+            value.error_with(message, hint);
             None
         }
     }

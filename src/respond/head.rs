@@ -26,6 +26,8 @@ use crate::stream::RowStream;
 
 /// Where the values of a response are not those of the database: what was done to them.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
+/// How many connections read parts of a table for the response.
+const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
 /// Keeps browsers from taking an answer for something else than its media type says (Fetch
 /// standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -144,6 +146,13 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
     let next: Vec<_> = others.chain([after.as_str()]).collect();
     if let Ok(link) = format!("<?{}>; rel=\"next\"", next.join("&")).parse() {
         headers.insert(header::LINK, link);
+    }
+}
+
+/// Tells how many connections read parts of a table.
+pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
+    if let Some(parts) = stream.parts() {
+        headers.insert(PARTS, parts.into());
     }
 }
 

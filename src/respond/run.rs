@@ -10,7 +10,7 @@ use http::{Response, header};
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{head, no_more_events, tell_digest, tell_page};
+use super::head::{head, no_more_events, tell_digest, tell_page, tell_parts};
 use super::request::{STREAMED, StreamRequest};
 use super::streaming::{Streaming, timed};
 use super::tracker::RequestTracker;
@@ -198,6 +198,7 @@ impl App {
         stream.id().tell(STREAM, response.headers_mut());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));
+        tell_parts(&streaming.stream, response.headers_mut());
         streaming.trailers = request.asked.trailers;
         if streaming.trailers {
             let (next, page) = (streaming.stream.cursor().is_some(), request.page.is_some());
@@ -255,6 +256,7 @@ fn whole(
     }
     let mut response = head(request, coding);
     tell_page(request, stream, response.headers_mut());
+    tell_parts(stream, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
     if request.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));

@@ -32,10 +32,23 @@ pub struct Dialect {
     pub refcursors: Result<Opens, Refusal>,
     /// Whether a connection reads several statements side by side, as rows that nest need it.
     pub interleaved: Result<(), Refusal>,
+    /// How several connections read parts of one table.
+    pub parts: Result<Parts, Refusal>,
     /// How the catalog is asked for unique keys; `None`: it is not asked.
     pub unique_keys: Option<UniqueKeys>,
     /// How the catalog is asked for tables; `None`: it is not asked.
     pub catalog: Option<Catalog>,
+}
+
+/// How several connections read parts of one table.
+#[derive(Debug)]
+pub struct Parts {
+    /// What stands before and after the first and the last bound of a part.
+    pub condition: [&'static str; 3],
+    /// Questions about the table as it is written (`$1`) and what its statement may call (`$2`, see
+    /// [`super::Outline::functions_or_columns`]), which have a row where parts of it cannot be
+    /// read, for this reason.
+    pub refusals: &'static [(&'static str, Refusal)],
 }
 
 /// Why a database cannot do what is asked for, and what to do instead.
@@ -368,6 +381,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        parts: Err(REFUSAL),
         unique_keys: None,
         catalog: None,
     };
@@ -390,6 +404,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        parts: Err(REFUSAL),
         unique_keys: None,
         catalog: None,
     };
@@ -412,6 +427,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        parts: Err(REFUSAL),
         unique_keys: None,
         catalog: None,
     };

@@ -1,5 +1,5 @@
-//! What the text of a statement tells of its rows: by what they are ordered, and of which table
-//! they are.
+//! What the text of a statement tells of its rows: by what they are ordered, of which table they
+//! are, and whether each of them is a row of it.
 //!
 //! It knows the plain forms only. Of all others it knows nothing, and says so.
 
@@ -14,9 +14,39 @@ const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
 const DIRECTIONS: [&str; 5] = ["asc", "desc", "nulls", "first", "last"];
 /// What puts the rows of several statements together.
 const UNIONS: [&str; 3] = ["union", "intersect", "except"];
+/// What may not stand in a statement that selects rows of one table, each by itself. All of them
+/// are reserved words, which stand outside of brackets for nothing else.
+const NOT_BY_ROW: [&str; 14] = [
+    "union",
+    "intersect",
+    "except",
+    "into",
+    "join",
+    "group",
+    "having",
+    "window",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    ";",
+];
+
+/// A statement that selects rows of one table, each by itself, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ByRow<'a> {
+    /// What stands before its condition.
+    pub head: &'a str,
+    /// Its condition, without `where`.
+    pub condition: Option<&'a str>,
+    /// The table as it is written.
+    pub table: String,
+}
 
 /// A statement's tokens, split by clauses.
 pub struct Outline<'a> {
+    text: &'a str,
     parts: Vec<Part<'a>>,
     dialect: &'static Dialect,
 }
@@ -25,11 +55,17 @@ pub struct Outline<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Part<'a> {
     text: &'a str,
+    /// Where it begins in the statement.
+    start: usize,
     /// Brackets around it; a bracket is within itself.
     depth: usize,
 }
 
 impl Part<'_> {
+    fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
     fn is(&self, word: &str) -> bool {
         self.depth == 0 && self.text.eq_ignore_ascii_case(word)
     }
@@ -52,21 +88,21 @@ impl<'a> Outline<'a> {
         let mut lexer = Lexer::new(text, dialect);
         let (mut parts, mut depth) = (Vec::new(), 0_usize);
         while let Some(token) = lexer.next().ok()? {
-            let text = &text[token.start..token.end];
+            let (start, text) = (token.start, &text[token.start..token.end]);
             match (token.kind, text) {
                 (Kind::Blank | Kind::LineComment | Kind::BlockComment, _) => continue,
                 (_, "(" | "[") => {
                     depth += 1;
-                    parts.push(Part { text, depth });
+                    parts.push(Part { text, start, depth });
                 }
                 (_, ")" | "]") => {
-                    parts.push(Part { text, depth });
+                    parts.push(Part { text, start, depth });
                     depth = depth.saturating_sub(1);
                 }
-                _ => parts.push(Part { text, depth }),
+                _ => parts.push(Part { text, start, depth }),
             }
         }
-        Some(Self { parts, dialect })
+        Some(Self { text, parts, dialect })
     }
 
     /// Whether this is its first word.
@@ -140,6 +176,38 @@ impl<'a> Outline<'a> {
         Some((rest, self.aliased(&rest[..len])?))
     }
 
+    /// The statement taken apart, where its rows are those of one table, each by itself, as far as
+    /// words can tell: [`Outline::functions_or_columns`] may put several together.
+    ///
+    /// # Errors
+    /// What else it is.
+    pub fn by_row(&self) -> Result<ByRow<'a>, String> {
+        let (Some(first), Some(last)) = (self.parts.first(), self.parts.last()) else {
+            return Err("there is no statement".to_owned());
+        };
+        if !first.is("select") {
+            return Err(format!("it begins with `{}`, not with `select`", first.text));
+        }
+        if self.parts.get(1).is_some_and(|part| part.is("distinct")) {
+            return Err("it has `distinct`".to_owned());
+        }
+        if let Some(part) = self.parts.iter().find(|part| part.is_any(&NOT_BY_ROW)) {
+            return Err(format!("it has `{}`", part.text));
+        }
+        // `a is distinct from b` is an operator.
+        let is_from = |at: &usize| self.parts[*at].is("from") && !self.parts[at - 1].is("distinct");
+        let from = (1..self.parts.len()).find(is_from).ok_or("it selects from no table")?;
+        let rest = &self.parts[from + 1..];
+        let end = rest.iter().position(|part| part.is("where"));
+        let written = &rest[..end.unwrap_or(rest.len())];
+        let named = self.aliased(written).ok_or("it selects from more than the name of one table")?;
+        let name = if named.table.is_some() { 3 } else { 1 };
+        let table = written[..name].iter().map(|part| part.text).collect();
+        let condition = end.map(|at| &self.text[rest[at].end()..last.end()]);
+        let head = end.map_or(last.end(), |at| rest[at].start);
+        Ok(ByRow { head: &self.text[..head], condition, table })
+    }
+
     /// The column of its table that a column of the result is, where the statement has one table.
     pub fn origin(&self, columns: &[&str], column: usize) -> Option<String> {
         self.selected(columns, column).map(|selected| selected.column)
@@ -149,6 +217,14 @@ impl<'a> Outline<'a> {
     pub fn functions(&self) -> Vec<String> {
         let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
         calls.filter_map(|pair| self.name(pair[0].text)).collect()
+    }
+
+    /// The same, and with a dot before them its names that stand after one: `e.count` is the column,
+    /// or else the aggregate of the rows of `e`.
+    pub fn functions_or_columns(&self) -> Vec<String> {
+        let dotted = self.parts.windows(2).filter(|pair| pair[0].text == ".");
+        let dotted = dotted.filter_map(|pair| Some(format!(".{}", self.name(pair[1].text)?)));
+        self.functions().into_iter().chain(dotted).collect()
     }
 
     /// The column that the statement selects as a column of its result.

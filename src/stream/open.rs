@@ -19,7 +19,7 @@ use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::database::{self, RowsOf, Snapshot};
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Piece};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece};
 use crate::params::ParamValue;
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
@@ -118,7 +118,8 @@ impl Rows {
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements()[index];
-        let described = session.prepare(tail.map_or(&statement.query, |tail| tail.query)).await?;
+        let query = endpoint.parallel().map_or(&statement.query, |parallel| &parallel.query);
+        let described = session.prepare(tail.map_or(query, |tail| tail.query)).await?;
         let described = match endpoint.calls_for(index) {
             Some(_) => {
                 let keys = tail.map_or(0, |tail| tail.key.columns.len());
@@ -310,7 +311,13 @@ async fn begin(
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let priority = if look_up.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
-    let session = database.acquire(snapshot, priority, patience).await?;
+    let rows = match endpoint.parallel() {
+        None => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
+        // Boxed: each request would carry what few need.
+        Some(Parallel { parts, table, .. }) => {
+            Producer::Parts(Box::pin(database.acquire_parts((table, *parts), priority, patience)).await?)
+        }
+    };
     drop(wait);
-    Ok((Producer::Statements(session), Clock::new(waiter.waited() - before)))
+    Ok((rows, Clock::new(waiter.waited() - before)))
 }

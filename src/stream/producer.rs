@@ -13,7 +13,7 @@ use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::Error;
-use crate::database::{self, ResultSet, RowsOf, Session, Statement};
+use crate::database::{self, Parts, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
 use crate::params::ParamValue;
 use crate::upstream;
@@ -26,6 +26,8 @@ use crate::upstream;
 pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),
+    /// A statement of one table, parts of which several connections read.
+    Parts(Parts),
     /// Requests to an HTTP service, whose replies are rows.
     Calls(Box<CallRows>),
     /// Pages of a list of one.
@@ -42,7 +44,7 @@ impl Producer {
     fn session(&mut self) -> Result<&mut Session, Error> {
         match self {
             Self::Statements(session) => Ok(session),
-            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
                 Err(Error::protocol("these rows are not those of statements alone"))
             }
         }
@@ -61,7 +63,7 @@ impl Producer {
     ) -> Result<Self, Error> {
         let inner = match self {
             Self::Statements(session) => session,
-            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => {
                 return Err(Error::protocol("calls are made for the rows of statements alone"));
             }
         };
@@ -77,7 +79,7 @@ impl Producer {
     pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Enriched(session) => session.call_per_row(index, keys),
-            Self::Statements(_) | Self::Calls(_) | Self::Pages(_) => {
+            Self::Statements(_) | Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => {
                 Err(Error::protocol("no calls are made for these rows"))
             }
         }
@@ -88,7 +90,7 @@ impl Producer {
         match self {
             Self::Calls(session) => session.waits_for_place(),
             Self::Pages(session) => session.waits_for_place(),
-            Self::Statements(_) | Self::Enriched(_) => false,
+            Self::Statements(_) | Self::Parts(_) | Self::Enriched(_) => false,
         }
     }
 
@@ -96,8 +98,16 @@ impl Producer {
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
             Self::Statements(session) => session.holds_connection(),
-            Self::Calls(_) | Self::Pages(_) => true,
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => true,
             Self::Enriched(session) => session.holds_connection(),
+        }
+    }
+
+    /// How many connections read parts of a table; `None`: one reads all.
+    pub(super) fn parts(&self) -> Option<usize> {
+        match self {
+            Self::Parts(parts) => Some(parts.len()),
+            Self::Statements(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => None,
         }
     }
 
@@ -108,6 +118,8 @@ impl Producer {
     pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         match self {
             Self::Statements(session) => session.prepare(statement).await,
+            // Boxed: each request would carry what few need.
+            Self::Parts(parts) => Box::pin(parts.prepare(statement)).await,
             Self::Calls(_) | Self::Pages(_) => Err(Error::protocol("these rows have no statement")),
             Self::Enriched(session) => session.prepare(statement).await,
         }
@@ -117,7 +129,7 @@ impl Producer {
     pub(crate) fn rows_of(&self, index: usize) -> RowsOf<'_> {
         match self {
             Self::Statements(session) => session.rows_of(index),
-            Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowsOf::Own,
+            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowsOf::Own,
         }
     }
 
@@ -178,6 +190,7 @@ impl Producer {
     pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         match self {
             Self::Statements(session) => session.execute(index, args),
+            Self::Parts(parts) => parts.execute(index, args),
             Self::Calls(session) => session.execute(args),
             Self::Pages(session) => session.execute(args),
             Self::Enriched(session) => session.execute(index, args),
@@ -192,6 +205,7 @@ impl Producer {
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Statements(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Database)),
+            Self::Parts(parts) => parts.poll_row(cx).map_ok(|row| row.map(Row::Database)),
             Self::Calls(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Call)),
             Self::Pages(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Page)),
             Self::Enriched(session) => session.poll_row(cx).map_ok(|row| row.map(Row::from)),

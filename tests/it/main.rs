@@ -56,6 +56,7 @@ mod odbc;
 mod openapi;
 mod packaging;
 mod pages;
+mod parallel;
 mod parameters;
 mod pgbouncer;
 mod postgres_connect;

@@ -183,6 +183,7 @@ const WRONG_ENDPOINTS: &[&str] = &[
     "sql = 'select :a'\nparams.a = { type = 'integer', enum = [] }",
     "sql = 'select 1'\nheartbeat = 5",
     "sql = 'select 1'\nmax_streams = 0",
+    "sql = 'select a from t'\nparallel = 1",
     "sql = 'select 1'\nenrich = {}",
     "upstream = {}",
     "upstream = { request = 'PUT /' }",

@@ -2,8 +2,8 @@
 
 use crate::sql::dialect::{
     Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, Opens, ParameterTypes, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
-    UniqueKeys, Urls,
+    Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName,
+    Transactions, UniqueKeys, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -50,6 +50,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     refcursors: Ok(Opens::Refcursors),
     interleaved: Ok(()),
+    parts: Ok(Parts { condition: ["ctid >= ", "::tid and ctid < ", "::tid"], refusals: NO_PARTS }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::AsWritten,
@@ -86,6 +87,46 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
     ) key on key.indrelid = a.attrelid and key.number = a.attnum
     where a.attrelid = to_regclass(quote_ident(:table)) and a.attnum > 0 and not a.attisdropped
     order by a.attnum";
+
+/// What is not to be read in parts. A part is a range of `ctid`, which PostgreSQL reads by a Tid
+/// Range Scan from version 14 on. An aggregate would be that of each part; a plan does not always
+/// show one (`max(id)` is an index scan), so its name is refused wherever it is called.
+const NO_PARTS: &[(&str, Refusal)] = &[
+    (
+        "select 1 where current_setting('server_version_num')::int < 140000 and $1::text is not null and $2::text[] is not null",
+        Refusal {
+            message: "PostgreSQL reads parts of a table from version 14 on",
+            hint: "leave out `parallel`",
+        },
+    ),
+    (
+        "select 1 where $2::text[] is not null and not exists (
+           select from pg_class where oid = to_regclass($1) and relkind = 'r')",
+        Refusal {
+            message: "only ordinary tables are read in parts: no views, materialized views, partitioned or foreign tables, nor functions",
+            hint: "select from the table, or leave out `parallel`",
+        },
+    ),
+    (
+        "select 1 from pg_inherits where inhparent = to_regclass($1) and $2::text[] is not null",
+        Refusal {
+            message: "other tables inherit from this one, and their rows would be read with it",
+            hint: "select from one of them, or leave out `parallel`",
+        },
+    ),
+    (
+        "select 1 where $1::text is not null and ($2::text[] && array['json_arrayagg', 'json_objectagg']
+           or exists (
+             select from pg_proc p where p.prokind in ('a', 'w') and (p.proname::text = any ($2)
+               or '.' || p.proname = any ($2) and not exists (
+                 select from pg_attribute a
+                 where a.attrelid = to_regclass($1) and a.attname = p.proname and not a.attisdropped))))",
+        Refusal {
+            message: "the statement calls an aggregate or a window function, which would have a result for each part",
+            hint: "have it select rows of the table alone, or leave out `parallel`",
+        },
+    ),
+];
 
 /// A table that others inherit from has their rows, too, which its indexes do not know.
 const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i.indrelid

@@ -14,7 +14,7 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
-//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved rows, and those of refcursors |
+//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved rows, those of refcursors, and parts of a table |
 //! | [`actor`] | the role of a request, and what its token says |
 //! | [`pipeline`] | lookups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |
@@ -68,7 +68,7 @@ pub use actor::Actor;
 pub use changes::Changes;
 pub use dialect::DIALECT;
 pub use probe::Probe;
-pub use session::Session;
+pub use session::{Parts, Session};
 pub(crate) use value::Layout;
 pub use value::Row;
 
@@ -102,6 +102,24 @@ impl Shared {
 }
 
 impl Source {
+    /// See [`super::AnyDatabase::acquire_parts`].
+    pub(super) async fn acquire_parts(
+        &self,
+        (table, most): (&str, usize),
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Parts, Error> {
+        let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
+        Parts::begin(first, (self, priority), table, most).await
+    }
+
+    /// A session beside another one of the same response, if there is a connection at once.
+    pub(in crate::database::postgres) async fn another(self, priority: Priority) -> Option<Session> {
+        let place = self.0.pool.try_acquire_at(&(), priority)?;
+        let connection = self.0.hosts.connection(Some(&place)).await.ok()?;
+        Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))
+    }
+
     /// The same database, asked as `actor`.
     pub(super) fn acting(&self, actor: Arc<Actor>) -> Self {
         Self(Arc::clone(&self.0), Some(actor))

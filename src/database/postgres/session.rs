@@ -50,6 +50,7 @@
 
 mod interleaved;
 mod parameters;
+mod parts;
 mod refcursor;
 
 use std::sync::Arc;
@@ -67,6 +68,7 @@ use tokio::runtime::Handle;
 
 use self::interleaved::Portals;
 use self::parameters::{Described, of_parameters};
+pub use self::parts::Parts;
 use self::refcursor::Refcursor;
 use super::connect::Connection;
 use super::error::DatabaseError;
@@ -202,20 +204,9 @@ impl DatabaseSession for Session {
 
     #[inline]
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        if let State::Unsent(_) = self.state {
-            return Poll::Ready(Err(self.fail_unsent()));
-        }
-        loop {
-            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
-                Ok(frame) => frame,
-                Err(error) => return Poll::Ready(Err(self.broken(error))),
-            };
-            if frame.tag == b'D' {
-                return Poll::Ready(self.row(&frame).map(Some));
-            }
-            if self.control(&frame)? {
-                return Poll::Ready(Ok(None));
-            }
+        match ready!(self.poll_row_frame(cx))? {
+            Some(frame) => Poll::Ready(self.row(&frame).map(Some)),
+            None => Poll::Ready(Ok(None)),
         }
     }
 
@@ -450,6 +441,26 @@ impl Session {
         frontend::sync(&mut messages);
         self.connection().wire.write.unsplit(messages);
         Ok(if begin { Progress::BeginSent } else { Progress::Rows })
+    }
+
+    /// The frame of the next row, which [`Session::row`] lends; `None` after the last one.
+    #[inline]
+    fn poll_row_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame>, Error>> {
+        if let State::Unsent(_) = self.state {
+            return Poll::Ready(Err(self.fail_unsent()));
+        }
+        loop {
+            let frame = match ready!(self.connection().wire.poll_frame(cx)) {
+                Ok(frame) => frame,
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            };
+            if frame.tag == b'D' {
+                return Poll::Ready(Ok(Some(frame)));
+            }
+            if self.control(&frame)? {
+                return Poll::Ready(Ok(None));
+            }
+        }
     }
 
     /// The error of what could not be sent.

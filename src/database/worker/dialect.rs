@@ -63,6 +63,10 @@ const COMMON: Dialect = Dialect {
         message: "a driver's connection reads one statement at a time",
         hint: "join the two, or let the database nest the rows: a list of structs is a JSON array",
     }),
+    parts: Err(Refusal {
+        message: "connections of a driver cannot be made to read one snapshot",
+        hint: "leave out `parallel`",
+    }),
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
 };

@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// The fields of a row, of which the refcursors are text.
-    fn names(&mut self, frame: &Frame, columns: usize) -> Vec<Option<String>> {
+    pub(super) fn names(&mut self, frame: &Frame, columns: usize) -> Vec<Option<String>> {
         let row = self.connection().wire.body(frame);
         (0..columns).map(|column| text_field(row, column).map(str::to_owned)).collect()
     }

@@ -1,0 +1,63 @@
+//! Whether the statement of an endpoint can be read in parts (`parallel`), as far as its database
+//! knows.
+
+use tokio::time::timeout;
+
+use super::apart::{has_row, texts};
+use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, unanswered};
+use crate::Error;
+use crate::endpoint::{Endpoint, Parallel};
+use crate::params::ParamValue;
+use crate::source::Source;
+
+/// Why it cannot, where the statement itself can be read; `None`: it can, or need not.
+///
+/// # Errors
+/// Those of the source.
+pub(super) async fn refused(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    source: &Source,
+) -> Result<Option<Refusal>, Error> {
+    let (Some(parallel), [Some(columns)]) = (endpoint.parallel(), results) else { return Ok(None) };
+    let error = match columns.own() {
+        None => Some(of_refcursor()),
+        Some(_) => reason(parallel, source).await?,
+    };
+    let statement = &endpoint.statements()[0];
+    Ok(error.map(|error| refusal_at(endpoint, statement, parallel.offset, &error)))
+}
+
+/// Why the statement cannot be read in parts.
+///
+/// # Errors
+/// Those of the source.
+pub(super) async fn reason(parallel: &Parallel, source: &Source) -> Result<Option<Error>, Error> {
+    let database = source.database()?;
+    if database.hosts() > 1 {
+        return Ok(Some(of_several_hosts()));
+    }
+    let Ok(rules) = &database.dialect().parts else { return Ok(None) };
+    let args = [ParamValue::Text(parallel.table.clone()), texts(parallel.functions.clone())];
+    for (question, refusal) in rules.refusals {
+        let asked = timeout(PATIENCE, has_row(question, &args, source)).await;
+        let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "its catalog said nothing", PATIENCE)));
+        match of_endpoint(asked)? {
+            Ok(false) => {}
+            Ok(true) => return Ok(Some(Error::endpoint(refusal.message).hint(refusal.hint))),
+            Err(error) => return Ok(Some(error)),
+        }
+    }
+    let mut session = session(source).await?;
+    Ok(of_endpoint(ask(&mut session, &parallel.query, source).await)?.err())
+}
+
+fn of_refcursor() -> Error {
+    Error::endpoint("`parallel` reads rows of a table, and not those of a refcursor").hint("leave it out")
+}
+
+/// A snapshot is one host's.
+fn of_several_hosts() -> Error {
+    Error::endpoint("the source has several hosts, and a snapshot is of one of them")
+        .hint("name one host in the `url` of a source for this endpoint, or leave out `parallel`")
+}
