@@ -20,6 +20,7 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
     let url = "http://192.0.2.1";
     let settings = Base::parse(url).ok().map(|base| Settings {
         hosts: vec![base],
+        discover: None,
         balance: Balance::default(),
         max_per_host: None,
         health: None,

@@ -16,6 +16,7 @@ use crate::Error;
 use crate::database::{AnyDatabase, HostSaid, Probe, Session, SharedLookups, Snapshot};
 use crate::pool::{self, HostStats, Priority, Vacating, Waiter};
 use crate::upstream;
+use crate::upstream::discovery::Seen as Discovered;
 
 /// A database or an HTTP service that rows come from, with its pool.
 #[derive(Clone)]
@@ -86,6 +87,14 @@ impl Source {
         match self {
             Self::Database(database) => database.host_stats(),
             Self::Upstream(upstream) => upstream.host_stats(),
+        }
+    }
+
+    /// What its registry has said of where it is; `None`: it has none.
+    pub(crate) fn discovered(&self) -> Option<Discovered> {
+        match self {
+            Self::Database(_) => None,
+            Self::Upstream(upstream) => upstream.discovered(),
         }
     }
 

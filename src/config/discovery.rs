@@ -90,7 +90,7 @@ fn read_consul(value: &Value<'_>) -> Option<Consul> {
 }
 
 /// A name that is a label of DNS, by which Consul answers as well.
-fn read_name(value: &Value<'_>) -> Option<String> {
+pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     let text = value.string()?;
     let is_well = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !text.is_empty() && text.bytes().all(is_well) {
@@ -118,7 +118,7 @@ pub(super) fn read_url(value: &Value<'_>, example: &str) -> Option<Uri> {
 }
 
 /// A token; an empty one is none, as where a variable is empty.
-fn read_token(value: &Value<'_>) -> Option<http::HeaderValue> {
+pub(super) fn read_token(value: &Value<'_>) -> Option<http::HeaderValue> {
     let text = value.string().filter(|text| !text.is_empty())?;
     let mut token = http::HeaderValue::try_from(text.trim()).ok();
     match &mut token {

@@ -1,5 +1,6 @@
 //! `[source.NAME]`: a database or an HTTP service, and how it is used.
 
+mod discover;
 mod http;
 
 use std::collections::BTreeMap;

@@ -142,6 +142,10 @@ families! {
         "0 while a host is ejected, and while one request probes it; else 1";
     HOST_EJECTED: Counter "rowstream_host_set_aside_total" ["source", "host"]
         "How often a host that was up was ejected";
+    DISCOVERED: Gauge "rowstream_discovered_instances" ["source"]
+        "Instances of an HTTP service, as its registry (`discover`) listed them last";
+    DISCOVERY_FAILURES: Counter "rowstream_discovery_failures_total" ["source"]
+        "How often that registry could not be asked";
     HOST_LAG: Gauge "rowstream_host_lag_seconds" ["source", "host"]
         "How late a replica is; 0 for the primary, nothing while it is not known";
 

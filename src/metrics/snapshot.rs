@@ -20,6 +20,7 @@ use crate::log::lines::ACCESS;
 use crate::outcome::Ended;
 use crate::pool;
 use crate::rate_limit::By;
+use crate::upstream::discovery::Seen as Discovered;
 use rowstream_procfs::{ProcessFiles, kibibytes, number};
 
 /// All that is reported.
@@ -51,6 +52,7 @@ struct PoolSeen {
     stats: pool::Stats,
     lookups: Option<SharedLookups>,
     hosts: Vec<pool::HostStats>,
+    discovered: Option<Discovered>,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Snapshot {
                     stats: source.pool_stats(),
                     lookups: source.lookups(),
                     hosts: source.host_stats(),
+                    discovered: source.discovered(),
                 })
                 .collect(),
             connections: metrics.connections.open(),
@@ -192,6 +195,12 @@ impl Snapshot {
         out.gauges(&family::HOST_IN_FLIGHT, hosts().map(|(labels, host)| (labels, host.in_flight)))?;
         out.gauges(&family::HOST_UP, hosts().map(|(labels, host)| (labels, usize::from(host.is_up))))?;
         out.counters(&family::HOST_EJECTED, hosts().map(|(labels, host)| (labels, host.counts.ejected)))?;
+        let registries = || self.pools.iter().filter_map(|pool| Some(([&*pool.source], pool.discovered?)));
+        out.gauges(&family::DISCOVERED, registries().map(|(source, seen)| (source, seen.instances)))?;
+        out.counters(
+            &family::DISCOVERY_FAILURES,
+            registries().map(|(source, seen)| (source, seen.failures)),
+        )?;
         let lags = hosts().filter_map(|(labels, host)| Some((labels, host.lag?.as_secs_f64())));
         out.gauges(&family::HOST_LAG, lags)
     }

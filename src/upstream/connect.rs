@@ -14,12 +14,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::address::Allowed;
+use super::discovery::Discovery;
 use super::error::{refused, unreachable};
 use super::looked::Looked;
 pub(super) use super::looked::Looks;
 use super::settings::{Protocol, Settings};
 use super::url::{Base, Host};
 use crate::Error;
+use crate::fetch::Failure;
 use crate::tcp;
 use crate::tls::{roots_of, system_roots};
 
@@ -33,6 +35,8 @@ pub(super) struct Connector {
     settings: Arc<Settings>,
     base: Base,
     tls: Option<TlsConnector>,
+    /// Where the host is; `None`: where its URL says.
+    discovery: Option<Arc<Discovery>>,
     /// How many connections were begun.
     begun: AtomicUsize,
 }
@@ -57,9 +61,11 @@ impl Connector {
         settings: &Arc<Settings>,
         base: &Base,
         tls: Option<TlsConnector>,
+        discovery: Option<Arc<Discovery>>,
     ) -> Self {
         let (source, settings, base) = (source.to_owned(), Arc::clone(settings), base.clone());
-        Self { source, settings, tls: tls.filter(|_| base.tls), base, begun: AtomicUsize::new(0) }
+        let tls = tls.filter(|_| base.tls);
+        Self { source, settings, tls, discovery, base, begun: AtomicUsize::new(0) }
     }
 
     /// TLS as the hosts of a source have it in common; `None` where none has TLS.
@@ -81,8 +87,12 @@ impl Connector {
     /// # Errors
     /// 503 when that fails; 502 when the upstream has no address that is allowed.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
-        let mut addresses = self.addresses().await?;
-        turn(&mut addresses, self.begun.fetch_add(1, Ordering::Relaxed));
+        let begun = self.begun.fetch_add(1, Ordering::Relaxed);
+        let mut addresses = self.addresses(begun).await?;
+        // Instances of a registry have taken their turns already.
+        if self.discovery.is_none() {
+            turn(&mut addresses, begun);
+        }
         // Each of several gets its share of the time, so that one that says nothing leaves some for
         // the others.
         let share = self.settings.timeouts.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
@@ -92,9 +102,13 @@ impl Connector {
     }
 
     /// Those addresses of the upstream that are allowed.
-    async fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+    async fn addresses(&self, begun: usize) -> Result<Vec<SocketAddr>, Error> {
         let base = &self.base;
         let found: Vec<_> = match &base.host {
+            _ if let Some(discovery) = &self.discovery => {
+                let unknown = |cause: Failure| self.unreachable(&io::Error::other(cause));
+                discovery.addresses(begun).await.map_err(unknown)?
+            }
             Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
             Host::Name(name) => {
                 let found = tokio::net::lookup_host((name.as_str(), base.port)).await;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::connect::{Connector, Version};
+use super::discovery::Discovery;
 use super::hosts::HostSet;
 use super::http1::Http1;
 use super::http2::Connections;
@@ -102,7 +103,7 @@ impl Host {
         source: &str,
         settings: &Arc<Settings>,
         number: usize,
-        tls: Option<TlsConnector>,
+        (tls, discovery): (Option<TlsConnector>, Option<Arc<Discovery>>),
         most: usize,
     ) -> Self {
         let base = &settings.hosts[number];
@@ -111,7 +112,7 @@ impl Host {
             source: source.to_owned(),
             settings: Arc::clone(settings),
             base: base.clone(),
-            connector: Connector::new(source, settings, base, tls),
+            connector: Connector::new(source, settings, base, tls, discovery),
             http2: Arc::new(Connections::new(most, settings.max_age)),
             has_http1: AtomicBool::new(false),
         }

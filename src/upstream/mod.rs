@@ -5,6 +5,7 @@
 //! | [`url`], [`settings`] | where an upstream is, and how it is asked |
 //! | [`hosts`] | which of its hosts a request goes to |
 //! | [`host`] | one host: its connections, and what is asked on them |
+//! | [`discovery`] | where it is, as Consul or SRV records say |
 //! | [`address`] | which addresses it may have |
 //! | [`connect`] | names, addresses, TCP, TLS |
 //! | [`http1`], [`http2`] | connections, and answers on them |
@@ -21,6 +22,7 @@
 //! hyper-util's client. A connection serves requests to its own host alone.
 
 pub mod address;
+pub mod discovery;
 pub mod fields;
 pub mod payload;
 pub mod settings;
@@ -50,6 +52,7 @@ pub use self::settings::{Protocol, Settings, Timeouts};
 pub use crate::pool::Health;
 
 use self::connect::Connector;
+use self::discovery::{Discovery, Seen};
 use self::host::{Answer, Failed, Failure, Host};
 use self::hosts::{Failover, HostSet, Hosts, Tried};
 use self::http1::Http1;
@@ -91,6 +94,8 @@ struct Inner {
     hosts: Vec<Host>,
     /// `None`: none is sent again.
     retries: Option<Budget>,
+    /// Where its one host is; `None`: where its URL says.
+    discovery: Option<Arc<Discovery>>,
 }
 
 /// One request, as it is sent to whichever connection.
@@ -132,7 +137,10 @@ impl Source {
         let names = settings.hosts.iter().map(url::Base::host_and_port).collect();
         let tls = Connector::tls(&config.name, &settings)?;
         let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
-        let host = |number| Host::new(&config.name, &settings, number, tls.clone(), most);
+        let discovery = settings.discover.as_ref().map(|discover| Discovery::new(&config.name, discover));
+        let discovery = discovery.map(Arc::new);
+        let host =
+            |number| Host::new(&config.name, &settings, number, (tls.clone(), discovery.clone()), most);
         let shared = Inner {
             name: config.name.clone(),
             idle_timeout: config.pool.idle_timeout,
@@ -148,6 +156,7 @@ impl Source {
             hosts: (0..settings.hosts.len()).map(host).collect(),
             retries: settings.retries.clone().map(Budget::new),
             settings,
+            discovery,
         };
         Ok(Self { shared: Arc::new(shared), forwarded: Arc::default(), client: Client::default() })
     }
@@ -220,6 +229,11 @@ impl Source {
     /// What is known of each host.
     pub(crate) fn host_stats(&self) -> Vec<pool::HostStats> {
         self.shared.balance.stats()
+    }
+
+    /// What its registry has said; `None`: it has none.
+    pub(crate) fn discovered(&self) -> Option<Seen> {
+        self.shared.discovery.as_ref().map(|discovery| discovery.seen())
     }
 
     /// See [`Pool::turn`].

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use super::address::Allowed;
+use super::discovery::Discover;
 use super::hosts::Balance;
 use super::retry::Retries;
 use super::url::Base;
@@ -17,6 +18,8 @@ use crate::pool::Health;
 pub struct Settings {
     /// Where it is: one host, or several that answer alike; never none.
     pub hosts: Vec<Base>,
+    /// Who knows where the one host is; `None`: its URL.
+    pub discover: Option<Discover>,
     /// Which of several a request goes to.
     pub balance: Balance,
     /// Most requests in flight at each; `None`: as many as the pool has places.

@@ -69,6 +69,7 @@ mod proof;
 mod python;
 mod raw_http;
 mod ready;
+mod registry;
 mod reload;
 mod replicas;
 mod resume;

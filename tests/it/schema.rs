@@ -50,6 +50,11 @@ const CONFIG: &[(&str, &str)] = &[
     ("/definitions/pool", "[source.d]\nurl = \"sqlite:d.db\"\npool = { qqqqqqqqqq = 1 }\n"),
     ("/definitions/http", "[source.d]\nurl = \"http://h\"\nqqqqqqqqqq = 1\n"),
     ("/definitions/http_pool", "[source.d]\nurl = \"http://h\"\npool = { qqqqqqqqqq = 1 }\n"),
+    (
+        "/definitions/discover",
+        "[source.d]\nurl = \"http://h\"\ndiscover = { consul = \"\", qqqqqqqqqq = 1 }\n",
+    ),
+    ("/definitions/discover", "[source.d]\nurl = \"http://h\"\ndiscover = { srv = \"a\", qqqqqqqqqq = 1 }\n"),
     ("/definitions/http_timeout", "[source.d]\nurl = \"http://h\"\ntimeout = { qqqqqqqqqq = 1 }\n"),
     ("/definitions/retries", "[source.d]\nurl = \"http://h\"\nretries = { qqqqqqqqqq = 1 }\n"),
     ("/definitions/health", "[source.d]\nurl = \"http://h\"\nhealth = { qqqqqqqqqq = 1 }\n"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::{Scheme, UrlError, pool_table, read_pool};
+use super::{Scheme, UrlError, discover, pool_table, read_pool};
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::endpoint::upstream::header_name;
 use crate::source::{Kind, SourceConfig};
@@ -25,6 +25,9 @@ pub(super) fn read(
     let protocol = table.take("protocol").and_then(|value| read_protocol(&value));
     let roots = table.take("roots").and_then(|value| read_roots(&value, known, folder));
     let allow = table.take("allow");
+    let discover = table
+        .take("discover")
+        .and_then(|value| discover::read(name, &value, hosts.as_deref(), allow.is_some()));
     let headers = table.take("headers").map(|value| read_headers(name, &value)).unwrap_or_default();
     let timeouts = table.take("timeout").map(|value| read_timeouts(name, &value)).unwrap_or_default();
     let retries = table.take("retries").and_then(|value| read_retries(name, &value));
@@ -45,6 +48,7 @@ pub(super) fn read(
     let (max_per_host, max_age) = (None, None);
     let mut settings = Settings {
         hosts,
+        discover,
         balance,
         max_per_host,
         health,

@@ -1,0 +1,273 @@
+//! Where an upstream is, as a registry says it: Consul's health API, or SRV records of DNS ([`srv`]).
+//!
+//! Nothing runs in the background. Whoever opens a connection asks the registry when its last answer
+//! is older than `refresh`; others wait for the same answer. While the registry cannot be asked, its
+//! last answer holds, however old. What it answers is believed: nobody, where it knows of nobody.
+
+mod srv;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::{HeaderName, HeaderValue, Request, Uri};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::hosts::MOST;
+use crate::fetch::{self, Failure};
+use crate::log;
+
+/// How long the registry is waited for while there is nothing else, and while its last answer holds.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(1)];
+const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
+
+/// Who knows where an upstream is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Discover {
+    /// Who is asked.
+    pub registry: Registry,
+    /// How long an answer holds.
+    pub refresh: Duration,
+}
+
+impl Discover {
+    /// `refresh` unless it is given.
+    pub const REFRESH: Duration = Duration::from_secs(10);
+}
+
+/// Who is asked where an upstream is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Registry {
+    /// An agent of Consul.
+    Consul {
+        /// Its URL, without a path.
+        url: Uri,
+        /// The name of the service.
+        service: String,
+        /// A tag that its instances have; `None`: any.
+        tag: Option<String>,
+        /// The ACL token.
+        token: Option<HeaderValue>,
+    },
+    /// The SRV records of a name.
+    Srv {
+        /// The name: `_service._proto.domain`.
+        name: String,
+        /// The DNS server; `None`: that of the system.
+        resolver: Option<SocketAddr>,
+    },
+}
+
+/// One place where the upstream answers. The smaller `rank` is asked first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Instance {
+    rank: u16,
+    host: String,
+    port: u16,
+}
+
+/// What is known of where an upstream is.
+pub(super) struct Discovery {
+    source: String,
+    discover: Discover,
+    /// Held by who asks.
+    known: Mutex<Known>,
+    instances: AtomicUsize,
+    failures: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    instances: Vec<Instance>,
+    /// When it was asked last, and whether it could be.
+    asked: Option<(Instant, bool)>,
+}
+
+/// What metrics tell of a registry: instances that it knows, and how often it could not be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) instances: usize,
+    pub(crate) failures: u64,
+}
+
+impl Discovery {
+    pub(super) fn new(source: &str, discover: &Discover) -> Self {
+        Self {
+            source: source.to_owned(),
+            discover: discover.clone(),
+            known: Mutex::default(),
+            instances: AtomicUsize::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        Seen {
+            instances: self.instances.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The addresses of the instances, of which a connection begins with another one each time.
+    ///
+    /// # Errors
+    /// The registry knows of none, or has never answered; no name of an instance has an address.
+    pub(super) async fn addresses(&self, begun: usize) -> Result<Vec<SocketAddr>, Failure> {
+        let mut instances = self.instances().await?;
+        let first = instances.iter().take_while(|one| one.rank == instances[0].rank).count();
+        if first > 0 {
+            instances[..first].rotate_left(begun % first);
+        }
+        let (mut addresses, mut failed) = (Vec::new(), None);
+        for Instance { host, port, .. } in &instances {
+            match tokio::net::lookup_host((host.as_str(), *port)).await {
+                Ok(found) => addresses.extend(found),
+                Err(error) => failed = Some(format!("{host}: {error}")),
+            }
+        }
+        match addresses.is_empty() {
+            true => Err(failed.unwrap_or_else(|| format!("{} knows of no instance", self.discover)).into()),
+            false => Ok(addresses),
+        }
+    }
+
+    async fn instances(&self) -> Result<Vec<Instance>, Failure> {
+        let mut known = self.known.lock().await;
+        if known
+            .asked
+            .is_some_and(|(at, _)| at.elapsed() < self.discover.refresh && !known.instances.is_empty())
+        {
+            return Ok(known.instances.clone());
+        }
+        let patience = PATIENCE[usize::from(!known.instances.is_empty())];
+        let asked = tokio::time::timeout(patience, self.discover.registry.ask()).await;
+        let answer = asked.unwrap_or_else(|_| Err("no answer in time".into()));
+        let could_be_asked = known.asked.is_none_or(|(_, well)| well);
+        known.asked = Some((Instant::now(), answer.is_ok()));
+        match answer {
+            Ok(instances) => self.learn(&mut known, instances, could_be_asked),
+            Err(cause) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                if could_be_asked {
+                    log::warning!("{}", self.cannot_be_asked(&cause, known.instances.len()));
+                }
+                if known.instances.is_empty() {
+                    return Err(format!("{} cannot be asked: {cause}", self.discover).into());
+                }
+            }
+        }
+        Ok(known.instances.clone())
+    }
+
+    fn cannot_be_asked(&self, cause: &Failure, instances: usize) -> String {
+        let (source, registry) = (&self.source, &self.discover);
+        match instances {
+            0 => format!("source {source}: {registry} cannot be asked: {cause}"),
+            count => format!(
+                "source {source}: {registry} cannot be asked, so the {count} instances of its last answer \
+                 hold: {cause}"
+            ),
+        }
+    }
+
+    fn learn(&self, known: &mut Known, mut instances: Vec<Instance>, could_be_asked: bool) {
+        let (source, registry) = (&self.source, &self.discover);
+        instances.sort();
+        instances.dedup();
+        if instances.len() > MOST {
+            log::warning!("source {source}: {registry} lists {} instances; {MOST} are used", instances.len());
+            instances.truncate(MOST);
+        }
+        if known.instances != instances || !could_be_asked {
+            let places: Vec<_> = instances.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
+            log::info!(
+                "source {source}: {registry} lists {}: {}",
+                places.len(),
+                places.join(" ").escape_debug()
+            );
+        }
+        self.instances.store(instances.len(), Ordering::Relaxed);
+        known.instances = instances;
+    }
+}
+
+impl Registry {
+    async fn ask(&self) -> Result<Vec<Instance>, Failure> {
+        match self {
+            Self::Consul { url, service, tag, token } => {
+                ask_consul(url, service, tag.as_deref(), token.as_ref()).await
+            }
+            Self::Srv { name, resolver } => srv::ask(name, *resolver).await,
+        }
+    }
+}
+
+/// As messages have it, without the token.
+impl std::fmt::Display for Discover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.registry {
+            Registry::Consul { url, service, .. } => {
+                write!(
+                    f,
+                    "Consul at {} (service {service})",
+                    url.authority().map_or("", |host| host.as_str())
+                )
+            }
+            Registry::Srv { name, .. } => write!(f, "DNS (SRV {name})"),
+        }
+    }
+}
+
+/// An instance as Consul lists it ("Health HTTP Endpoint", "List Service Instances").
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    node: Node,
+    service: Service,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Node {
+    address: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Service {
+    /// Empty where it is that of its node.
+    #[serde(default)]
+    address: String,
+    port: u16,
+}
+
+/// The instances whose checks pass.
+async fn ask_consul(
+    url: &Uri,
+    service: &str,
+    tag: Option<&str>,
+    token: Option<&HeaderValue>,
+) -> Result<Vec<Instance>, Failure> {
+    let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    let tag = tag.map(|tag| format!("&tag={}", encoded(tag))).unwrap_or_default();
+    let mut parts = url.clone().into_parts();
+    parts.path_and_query =
+        Some(format!("/v1/health/service/{}?passing=true{tag}", encoded(service)).parse()?);
+    let mut request = Request::get(Uri::from_parts(parts)?);
+    if let Some(token) = token {
+        request = request.header(TOKEN, token);
+    }
+    let (status, answer) = fetch::send(request.body(String::new())?).await?;
+    if !status.is_success() {
+        let said: String = String::from_utf8_lossy(&answer).chars().take(200).collect();
+        return Err(format!("it answers {status}: {}", said.trim().escape_debug()).into());
+    }
+    let entries: Vec<Entry> = serde_json::from_slice(&answer)?;
+    let instance = |Entry { node, service }| {
+        let host = if service.address.is_empty() { node.address } else { service.address };
+        Instance { rank: 0, host, port: service.port }
+    };
+    Ok(entries.into_iter().map(instance).collect())
+}

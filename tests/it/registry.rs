@@ -1,0 +1,237 @@
+//! Upstreams that a registry finds: an agent of Consul, which is a stand-in that speaks the HTTP API
+//! of its documentation, and a small DNS server with SRV records.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use simple_dns::rdata::{RData, SRV};
+use simple_dns::{CLASS, Name, Packet, PacketFlag, ResourceRecord};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UdpSocket};
+
+use crate::support::upstream::{Asked, Speaks, Upstream, reply};
+use crate::support::{Launch, Server, get};
+use serde_json::json;
+
+const SOON: Duration = Duration::from_secs(30);
+const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
+
+/// An instance that answers its own name, and the `Host` that it was asked by.
+async fn instance(name: &'static str) -> Upstream {
+    Upstream::start(Speaks::Http1, move |_, asked: Asked| async move {
+        let host = asked.headers["host"].to_str().unwrap_or_default().to_owned();
+        reply(200, "application/json", json!({"name": name, "host": host}).to_string())
+    })
+    .await
+}
+
+/// A server whose source `orders` a registry finds, with connections for one request each.
+async fn server(discover: &str) -> Server {
+    let config = format!(
+        "[source.orders]\nurl = \"http://orders.internal/v1\"\ndiscover = {{ {discover}, refresh = \"1s\" }}\n\
+         allow = [\"127.0.0.1\", \"::1\"]\npool = {{ max_age = \"1ms\" }}\n"
+    );
+    let endpoint = "[upstream]\nsource = \"orders\"\nrequest = \"GET /who\"";
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/who.toml", endpoint)];
+    Launch::files(&files).variable("CONSUL_TOKEN", TOKEN).start().await
+}
+
+/// Asks until the answers of twelve requests one after the other are from these.
+async fn until_from(server: &Server, names: &[&str]) {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let mut seen = Vec::new();
+        for _ in 0..12 {
+            let reply = get(&server.url("/who")).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert_eq!(reply.json()["host"], "orders.internal");
+            seen.push(reply.json()["name"].as_str().expect("a name").to_owned());
+            // A connection takes no request after its age of a millisecond.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        seen.sort();
+        seen.dedup();
+        if seen == names {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{seen:?}");
+    }
+}
+
+async fn metric(server: &Server, name: &str) -> f64 {
+    let text = get(&server.url("/_rowstream/metrics")).await.text().to_owned();
+    let line = format!("{name}{{source=\"orders\"}} ");
+    let value = text.lines().find_map(|line_of| line_of.strip_prefix(&line));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+/// What an agent answers: a status, and a list as "List Service Instances for a Service" has it.
+type Said = Arc<Mutex<(u16, String)>>;
+
+async fn agent(said: &Said) -> Upstream {
+    let said = Arc::clone(said);
+    Upstream::start(Speaks::Http1, move |_, asked: Asked| {
+        let said = Arc::clone(&said);
+        async move {
+            let is_known = asked.headers.get("x-consul-token").is_some_and(|token| token == TOKEN);
+            let is_asked = asked.target == "/v1/health/service/orders?passing=true&tag=v2";
+            let (status, list) = said.lock().expect("nobody panics").clone();
+            match (is_known, is_asked) {
+                (true, true) => reply(status, "application/json", list),
+                (true, false) => reply(404, "text/plain", asked.target),
+                (false, _) => reply(403, "text/plain", "Permission denied"),
+            }
+        }
+    })
+    .await
+}
+
+/// As Consul lists instances. The address of one is that of its node.
+fn listed(instances: &[&Upstream]) -> String {
+    let entry = |(at, one): (usize, &&Upstream)| {
+        let (node, own) = if at == 0 { ("127.0.0.1", "") } else { ("192.0.2.1", "127.0.0.1") };
+        json!({
+            "Node": {"ID": "40e4a748-2192-161a-0510-9bf59fe950b5", "Node": "n", "Address": node, "Datacenter": "dc1"},
+            "Service": {"ID": "orders", "Service": "orders", "Tags": ["v2"], "Address": own, "Port": one.address().port()},
+            "Checks": [{"CheckID": "service:orders", "Status": "passing"}],
+        })
+    };
+    json!(instances.iter().enumerate().map(entry).collect::<Vec<_>>()).to_string()
+}
+
+#[tokio::test]
+async fn consul_says_where_a_service_is() {
+    let (a, b) = (instance("a").await, instance("b").await);
+    let said: Said = Arc::new(Mutex::new((200, listed(&[&a, &b]))));
+    let agent = agent(&said).await;
+    let discover = format!(
+        "consul = \"http://{}\", service = \"orders\", tag = \"v2\", token = \"${{CONSUL_TOKEN}}\"",
+        agent.address()
+    );
+    let server = server(&discover).await;
+    until_from(&server, &["a", "b"]).await;
+    server.wait_for_stderr("(service orders) lists 2: ", SOON).await;
+    assert_eq!(metric(&server, "rowstream_discovered_instances").await, 2.0);
+    let say = |status, list: String| *said.lock().expect("nobody panics") = (status, list);
+
+    say(200, listed(&[&b]));
+    until_from(&server, &["b"]).await;
+    assert_eq!(metric(&server, "rowstream_discovered_instances").await, 1.0);
+
+    // While it cannot be asked, its last answer holds.
+    say(500, "No cluster leader".to_owned());
+    let asked = agent.count("/v1/health");
+    while agent.count("/v1/health") < asked + 2 {
+        until_from(&server, &["b"]).await;
+    }
+    server.wait_for_stderr("so the 1 instances of its last answer hold: it answers 500", SOON).await;
+    assert!(metric(&server, "rowstream_discovery_failures_total").await >= 2.0);
+    assert_eq!(server.count_stderr("of its last answer hold"), 1, "it is said once");
+
+    say(200, listed(&[&a]));
+    until_from(&server, &["a"]).await;
+    // That there is nobody is an answer.
+    say(200, "[]".to_owned());
+    let deadline = Instant::now() + SOON;
+    while get(&server.url("/who")).await.status != 503 {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.wait_for_stdout("knows of no instance", SOON).await;
+    assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_registry_that_never_answered_is_an_error_that_says_so() {
+    let said: Said = Arc::new(Mutex::new((500, String::new())));
+    let agent = agent(&said).await;
+    let server = server(&format!("consul = \"http://{}\", service = \"orders\"", agent.address())).await;
+    assert_eq!(get(&server.url("/who")).await.json()["code"], "source_unavailable");
+    server.wait_for_stderr("cannot be asked: it answers 403", SOON).await;
+    assert_eq!(metric(&server, "rowstream_discovered_instances").await, 0.0);
+}
+
+/// A DNS server that has SRV records of one name for these ports of `localhost`, by their priority.
+/// One that truncates has the whole over TCP alone.
+async fn dns(ports: Vec<(u16, u16)>, truncates: bool) -> SocketAddr {
+    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = tcp.local_addr().expect("it is bound");
+    let udp = UdpSocket::bind(address).await.expect("the same port is free for UDP");
+    let over_tcp = ports.clone();
+    tokio::spawn(async move {
+        let mut question = [0; 512];
+        while let Ok((length, from)) = udp.recv_from(&mut question).await {
+            let answer = answer(&question[..length], &ports, truncates);
+            udp.send_to(&answer, from).await.expect("it is there");
+        }
+    });
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = tcp.accept().await {
+            let mut question = vec![0; usize::from(stream.read_u16().await.expect("a length"))];
+            stream.read_exact(&mut question).await.expect("a question");
+            let answer = answer(&question, &over_tcp, false);
+            stream.write_u16(answer.len() as u16).await.expect("it is there");
+            stream.write_all(&answer).await.expect("it is there");
+        }
+    });
+    address
+}
+
+fn answer(question: &[u8], ports: &[(u16, u16)], truncated: bool) -> Vec<u8> {
+    let asked = Packet::parse(question).expect("a question");
+    let mut answer = Packet::new_reply(asked.id());
+    let name = asked.questions[0].qname.clone();
+    assert_eq!(name.to_string(), "_http._tcp.orders.test");
+    answer.questions = asked.questions.clone();
+    if truncated {
+        answer.set_flags(PacketFlag::TRUNCATION);
+        return answer.build_bytes_vec().expect("a packet");
+    }
+    for (priority, port) in ports {
+        let target = Name::new_unchecked("localhost");
+        let srv = SRV { priority: *priority, weight: 0, port: *port, target };
+        answer.answers.push(ResourceRecord::new(name.clone(), CLASS::IN, 5, RData::SRV(srv)));
+    }
+    answer.build_bytes_vec_compressed().expect("a packet")
+}
+
+#[tokio::test]
+async fn srv_records_say_where_a_service_is() {
+    let (a, b, c) = (instance("a").await, instance("b").await, instance("c").await);
+    let ports = |one: &Upstream, priority| (priority, one.address().port());
+    for truncates in [false, true] {
+        let resolver = dns(vec![ports(&a, 1), ports(&b, 1), ports(&c, 9)], truncates).await;
+        let server = server(&format!("srv = \"_http._tcp.orders.test\", resolver = \"{resolver}\"")).await;
+        until_from(&server, &["a", "b"]).await;
+        assert_eq!(metric(&server, "rowstream_discovered_instances").await, 3.0);
+    }
+    // Those of a higher number are asked where the others cannot be.
+    let gone = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    let port = gone.local_addr().expect("it is bound").port();
+    let resolver = dns(vec![(1, port), ports(&c, 9)], false).await;
+    let server = server(&format!("srv = \"_http._tcp.orders.test\", resolver = \"{resolver}\"")).await;
+    until_from(&server, &["c"]).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_discover_is_said() {
+    let wrong = "[source.a]\nurl = [\"http://a\", \"http://b\"]\ndiscover = { consul = \"x\", service = \"a/b\", refresh = \"10ms\" }\n\
+                 [source.b]\nurl = \"http://b\"\nallow = [\"10.0.0.0/8\"]\ndiscover = { srv = \"a b\", resolver = \"x\" }\n\
+                 [source.c]\nurl = \"http://c\"\nallow = [\"10.0.0.0/8\"]\ndiscover = { refresh = \"10s\" }\n";
+    let endpoint = "[upstream]\nsource = \"b\"\nrequest = \"GET /who\"";
+    let files = [("rowstream.toml", wrong), ("endpoints/who.toml", endpoint)];
+    let exit = Launch::files(&files).try_start().await.err().expect("no start");
+    for words in [
+        "no URL of a host",
+        "cannot be the name of a service",
+        "not asked as often as that",
+        "with `discover`, `url` is one URL with a name",
+        "nothing says which of them may be asked",
+        "no name of SRV records",
+        "no address of a DNS server",
+        "`discover` asks one registry",
+    ] {
+        assert!(exit.stderr.contains(words), "{words}: {}", exit.stderr);
+    }
+}
