@@ -27,6 +27,7 @@ mod console;
 mod contract;
 mod cuts;
 mod demo;
+mod deployment;
 mod discovery;
 mod docs;
 mod doctor;
