@@ -1,4 +1,4 @@
-//! Drivers in worker processes, with real ones: DuckDB.
+//! Drivers in worker processes, with real ones: DuckDB, and PostgreSQL's of ADBC.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::support::{Client, Ended, Launch, Server, get, peak_memory_bytes};
+use crate::support::{Client, Ended, Launch, Server, get, peak_memory_bytes, pg_port};
 use serde_json::{Value, json};
 
 /// Longer than a statement takes to be ended with its process, shorter than a test that hangs.
@@ -15,6 +15,17 @@ const SOON: Duration = Duration::from_secs(30);
 
 fn duckdb() -> String {
     std::env::var("ROWSTREAM_TEST_DUCKDB").expect("ROWSTREAM_TEST_DUCKDB is not set: run `cargo xtask test`")
+}
+
+/// The URL of the private PostgreSQL by the ADBC driver that a wheel ships.
+fn postgresql() -> String {
+    let python = std::env::var("ROWSTREAM_TEST_PYTHON")
+        .expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
+    let path = "import adbc_driver_postgresql as driver; print(driver._driver_path(), end='')";
+    let output = Command::new(python).args(["-c", path]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let uri = format!("postgresql%3A%2F%2Fpostgres%40127.0.0.1%3A{}%2Fpostgres", pg_port());
+    format!("adbc:{}?uri={uri}", String::from_utf8(output.stdout).unwrap())
 }
 
 /// The URL of a DuckDB in memory.
@@ -153,6 +164,37 @@ fn parameters_are_bound_with_their_types() {
     assert_eq!(rows(&["duckdb:", "select :x as x", "-p", "x:integer=7"]), "{\"x\":7}\n");
     let twice = rows(&["duckdb:", "select (:b || :a || :b)::varchar as value", "-p", "a=1x", "-p", "b=2x"]);
     assert_eq!(twice, "{\"value\":\"2x1x2x\"}\n");
+}
+
+#[test]
+fn postgresql_by_wheel() {
+    let url = postgresql();
+    for (sql, expected) in [
+        ("null::int", json!(null)),
+        ("true", json!(true)),
+        ("9223372036854775807::bigint", json!(i64::MAX)),
+        ("1.5::real", json!(1.5)),
+        ("'é\"'::text", json!("é\"")),
+        ("date '2024-02-29'", json!("2024-02-29")),
+        ("time '10:11:12.5'", json!("10:11:12.5")),
+        ("timestamp '2024-01-01 10:00:00.123456'", json!("2024-01-01T10:00:00.123456")),
+        ("timestamptz '2024-01-01 10:00:00+02'", json!("2024-01-01T08:00:00Z")),
+        ("interval '14 months 3 days 4.5 seconds'", json!("P14M3DT4.5S")),
+        ("array[1, 2, null]", json!([1, 2, null])),
+        // The driver has a text of it.
+        ("12.50::numeric", json!("12.50")),
+    ] {
+        let row: Value = rows(&[&url, &format!("select {sql} as value")]).parse().unwrap();
+        assert_eq!(row["value"], expected, "{sql}");
+    }
+    let bound = rows(&[&url, "select :x + 1 as x, :t::text as t", "-p", "x:integer=7", "-p", "t=it's"]);
+    assert_eq!(bound, "{\"x\":8,\"t\":\"it's\"}\n");
+    let said = refused(&[&url, "select 1 from nothing"]);
+    assert!(said.contains("relation \"nothing\" does not exist"), "{said}");
+    let many = rows(&[&url, "select n as i, 'row ' || n as text from generate_series(1, 100000) n"]);
+    assert!(
+        many.lines().zip(1..=100_000).all(|(line, n)| line == format!("{{\"i\":{n},\"text\":\"row {n}\"}}"))
+    );
 }
 
 #[test]

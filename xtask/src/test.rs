@@ -249,7 +249,7 @@ impl Tests<'_> {
     /// its libraries, and those that load DuckDB's library where there is one.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         if self.python.is_none() {
-            command.args(["--skip", "python_reads_"]);
+            command.args(["--skip", "python_reads_", "--skip", "by_wheel"]);
         }
         if self.duckdb.is_none() {
             command.args(["--skip", "drivers::", "--skip", "::duckdb"]);

@@ -91,10 +91,11 @@ impl super::Connection for Connection {
             }
             _ => {}
         }
+        // Before it is asked for its schema: PostgreSQL's `:x + 1` is of the type of what is bound.
+        bind::bind(&mut statement, arguments)?;
         if let Ok(schema) = statement.execute_schema() {
             return Ok(schema);
         }
-        bind::bind(&mut statement, arguments)?;
         Ok(statement.execute().map_err(statement_failed)?.schema().as_ref().clone())
     }
 
