@@ -4,6 +4,7 @@ import { LitElement, html, nothing } from "lit";
 import { type Endpoint, readEndpoints } from "./openapi.js";
 import { type Problem, ask, setToken, token } from "./server.js";
 import "./endpoint.js";
+import "./live.js";
 
 const THEME = "rowstream.theme";
 const THEMES = ["auto", "light", "dark"];
@@ -76,21 +77,25 @@ class App extends LitElement {
 
   protected render() {
     const chosen = this.#chosen;
-    return html`<a class="skip" href="#main" @click=${this.#skip}>Skip to the endpoint</a>
+    return html`<a class="skip" href="#main" @click=${this.#skip}>Skip the navigation</a>
       <header class="top">
         <a class="brand" href="#/endpoints">${logo} Rowstream</a>
+        <a class="tab" href="#/endpoints" aria-current=${this.path === "/live" ? nothing : "page"}>Endpoints</a>
+        <a class="tab" href="#/live" aria-current=${this.path === "/live" ? "page" : nothing}>Live</a>
         <span class="grow"></span>
         <button class="quiet" @click=${this.#nextTheme}>Theme: ${this.theme}</button>
         <button class="quiet" @click=${this.#askToken}>${token() ? "Token ✓" : "Token"}</button>
       </header>
-      <div class="page ${chosen ? "has-chosen" : ""}">
-        <nav aria-label="Endpoints">${this.#list()}</nav>
-        <main id="main" tabindex="-1">
-          ${chosen
-            ? html`<rs-endpoint .endpoint=${chosen} .query=${this.query}></rs-endpoint>`
-            : this.#welcome()}
-        </main>
-      </div>
+      ${this.path === "/live"
+        ? html`<div class="page wide"><main id="main" tabindex="-1"><rs-live></rs-live></main></div>`
+        : html`<div class="page ${chosen ? "has-chosen" : ""}">
+            <nav aria-label="Endpoints">${this.#list()}</nav>
+            <main id="main" tabindex="-1">
+              ${chosen
+                ? html`<rs-endpoint .endpoint=${chosen} .query=${this.query}></rs-endpoint>`
+                : this.#welcome()}
+            </main>
+          </div>`}
       ${this.#tokenDialog()}`;
   }
 

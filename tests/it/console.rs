@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Browser, Client, Cut, DOWN, ENTER, Faults, Launch, Server, TAB, TcpProxy, TestDb, get};
+use crate::support::{
+    Browser, Client, Cut, DOWN, ENTER, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
+};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::Request;
@@ -272,7 +274,9 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
 #[tokio::test]
 async fn what_is_cut_is_truncated_and_goes_on_after_its_last_row() {
     let (server, console) = tokio::join!(server(), Console::start());
-    let faults = Faults { cut: Some((400_000, Cut::Close)), ..Faults::default() };
+    // A browser loses what it has not read by a cut: with the pauses it has read most.
+    let pieces = Some(Pieces { bytes: 16 * 1024, pause: Duration::from_millis(5) });
+    let faults = Faults { pieces, cut: Some((400_000, Cut::Close)), ..Faults::default() };
     let address: SocketAddr = server.address().parse().expect("an address");
     let proxy = TcpProxy::to_client(address, faults).await;
     console.open(&proxy.address().to_string(), "/rows?count=5000").await;
@@ -330,6 +334,27 @@ async fn the_keyboard_is_enough() {
     console
         .wait("return document.querySelector('dialog[open]')?.innerText.startsWith('Row 3') ?? false;")
         .await;
+}
+
+#[tokio::test]
+async fn live_charts_move() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.0.open(&server.url("/_rowstream/#/live")).await;
+    let streams = |number: u32| {
+        format!(
+            "return document.querySelector('section[aria-label=\"Streams in flight\"] b')?.textContent === '{number}';"
+        )
+    };
+    console.wait(&streams(0)).await;
+    let mut stream =
+        Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/rows.ndjson?count=100000000")).await;
+    stream.at_least(1).await;
+    console.wait(&streams(1)).await;
+    let rows = "return [...document.querySelectorAll('rs-live tbody tr')].map((row) => row.children[1].textContent);";
+    assert_eq!(console.0.run(rows).await, json!(["0", "1"]));
+    drop(stream);
+    console.wait(&streams(0)).await;
+    console.has_no_errors().await;
 }
 
 #[tokio::test]
