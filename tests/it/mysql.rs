@@ -631,18 +631,37 @@ async fn users_log_in_over_tcp_tls_and_sockets() {
 #[tokio::test]
 async fn what_cannot_be_reached_says_why() {
     let db = MariaDb::new("select 1");
+    db.execute(&format!("create user {}@'%' identified by 's3cret'", db.name()));
     let ca = utf8_percent_encode(mariadb_ca().to_str().unwrap(), NON_ALPHANUMERIC).to_string();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("{}?ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}", db.url().split('?').next().unwrap());
     for (url, sqlstate, cause) in [
-        (db.url_of(&native("wr0ng-pass"), ""), Some("28000"), "Access denied"),
-        (db.url_of("tls_user:tls", "ssl-mode=disabled"), Some("28000"), "Access denied"),
-        (db.url().replace(db.name(), "no_such_database"), Some("42000"), "no_such_database"),
-        (db.url_at(closed), None, "refused"),
-        ("mysql://u@no-such-host.invalid/d".to_owned(), None, "no-such-host.invalid"),
-        (address, None, "certificate"),
-        (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519"),
-        ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket"),
+        (
+            db.url_of(&native("wr0ng-pass"), ""),
+            Some("28000"),
+            "Access denied; correct the user and the password",
+        ),
+        (
+            db.url_of("tls_user:tls", "ssl-mode=disabled"),
+            Some("28000"),
+            "Access denied; leave `ssl-mode=disabled` out",
+        ),
+        (
+            db.url().replace(db.name(), "no_such_database"),
+            Some("42000"),
+            "no_such_database; correct the database in the source's `url`, or create it",
+        ),
+        (
+            db.url_of(&format!("{}:s3cret", db.name()), ""),
+            Some("42000"),
+            "Access denied; `grant select` on it",
+        ),
+        (db.url_at(closed), None, "refused; nothing listens there"),
+        ("mysql://u@no-such-host.invalid/d".to_owned(), None, "no-such-host.invalid; no such host is known"),
+        (address, None, "certificate; and the host as the certificate does"),
+        (db.url_of(&native(NATIVE), "ssl-mode=verify_identity"), None, "certificate; `ssl-ca` of MySQL"),
+        (db.url_of("ed25519_user:ed25519", ""), None, "client_ed25519; "),
+        ("mysql://u@/d?socket=/no/such/socket".to_owned(), None, "/no/such/socket; there is no such socket"),
     ] {
         let error = timeout(LONG, run(&source(&url), "select 1")).await.unwrap().unwrap_err();
         assert_eq!(
@@ -650,12 +669,15 @@ async fn what_cannot_be_reached_says_why() {
             ("source_unavailable", sqlstate),
             "{url}: {error:?}"
         );
+        let (cause, remedy) = cause.split_once("; ").unwrap_or((cause, ""));
         assert!(format!("{error:?}").contains(cause), "{url}: {error:?}");
+        assert!(format!("{error:?}").contains(remedy), "{url}: {error:?}");
         assert!(
             !format!("{error:?}").contains("s3cret") && !format!("{error:?}").contains("wr0ng"),
             "{error:?}"
         );
     }
+    db.execute(&format!("drop user {}@'%'", db.name()));
     // Of a user that it does not have, the server asks for a proof as of one that it has,
     // whichever.
     let error = run(&source(&db.url_of("no_such_user:s3cret", "")), "select 1").await.unwrap_err();
@@ -993,6 +1015,7 @@ async fn check_says_where_results_must_stand() {
     std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
     let toml = folder.path().join("rowstream.toml");
     for (sql, is_well, says) in [
+        (SEVERAL, true, ": MariaDB 10."),
         (SEVERAL, true, "items :many -> a result of opened, whose columns are known once it has been called"),
         (CALL_NUMBERS, true, "rows :many -> a result, whose columns"),
         (SEVERAL_IN_DISORDER, false, "place `$total` before `$items`"),

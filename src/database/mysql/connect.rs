@@ -61,6 +61,8 @@ pub struct Connection {
     pub(super) has_extended_metadata: bool,
     /// Whether a transaction is open.
     pub(super) in_transaction: bool,
+    /// What the server calls itself, and its version.
+    pub(super) product: String,
     id: u32,
     /// The server's address; a name may have several, and each server numbers its connections.
     server: Option<SocketAddr>,
@@ -98,6 +100,11 @@ impl Connector {
         self.target.zero_dates
     }
 
+    /// Host and port, or the socket.
+    pub(super) fn address(&self) -> String {
+        self.target.address()
+    }
+
     /// Opens a connection, within the URL's `connect-timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
         login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
@@ -113,6 +120,7 @@ impl Connector {
             statements: StatementCache::new(self.statement_cache),
             has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
             in_transaction: false,
+            product: greeting.product(),
             id: greeting.connection_id,
             server,
         })
@@ -168,7 +176,9 @@ impl Connector {
                 Ok((Socket::Tls(Box::new(stream)), greeting, 2))
             }
             Some(_) if self.target.ssl_mode != SslMode::Prefer => {
-                Err(Error::source_unavailable("the server has no TLS, and ssl-mode wants it"))
+                Err(Error::source_unavailable("the server has no TLS, and ssl-mode wants it").hint(
+                    "set `ssl-cert` and `ssl-key` in the server's configuration, or `ssl-mode=disabled` in the source's `url`",
+                ))
             }
             _ => Ok((Socket::Tcp(stream), greeting, 1)),
         }

@@ -29,10 +29,14 @@ impl DatabaseError {
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = classify(self.number, &self.sqlstate);
         let offset = sql.and_then(|sql| self.offset(sql));
+        let remedy = remedy(self.number, &self.message);
         let mut error = match self.sqlstate == SIGNALLED {
             true => Error::new(code, status, self.message),
             false => Error::new(code, status, general(code)).database(self.message),
         };
+        if let Some(remedy) = remedy {
+            error = error.hint(remedy);
+        }
         if !self.sqlstate.is_empty() {
             error = error.sqlstate(self.sqlstate);
         }
@@ -76,6 +80,32 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
         (_, "23") => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+/// What helps where the server does not say: of a login that it refuses.
+fn remedy(number: u16, message: &str) -> Option<&'static str> {
+    Some(match number {
+        // ER_ACCESS_DENIED_ERROR, which is also all that a user hears who has to come over TLS.
+        1045 | 1698 => {
+            "correct the user and the password in the source's `url`, and leave `ssl-mode=disabled` out where the user has to come over TLS"
+        }
+        // ER_DBACCESS_DENIED_ERROR
+        1044 => "correct the database in the source's `url`, or `grant select` on it to the user",
+        // ER_BAD_DB_ERROR
+        1049 => {
+            "correct the database in the source's `url`, or create it; `show databases` lists those that there are"
+        }
+        // ER_HOST_NOT_PRIVILEGED, ER_HOST_IS_BLOCKED
+        1129 | 1130 => {
+            "the server lets nobody in from this machine: create the user for its address, or correct the host in the source's `url`"
+        }
+        // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
+        1040 | 1203 | 1226 => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        _ if message.contains("insecure transport") => {
+            "the server wants TLS: leave `ssl-mode=disabled` out of the `url`"
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ use std::time::Duration;
 use rowstream_encode::Column;
 
 use super::{
-    Database, DatabaseSession, NoAnswer, ResultSet, RowsOf, Sizes, Snapshot, Statement, login, portions,
+    Database, DatabaseSession, HostSaid, NoAnswer, ResultSet, RowsOf, Sizes, Snapshot, Statement, login,
+    portions,
 };
 use crate::Error;
 use crate::params::ParamValue;
@@ -124,6 +125,13 @@ impl Database for Source {
         let place = self.0.pool.acquire(priority, patience).await?;
         let connection = self.0.connect(&place).await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot))
+    }
+
+    async fn inspect(&self) -> Vec<HostSaid> {
+        let connector = &self.0.connector;
+        let connected = connector.connect().await.map_err(|cause| cause.of_source(&self.0.name));
+        let said = connected.map(|connection| connection.product);
+        vec![HostSaid { name: connector.address(), said }]
     }
 
     async fn changes(&self, _channel: Option<&str>, every: Duration) -> Result<Changes, Error> {

@@ -188,6 +188,16 @@ impl Greeting {
     pub(super) fn is_mariadb(&self) -> bool {
         self.version.to_ascii_lowercase().contains("mariadb")
     }
+
+    /// What the server is, and its version. MariaDB's stands behind one of MySQL that replicas once
+    /// had to find there.
+    pub(super) fn product(&self) -> String {
+        let version = self.version.strip_prefix("5.5.5-").unwrap_or(&self.version);
+        match version.split_once("-MariaDB") {
+            Some((number, _)) => format!("MariaDB {number}"),
+            None => format!("MySQL {version}"),
+        }
+    }
 }
 
 /// What a server tells of a column.

@@ -77,11 +77,16 @@ impl Target {
 
     /// Who comes to which database, for the log; no secret.
     pub(super) fn login(&self) -> String {
-        let address = match &self.host {
+        let address = self.address();
+        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+    }
+
+    /// Host and port, or the socket.
+    pub(super) fn address(&self) -> String {
+        match &self.host {
             Host::Tcp(host) => format!("{host}:{}", self.port),
             Host::Unix(path) => path.display().to_string(),
-        };
-        format!("at {} as user {}, database {}", shown(&address), shown(&self.user), shown(&self.database))
+        }
     }
 }
 
