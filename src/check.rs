@@ -216,13 +216,21 @@ fn of_endpoint<T>(asked: Result<T, Error>) -> Result<Result<T, Error>, Error> {
 }
 
 /// A session in which a statement can be prepared.
-async fn session(source: &Source) -> Result<Session, Error> {
-    source.acquire(Snapshot::Statement, Priority::Lookup).await
+async fn session(source: &Source, snapshot: Snapshot) -> Result<Session, Error> {
+    source.acquire(snapshot, Priority::Lookup).await
+}
+
+/// What a response of the endpoint may need.
+fn snapshot(endpoint: &Endpoint) -> Snapshot {
+    match endpoint.statements() {
+        [_] if endpoint.key().is_none() => Snapshot::Statement,
+        _ => Snapshot::Transaction,
+    }
 }
 
 async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
     let statement = &endpoint.statements()[index];
-    let mut session = session(source).await?;
+    let mut session = session(source, snapshot(endpoint)).await?;
     let columns = ask(&mut session, &statement.query, source).await?;
     let opened = session.rows_of(0);
     if endpoint.parent(index).is_some() || endpoint.children(index).next().is_some() {
@@ -274,7 +282,7 @@ async fn check_key(
         return Ok(Some(refusal(&error)));
     }
     for query in [&key.ordered, &key.rest, &key.nulls] {
-        let mut session = session(source).await?;
+        let mut session = session(source, snapshot(endpoint)).await?;
         if let Err(error) = of_endpoint(ask(&mut session, query, source).await)? {
             return Ok(Some(refusal(&key.explain(error))));
         }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{Columns, PATIENCE, Refusal, of_endpoint, refusal_at, session, unanswered};
 use crate::Error;
-use crate::database;
+use crate::database::{self, Snapshot};
 use crate::endpoint::{Cardinality, Endpoint};
 use crate::params::{BindType, ParamType, ParamValue};
 use crate::source::Source;
@@ -91,7 +91,7 @@ pub(super) fn texts(list: Vec<String>) -> ParamValue {
 pub(super) async fn has_row(sql: &str, args: &[ParamValue], source: &Source) -> Result<bool, Error> {
     let lists = repeat_n(BindType::List(ParamType::Text), args.len() - 1);
     let types = [BindType::One(ParamType::Text)].into_iter().chain(lists).collect();
-    let mut session = session(source).await?;
+    let mut session = session(source, Snapshot::Statement).await?;
     session.prepare(&database::Statement { sql: sql.into(), types }).await?;
     session.execute(0, &args.iter().collect::<Vec<_>>());
     let mut has_row = false;

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 use super::apart::{has_row, texts};
 use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, unanswered};
 use crate::Error;
+use crate::database::Snapshot;
 use crate::endpoint::{Endpoint, Parallel};
 use crate::params::ParamValue;
 use crate::source::Source;
@@ -48,7 +49,7 @@ pub(super) async fn reason(parallel: &Parallel, source: &Source) -> Result<Optio
             Err(error) => return Ok(Some(error)),
         }
     }
-    let mut session = session(source).await?;
+    let mut session = session(source, Snapshot::Statement).await?;
     Ok(of_endpoint(ask(&mut session, &parallel.query, source).await)?.err())
 }
 

@@ -55,6 +55,7 @@ mod mysql_peer;
 mod nested;
 mod odbc;
 mod openapi;
+mod others;
 mod packaging;
 mod pages;
 mod parallel;

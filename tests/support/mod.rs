@@ -17,6 +17,7 @@
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
 //! | `ROWSTREAM_TEST_CONSOLE` | the packages of npm by which the console is built and checked; not set where they cannot be had |
+//! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set where they or Java cannot be had |
 //!
 //! To run tests without it, start `cargo xtask pg` in another terminal and set what it prints.
 //!

@@ -18,6 +18,7 @@ mod duckdb;
 mod fuzz;
 mod installed;
 mod instructions;
+mod jars;
 mod mariadb;
 mod needs;
 mod newer;

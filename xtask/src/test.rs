@@ -9,12 +9,13 @@ use crate::instructions::Mode;
 use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, book, console, deny, duckdb, instructions, needs, newer, python, target_folder};
+use crate::{Result, book, console, deny, duckdb, instructions, jars, needs, newer, python, target_folder};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
 const NO_CONSOLE: &str =
     "they cannot be installed here, so no test builds the console anew or checks its accessibility";
+const NO_JARS: &str = "they cannot be installed here, so no test asks a server that is none of PostgreSQL's";
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
 /// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
@@ -72,6 +73,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let (mut python, mut duckdb, mut console, mut newer) = (None, None, None, None);
+    let mut jars = None;
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
@@ -81,6 +83,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
     steps.run("DuckDB's library", || obtain(duckdb::prepare(&target), &mut duckdb, NO_DUCKDB));
     steps.run("packages of the console", || obtain(console::prepare(&target), &mut console, NO_CONSOLE));
+    steps.run("H2 and QuestDB", || obtain(jars::prepare(&target), &mut jars, NO_JARS));
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -90,8 +93,9 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
     let (python, duckdb, console) = (python.as_deref(), duckdb.as_deref(), console.as_deref());
+    let jars = jars.as_deref();
     let mariadb = mariadb.as_ref();
-    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, console, mariadb };
+    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, console, jars, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -216,6 +220,7 @@ struct Tests<'a> {
     python: Option<&'a Path>,
     duckdb: Option<&'a Path>,
     console: Option<&'a Path>,
+    jars: Option<&'a Path>,
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -246,7 +251,7 @@ impl Tests<'_> {
     }
 
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
-    /// its libraries, and those that load DuckDB's library where there is one.
+    /// its libraries, and those that load DuckDB's library or start H2 where there is one.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         if self.python.is_none() {
             command.args(["--skip", "python_reads_", "--skip", "by_wheel"]);
@@ -256,6 +261,9 @@ impl Tests<'_> {
         }
         if self.console.is_none() {
             command.args(["--skip", "console::packages_"]);
+        }
+        if self.jars.is_none() {
+            command.args(["--skip", "others::"]);
         }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
@@ -298,6 +306,9 @@ impl Tests<'_> {
         }
         if let Some(console) = self.console {
             command.env("ROWSTREAM_TEST_CONSOLE", console);
+        }
+        if let Some(jars) = self.jars {
+            command.env("ROWSTREAM_TEST_JARS", jars);
         }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),

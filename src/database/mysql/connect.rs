@@ -427,6 +427,7 @@ mod tests {
             statements: StatementCache::new(1),
             has_extended_metadata: false,
             in_transaction: false,
+            product: String::new(),
             id: 7,
             server: reached.local_addr().ok(),
         };

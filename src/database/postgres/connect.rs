@@ -1,6 +1,7 @@
 //! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -24,6 +25,7 @@ use super::url::Target;
 use super::value::text_field;
 use super::wire::Wire;
 use crate::Error;
+use crate::log;
 use crate::settings::{Pooler, SourceSettings};
 
 /// The most rounds of SCRAM's key derivation that a server may ask for (its default is 4,096): more
@@ -43,6 +45,8 @@ pub(super) struct Connector {
     pooler: Pooler,
     statement_cache: usize,
     max_message: usize,
+    /// Whether the log says of the server that it is no PostgreSQL.
+    has_warned: AtomicBool,
 }
 
 /// One open connection, authenticated and set up.
@@ -56,6 +60,11 @@ pub struct Connection {
     pub(super) is_pooled: bool,
     /// Whether it is a replica's.
     pub(super) is_replica: bool,
+    /// What the server calls itself, where it speaks PostgreSQL's protocol and is none. It has none
+    /// of our settings: its sessions can write, and its responses have no snapshot.
+    pub(super) other: Option<Box<str>>,
+    /// Whether times are integers on its wire, which PostgreSQL has always said since version 10.
+    pub(super) has_integer_times: bool,
     /// The number of its host.
     pub(super) host: usize,
     /// While it is in use, and its host is one of several.
@@ -73,7 +82,16 @@ impl Connector {
         let statement_cache = config.statement_cache;
         let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());
         let (pooler, max_message) = (config.pooler, config.max_row_bytes);
-        Ok(Self { target, host, tls, session, pooler, statement_cache, max_message })
+        Ok(Self {
+            target,
+            host,
+            tls,
+            session,
+            pooler,
+            statement_cache,
+            max_message,
+            has_warned: AtomicBool::new(false),
+        })
     }
 
     /// Opens a connection, within the URL's `connect_timeout`.
@@ -103,6 +121,8 @@ impl Connector {
             status: b'I',
             is_pooled: false,
             is_replica: false,
+            other: None,
+            has_integer_times: false,
             host: self.host,
             lent: None,
             process_id: 0,
@@ -120,8 +140,17 @@ impl Connector {
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
         let mut told = [false; 2];
         let fields = |row: &[u8]| told = [0, 1].map(|column| text_field(row, column) == Some("t"));
-        connection.until_ready_with(fields).await.map_err(of_others)?;
-        [connection.is_pooled, connection.is_replica] = told;
+        match connection.until_ready_with(fields).await {
+            Ok(()) => [connection.is_pooled, connection.is_replica] = told,
+            Err(error) if is_of_others(&error) => {
+                let name = connection.product().await.map_err(|_| error.hint(NO_POSTGRES))?;
+                if !self.has_warned.swap(true, Ordering::Relaxed) {
+                    log::warning!("{}: {}", self.target.address(), no_postgres(&name));
+                }
+                connection.other = Some(name);
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
@@ -236,6 +265,15 @@ impl Connector {
 }
 
 impl Connection {
+    /// What the server calls itself.
+    async fn product(&mut self) -> Result<Box<str>, Error> {
+        frontend::query("select version()", &mut self.wire.write).map_err(unreachable)?;
+        let mut name = None;
+        let plain = |name: &str| name.chars().filter(|c| !c.is_control()).take(NAME_AT_MOST).collect();
+        self.until_ready_with(|row| name = text_field(row, 0).map(plain)).await?;
+        name.ok_or_else(out_of_order)
+    }
+
     /// Reads on until the server is ready for the next query. Keys and notices on the way are
     /// noted.
     ///
@@ -267,6 +305,9 @@ impl Connection {
                 }
                 Message::BackendKeyData(body) => {
                     (self.process_id, self.secret_key) = (body.process_id(), body.secret_key());
+                }
+                Message::ParameterStatus(body) if body.name().is_ok_and(|name| name == INTEGER_TIMES) => {
+                    self.has_integer_times = body.value().is_ok_and(|value| value == "on");
                 }
                 Message::ErrorResponse(body) => {
                     failed.get_or_insert(DatabaseError::new(&body).into_error(None));
@@ -387,18 +428,29 @@ impl SessionSettings {
     }
 }
 
-/// The error of a server that does not know PostgreSQL's own settings and functions, whatever
-/// SQLSTATE it has for that; PostgreSQL itself fails here by its state or its limits alone.
-fn of_others(error: Error) -> Error {
+/// How many letters are shown of what a server calls itself.
+const NAME_AT_MOST: usize = 200;
+/// What a server says of its times; H2's are floats.
+const INTEGER_TIMES: &str = "integer_datetimes";
+
+const NO_POSTGRES: &str = "this server speaks PostgreSQL's protocol and is none: Rowstream asks PostgreSQL, and poolers such as PgBouncer";
+
+/// What a server is that is no PostgreSQL, by the name that it gives itself.
+pub(super) fn no_postgres(name: &str) -> String {
+    format!(
+        "no PostgreSQL but `{name}`: its sessions can write, a response has one statement, and `statement_timeout` is not known there"
+    )
+}
+
+/// Whether it is the error of a server that does not know PostgreSQL's own settings and functions,
+/// whatever SQLSTATE it has for that; PostgreSQL itself fails there by its state or its limits
+/// alone.
+fn is_of_others(error: &Error) -> bool {
     let of_postgres = |sqlstate: &str| {
         let class = sqlstate.get(..2).unwrap_or_default();
         matches!(class, "08" | "25" | "28" | "53" | "54" | "55" | "57" | "58" | "XX") || sqlstate == "42501"
     };
-    match error.sqlstate_text() {
-        None => error,
-        Some(sqlstate) if of_postgres(sqlstate) => error,
-        Some(_) => error.hint("this server speaks PostgreSQL's protocol and is none: Rowstream asks PostgreSQL, and poolers such as PgBouncer"),
-    }
+    error.sqlstate_text().is_some_and(|sqlstate| !of_postgres(sqlstate))
 }
 
 fn unreachable(cause: io::Error) -> Error {
@@ -421,8 +473,8 @@ mod tests {
     #[test]
     fn a_server_that_is_none_is_called_so() {
         for (sqlstate, is_none) in [("90022", true), ("42883", true), ("42501", false), ("57P01", false)] {
-            let error = of_others(Error::source_unavailable("refused").sqlstate(sqlstate));
-            assert_eq!(error.hint_text().is_some(), is_none, "{sqlstate}");
+            let error = Error::source_unavailable("refused").sqlstate(sqlstate);
+            assert_eq!(is_of_others(&error), is_none, "{sqlstate}");
         }
     }
 

@@ -30,7 +30,7 @@ use tokio::time::timeout;
 
 use super::super::login::{self, Reusable as _};
 use super::Shared;
-use super::connect::{Connection, Connector};
+use super::connect::{Connection, Connector, no_postgres};
 use super::url::{SessionAttrs, Targets};
 use super::value::text_field;
 use crate::Error;
@@ -295,12 +295,16 @@ impl Hosts {
     }
 
     /// What each host says of itself, in the order of the URL.
-    pub(super) async fn inspect(&self) -> Vec<(String, Result<Look, Error>)> {
+    pub(super) async fn inspect(&self) -> Vec<(String, Result<String, Error>)> {
         let mut said = Vec::with_capacity(self.count());
         for host in &self.hosts {
             let look = async {
                 let connected = host.connector.connect().await;
-                look(&mut connected.map_err(|cause| cause.of_source(&self.source))?).await
+                let mut connection = connected.map_err(|cause| cause.of_source(&self.source))?;
+                match &connection.other {
+                    Some(name) => Ok(no_postgres(name)),
+                    None => look(&mut connection).await.map(|look| look.to_string()),
+                }
             };
             said.push((host.name.clone(), look.await));
         }

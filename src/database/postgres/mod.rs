@@ -178,6 +178,13 @@ impl Database for Source {
         patience: Patience<'_>,
     ) -> Result<Session, Error> {
         let (place, connection) = self.0.connection(priority, patience).await?;
+        if let Some(name) = &connection.other
+            && (snapshot == Snapshot::Transaction || self.1.is_some() || self.0.fetch_rows > 0)
+        {
+            let error = no_transaction(name);
+            place.give_back(connection);
+            return Err(error);
+        }
         Ok(Session::new(Arc::clone(&self.0), (place, connection), snapshot, self.1.clone()))
     }
 
@@ -217,11 +224,8 @@ impl Database for Source {
     }
 
     async fn inspect(&self) -> Vec<HostSaid> {
-        let said = |(name, look): (String, Result<hosts::Look, Error>)| HostSaid {
-            name,
-            said: look.map(|look| look.to_string()),
-        };
-        self.0.hosts.inspect().await.into_iter().map(said).collect()
+        let said = self.0.hosts.inspect().await.into_iter();
+        said.map(|(name, said)| HostSaid { name, said }).collect()
     }
 
     fn lookups(&self) -> Option<SharedLookups> {
@@ -231,6 +235,15 @@ impl Database for Source {
     fn shared(max: usize) -> usize {
         pipeline::connections(max)
     }
+}
+
+/// What PostgreSQL has, and a server that is none need not have, is not tried there.
+#[cold]
+fn no_transaction(name: &str) -> Error {
+    Error::endpoint(format!(
+        "the server is no PostgreSQL but `{name}`, and is asked for no transaction that reads one snapshot"
+    ))
+    .hint("write one statement a response, without others nested in it; leave out `key`, `fetch_rows` and roles")
 }
 
 /// The rows of a lookup, which have all come.

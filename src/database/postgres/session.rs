@@ -308,6 +308,7 @@ impl Session {
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
         let (declared, Described { name, fields, .. }) = self.describe_typed(statement).await?;
+        self.check_times(&fields)?;
         let types = self.types_of(&fields).await?;
         let prepared = prepared(name, Arc::clone(&statement.sql), declared, &fields, &types, version);
         let prepared = Arc::new(prepared);
@@ -381,6 +382,21 @@ impl Session {
 
     /// What is known of the columns' types; the catalog is asked once per source for those that are
     /// not built in.
+    /// Refuses times that are not sent as PostgreSQL does, which would be read as others.
+    fn check_times(&mut self, fields: &[Field]) -> Result<(), Error> {
+        let connection = self.connection();
+        let (Some(name), false) = (&connection.other, connection.has_integer_times) else { return Ok(()) };
+        match fields.iter().find(|field| field.is_time()) {
+            None => Ok(()),
+            Some(Field { name: column, .. }) => {
+                let message = format!(
+                    "column `{column}` is a time, and the server is no PostgreSQL but `{name}`, whose times cannot be read"
+                );
+                Err(Error::endpoint(message).hint("select its text: `cast(… as varchar)`"))
+            }
+        }
+    }
+
     async fn types_of(&mut self, fields: &[Field]) -> Result<Vec<ColumnType>, Error> {
         let oids = || fields.iter().map(|field| field.type_oid);
         let missing = self.shared.types.missing(oids());

@@ -57,6 +57,13 @@ impl Field {
         Self { name: column.name().to_owned(), type_oid, modifier }
     }
 
+    /// Whether its values are times of day, instants, or lists of these.
+    pub(super) fn is_time(&self) -> bool {
+        let times = [Type::TIME, Type::TIMETZ, Type::TIMESTAMP, Type::TIMESTAMPTZ, Type::INTERVAL];
+        let lists = [Type::TIME_ARRAY, Type::TIMETZ_ARRAY, Type::TIMESTAMP_ARRAY, Type::TIMESTAMPTZ_ARRAY];
+        times.iter().chain(&lists).any(|time| time.oid() == self.type_oid)
+    }
+
     /// Whether its values name cursors.
     pub(super) fn is_refcursor(&self) -> bool {
         self.type_oid == Type::REFCURSOR.oid()
