@@ -51,6 +51,8 @@ pub struct TraceSettings {
     pub sample: f64,
     /// The name of this service.
     pub service: String,
+    /// Sent to the collector besides; they may hold secrets.
+    pub headers: HeaderMap,
 }
 
 /// A request that is recorded.
@@ -189,7 +191,10 @@ async fn post(to: &TraceSettings, spans: &[Value]) -> Result<(), Failure> {
     let mut url = to.url.clone().into_parts();
     url.path_and_query = Some(PATH.parse()?);
     let request = http::Request::post(Uri::from_parts(url)?);
-    let request = request.header(header::CONTENT_TYPE, "application/json").body(document.to_string())?;
+    let mut request = request.body(document.to_string())?;
+    let headers = request.headers_mut();
+    headers.extend(to.headers.clone());
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     match fetch::send(request).await? {
         (status, _) if status.is_success() => Ok(()),
         (status, _) => Err(format!("the answer is {status}").into()),

@@ -88,6 +88,34 @@ fn time(span: &Value, name: &str) -> u64 {
     span[name].as_str().and_then(|text| text.parse().ok()).expect("nanoseconds")
 }
 
+/// What a collector needs to let somebody in is in the variable of OpenTelemetry's own exporters.
+#[tokio::test]
+async fn the_variable_of_otlp_has_headers_for_the_collector() {
+    let collector = collector().await;
+    let config = format!(
+        "[traces]\nurl = \"http://{}\"\nservice = \"orders\"\nsample = 1\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n",
+        collector.address()
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("t.sql", "create table t(n)"),
+        ("endpoints/n.sql", "select 1 as n"),
+    ];
+    let launch = |headers| Launch::files(&files).variable("OTEL_EXPORTER_OTLP_HEADERS", headers);
+    let server = launch("authorization=Bearer%20a+b==, x-tenant = shop").start().await;
+    assert_eq!(get(&server.url("/n")).await.ended, Ended::Complete);
+    span(&collector, "GET /n").await;
+    let sent = collector.asked().remove(0);
+    assert_eq!(
+        (&sent.headers["authorization"], &sent.headers["x-tenant"]),
+        (&"Bearer a+b==".parse().unwrap(), &"shop".parse().unwrap())
+    );
+    assert!(!server.stderr().contains("a+b") && !server.stdout().contains("a+b"));
+    let exit = launch("no secret").try_start().await.err().expect("no start");
+    assert!(exit.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS is no list of headers"), "{}", exit.stderr);
+    assert!(!exit.stderr.contains("no secret"), "{}", exit.stderr);
+}
+
 #[tokio::test]
 async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     let (collector, db) = (collector().await, TestDb::new().await);
