@@ -16,7 +16,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 /// How long the browser may take for anything, on a machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// What all files together may take as they are sent.
 const MOST_BYTES: usize = 150_000;
 const FILES: [&str; 3] = ["index.html", "console.js", "style.css"];
