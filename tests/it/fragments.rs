@@ -85,14 +85,16 @@ fn wrong(mut config: Table, (name, endpoint): (&str, &str)) -> Vec<String> {
     }
     fs::write(folder.path().join("endpoints").join(name), endpoint).unwrap();
     let path = folder.path().join("rowstream.toml");
-    fs::write(&path, config.to_string()).unwrap();
+    let config = config.to_string();
+    fs::write(&path, &config).unwrap();
     let environment = |name: &str| {
         let value = match name {
             "SHOP_URL" => "postgres://h/d",
             "CRM_URL" => "http://127.0.0.1:1",
             _ => "x",
         };
-        Some(value.to_owned())
+        let is_named = |text: &str| text.contains(&format!("${{{name}"));
+        (is_named(&config) || is_named(endpoint)).then(|| value.to_owned())
     };
     let Err(errors) = Config::load_with(&path, &environment) else { return Vec::new() };
     let is_of_file = |error: &String| {
