@@ -97,7 +97,8 @@ async fn serve_http(
     let announced = port != Port::Admin && limits.proxies.announces(peer);
     drop(app);
     let begun = async {
-        let peer = if announced { client_of(&mut stream, peer).await? } else { peer };
+        // Boxed: each connection would carry what few need.
+        let peer = if announced { Box::pin(client_of(&mut stream, peer)).await? } else { peer };
         let begun = match &tls {
             Some(tls) => {
                 let begun = begin_tls(stream, tls, &ends, socket).await;

@@ -107,7 +107,8 @@ impl Connector {
         let found: Vec<_> = match &base.host {
             _ if let Some(discovery) = &self.discovery => {
                 let unknown = |cause: Failure| self.unreachable(&io::Error::other(cause));
-                discovery.addresses(begun).await.map_err(unknown)?
+                // Boxed: each request would carry what few need.
+                Box::pin(discovery.addresses(begun)).await.map_err(unknown)?
             }
             Host::Address(address) => vec![SocketAddr::new(*address, base.port)],
             Host::Name(name) => {
