@@ -31,8 +31,8 @@ pub struct SourceSettings {
     pub expected_duration: Option<Duration>,
     /// How many bytes of a SQLite file are mapped into memory instead of read; 0: none.
     pub mmap: usize,
-    /// What the worker process of a driver may take of the memory, in bytes; other databases pass it
-    /// over.
+    /// What the worker process of a driver may take of the memory, in bytes; other databases pass
+    /// it over.
     pub worker_memory: usize,
     /// What is between here and a PostgreSQL server; other databases pass it over.
     pub pooler: Pooler,

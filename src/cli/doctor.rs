@@ -38,7 +38,8 @@ pub(super) struct Args {
     via: Uri,
     /// For how many seconds a stream is silent, to see whether it is cut. As long as your streams
     /// may be: a proxy's own limit is often 60.
-    #[arg(long, value_name = "SECONDS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 65)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     silence: u64,
     /// A header of every request, such as 'Authorization: Bearer …'.
     #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = super::bench::header)]

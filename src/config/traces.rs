@@ -22,8 +22,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<TraceSettings> {
     Some(TraceSettings { url, sample: sample?, service: service?, headers })
 }
 
-/// What the variable has: names and values, percent-encoded, as OpenTelemetry's specification of the
-/// OTLP exporter says. They may be secret, and are not shown.
+/// What the variable has: names and values, percent-encoded, as OpenTelemetry's specification of
+/// the OTLP exporter says. They may be secret, and are not shown.
 fn read_headers(value: &Value<'_>, text: &str) -> HeaderMap {
     let pairs = text.split(',').filter(|pair| !pair.trim().is_empty());
     let header = |pair: &str| {

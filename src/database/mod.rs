@@ -738,8 +738,9 @@ macro_rules! databases {
             }
 
             /// Runs the prepared statement `index`, which opens refcursors or has results, in the
-            /// transaction of all that is executed later. Of refcursors, returns the names in its rows by column: two rows at
-            /// most, of which the second is only the proof that there is one too many.
+            /// transaction of all that is executed later. Of refcursors, returns the names in its
+            /// rows by column: two rows at most, of which the second is only the proof that there
+            /// is one too many.
             ///
             /// # Errors
             /// The statement failed, or the connection did.

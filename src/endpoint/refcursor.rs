@@ -44,8 +44,8 @@ impl Statement {
         self.opener.as_ref().map_or(&self.name, |opener| &opener.name)
     }
 
-    /// What it reads; `columns` are those of the opener's row, and `rows` whose rows it answers with. `None`:
-    /// the columns are those of its own rows.
+    /// What it reads; `columns` are those of the opener's row, and `rows` whose rows it answers
+    /// with. `None`: the columns are those of its own rows.
     ///
     /// # Errors
     /// A refcursor beside other columns of a statement that is no opener; an opener's column that

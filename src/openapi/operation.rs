@@ -270,8 +270,8 @@ const CONTROLS: &[Control] = &[
     ("nulls", "what becomes of members that are NULL", names::<Nulls>),
 ];
 
-/// Names of files as `_download` takes them: without folders and invisible characters, but for those
-/// beyond 16 bits, which not all dialects of patterns can say.
+/// Names of files as `_download` takes them: without folders and invisible characters, but for
+/// those beyond 16 bits, which not all dialects of patterns can say.
 const FILE_NAME: &str = r"^[^/\\\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]+$";
 
 fn names<C: Choice>() -> Vec<&'static str> {

@@ -1,8 +1,8 @@
 //! The console, at [`ADMIN`](super::admin::ADMIN) itself: a page for browsers, which reads what
 //! other clients read, with the token of its user.
 //!
-//! Its sources are in `console/`; what is built of them is in `src/respond/console/`, and a part of the
-//! program. It is open to everybody: there is no secret in it, and no data.
+//! Its sources are in `console/`; what is built of them is in `src/respond/console/`, and a part of
+//! the program. It is open to everybody: there is no secret in it, and no data.
 
 use std::io::Write as _;
 use std::sync::LazyLock;

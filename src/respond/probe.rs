@@ -25,7 +25,7 @@ use crate::timer::Timer;
 const MOST: usize = 32;
 /// Records of a [trickle](Probe::Trickle), and the time between two of them.
 pub(crate) const TRICKLE: (usize, Duration) = (10, Duration::from_millis(200));
-/// The seconds of a silence, unless told, and at most.
+/// The seconds of a silence: by default, and at most.
 const SILENCE: (i64, i64) = (65, 600);
 /// Of a [whole](Probe::Plain) answer: more than the least that proxies compress.
 const LINES: usize = 200;

@@ -55,8 +55,9 @@ const DRAIN_GRACE: Duration = Duration::from_millis(50);
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 200;
-/// Streams of one HTTP/2 connection that the client has reset and nobody has looked at yet, and those
-/// that were reset for what the client did wrong; beyond either the connection ends (CVE-2023-44487).
+/// Streams of one HTTP/2 connection that the client has reset and nobody has looked at yet, and
+/// those that were reset for what the client did wrong; beyond either the connection ends
+/// (CVE-2023-44487).
 const HTTP2_RESETS: usize = 20;
 const HTTP2_MISTAKES: usize = 1024;
 /// All header fields of one HTTP/2 request.

@@ -108,7 +108,8 @@ impl Listener {
     }
 }
 
-/// Removes the file of a socket at which nobody listens any more: that of a process that was killed.
+/// Removes the file of a socket at which nobody listens any more: that of a process that was
+/// killed.
 fn remove_left(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let is_left = is_socket

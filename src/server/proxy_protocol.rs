@@ -19,8 +19,8 @@ const LONGEST_LINE: usize = 107;
 /// What is read of addresses and TLVs of version 2.
 const LONGEST_V2: usize = 4096;
 
-/// Reads what the proxy says: the address of its client; `None` where it asks on its own behalf, such
-/// as by a health check, or cannot tell.
+/// Reads what the proxy says: the address of its client; `None` where it asks on its own behalf,
+/// such as by a health check, or cannot tell.
 ///
 /// # Errors
 /// It says nothing of the kind, or left.

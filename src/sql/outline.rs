@@ -219,8 +219,8 @@ impl<'a> Outline<'a> {
         calls.filter_map(|pair| self.name(pair[0].text)).collect()
     }
 
-    /// The same, and with a dot before them its names that stand after one: `e.count` is the column,
-    /// or else the aggregate of the rows of `e`.
+    /// The same, and with a dot before them its names that stand after one: `e.count` is the
+    /// column, or else the aggregate of the rows of `e`.
     pub fn functions_or_columns(&self) -> Vec<String> {
         let dotted = self.parts.windows(2).filter(|pair| pair[0].text == ".");
         let dotted = dotted.filter_map(|pair| Some(format!(".{}", self.name(pair[1].text)?)));

@@ -5,7 +5,7 @@
 //! all of them are opened before the first chunk, once every statement is prepared: a statement
 //! that cannot be prepared would end their transaction. What fails here has a real status.
 //!
-//! Results come one after another, each behind the rows of the one before. The first is waited for
+//! Results come one after another, each after the rows of the one before. The first is waited for
 //! here; the others are [`Awaited`] when the body has come to them.
 
 use std::future::poll_fn;

@@ -1,8 +1,10 @@
-//! Where an upstream is, as a registry says it: Consul's health API, or SRV records of DNS ([`srv`]).
+//! Where an upstream is, as a registry says it: Consul's health API, or SRV records of DNS
+//! ([`srv`]).
 //!
-//! Nothing runs in the background. Whoever opens a connection asks the registry when its last answer
-//! is older than `refresh`; others wait for the same answer. While the registry cannot be asked, its
-//! last answer holds, however old. What it answers is believed: nobody, where it knows of nobody.
+//! Nothing runs in the background. Whoever opens a connection asks the registry when its last
+//! answer is older than `refresh`; others wait for the same answer. While the registry cannot be
+//! asked, its last answer holds, however old. What it answers is believed: nobody, where it knows
+//! of nobody.
 
 mod srv;
 
@@ -19,7 +21,8 @@ use super::hosts::MOST;
 use crate::fetch::{self, Failure};
 use crate::log;
 
-/// How long the registry is waited for while there is nothing else, and while its last answer holds.
+/// How long the registry is waited for while there is nothing else, and while its last answer
+/// holds.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(1)];
 const TOKEN: HeaderName = HeaderName::from_static("x-consul-token");
 

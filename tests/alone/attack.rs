@@ -1,7 +1,8 @@
 //! Attacks by the tools of others, and by crowds: `cargo xtask attack` installs the tools and runs
 //! all of it. What a tool finds is judged here: a finding that no line of this file explains fails.
 //!
-//! What hangs on a tool is ignored in a test run, which has none of them; the crowds are smaller there.
+//! What hangs on a tool is ignored in a test run, which has none of them; the crowds are smaller
+//! there.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -129,8 +130,8 @@ async fn slowhttptest() {
         assert!(seconds.len() > 1, "{mode}: {csv}");
         let most = seconds.iter().filter_map(|cells| cells.get(3)).max();
         let gone: Vec<_> = seconds.iter().filter(|cells| cells.get(4) == Some(&0)).collect();
-        // Whom it probes by asks for the same list as the slow readers, and waits for a connection of
-        // the database with them until the rest of theirs is spilled.
+        // Whom it probes by asks for the same list as the slow readers, and waits for a connection
+        // of the database with them until the rest of theirs is spilled.
         let may_be_gone = if mode == "-X" { seconds.len() / 4 } else { 0 };
         println!(
             "slowhttptest {mode}: {} s, {most:?} connections at most, service gone in {} of them",
@@ -288,8 +289,8 @@ fn resets(first: u32, count: u32) -> Vec<u8> {
     frames
 }
 
-/// Requests that are reset before they are answered (CVE-2023-44487): each connection ends after some
-/// of them, all else goes on, and nothing stays behind.
+/// Requests that are reset before they are answered (CVE-2023-44487): each connection ends after
+/// some of them, all else goes on, and nothing is left.
 #[tokio::test]
 async fn resets_end_their_connection_and_nothing_else() {
     let server = server("memory = \"400MB\"").await;
@@ -303,7 +304,7 @@ async fn resets_end_their_connection_and_nothing_else() {
         let mut client = TcpStream::connect(server.address()).await.expect("it listens");
         connections += 1;
         let mut first = 1;
-        // Until it is told to go.
+        // Until the connection is dropped.
         while sent < wanted && client.write_all(&resets(first, 50)).await.is_ok() && first < 20_000 {
             (first, sent) = (first + 100, sent + 50);
             let mut answer = [0; 4096];
@@ -399,8 +400,8 @@ fn percentile(mut times: Vec<Duration>, part: f64) -> Duration {
     times.get((times.len() as f64 * part) as usize).or(times.last()).copied().unwrap_or_default()
 }
 
-/// Ten times as many requests as the pool can serve: it serves nearly as many as ever, those who are
-/// let in have not waited long, all others hear so at once, and lookups do not notice.
+/// Ten times as many requests as the pool can serve: it serves nearly as many as ever, those who
+/// are let in have not waited long, all others hear so at once, and lookups do not notice.
 #[tokio::test]
 async fn at_ten_times_the_capacity() {
     let db = TestDb::new().await;

@@ -1,5 +1,5 @@
-//! A secret in every place where one can stand, and a look at all that the server says: none of them
-//! is there.
+//! A secret in every place where one can stand, and a look at all that the server says: none of
+//! them is there.
 //!
 //! Each secret is a word that nothing else says, with the name of its place in it.
 

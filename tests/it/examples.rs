@@ -1,6 +1,6 @@
 //! The worked examples do what their READMEs say, and say the same on SQLite, PostgreSQL and
-//! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as after
-//! cloning. `delegate` has an upstream in the place of databases.
+//! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as
+//! after cloning. `delegate` has an upstream in the place of databases.
 
 use std::path::Path;
 

@@ -185,10 +185,10 @@ fn unsafe_code_is_where_the_table_says() {
     let counted: BTreeMap<_, _> = counted.collect();
     let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).expect("it is there");
     let (_, table) = text.split_once("## Unsafe code").expect("the table");
-    let told = table.lines().filter_map(|line| {
+    let listed = table.lines().filter_map(|line| {
         let mut cells = line.split('|').map(str::trim).skip(1);
         let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
         Some((name.to_owned(), cells.next()?.parse().ok()?))
     });
-    assert_eq!(counted, told.collect::<BTreeMap<_, usize>>());
+    assert_eq!(counted, listed.collect::<BTreeMap<_, usize>>());
 }

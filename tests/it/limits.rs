@@ -56,14 +56,14 @@ async fn an_address_has_a_quota() {
         let reply = ask(&server, path, &from(["2001:db8::1", "2001:db8::ffff"][left % 2])).await;
         assert_ne!(reply.status, 429);
         assert_eq!(reply.header("ratelimit-policy"), Some("\"address\";q=60;w=60"));
-        let told = reply.header("ratelimit").expect("it is told");
-        assert!(told.starts_with("\"address\";r=") && told.contains(";t="), "{told}");
+        let quota = reply.header("ratelimit").expect("the header");
+        assert!(quota.starts_with("\"address\";r=") && quota.contains(";t="), "{quota}");
     }
     let reply = ask(&server, "/one", &from("2001:db8::2")).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (429, &"rate_limited".into()));
     let after: u64 = reply.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
     assert!((1..=60).contains(&after), "{after}");
-    assert!(reply.header("ratelimit").is_some_and(|told| told.starts_with("\"address\";r=0;t=")));
+    assert!(reply.header("ratelimit").is_some_and(|quota| quota.starts_with("\"address\";r=0;t=")));
     // Others are not concerned, and neither are those who ask how the server is.
     for (path, address) in
         [("/one", "2001:db8:0:1::1"), ("/one", "192.0.2.1"), ("/_rowstream/live", "2001:db8::1")]

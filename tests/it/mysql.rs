@@ -982,7 +982,7 @@ async fn results_that_fail_are_never_a_whole_body() {
             assert!(is_as_wanted, "{path}: {reply:?}");
             assert_eq!(get(&server.url("/well")).await.text(), r#"[{"v":1}]"#, "{path}");
         }
-        // What fails here is in no row of this answer, and behind the only one.
+        // What fails here is in no row of this answer, and after the only one.
         let reply = get(&server.url("/unread.ndjson?early=false")).await;
         assert!(reply.status == 400 || matches!(reply.ended, Ended::Broken(_)), "{reply:?}");
     }

@@ -65,8 +65,8 @@ impl Other {
         java.arg("-Xmx128m").arg("-cp").arg(jar("h2-2.3.232.jar"));
         java.args(["org.h2.tools.Server", "-pg", "-pgPort", "0", "-ifNotExists", "-baseDir", "."]);
         let url = |line: &str| {
-            let (_, behind) = line.split_once("pg://localhost:")?;
-            let port = behind.split(' ').next()?;
+            let (_, after) = line.split_once("pg://localhost:")?;
+            let port = after.split(' ').next()?;
             Some(format!("postgres://sa:sa@127.0.0.1:{port}/test?sslmode=disable"))
         };
         Self::start(java, tempfile::tempdir().unwrap(), url).await
@@ -85,8 +85,8 @@ impl Other {
         java.arg("-Xmx256m").arg("-p").arg(jar("questdb-9.2.2.jar"));
         java.args(["-m", "io.questdb/io.questdb.ServerMain", "-d"]).arg(folder.path());
         let url = |line: &str| {
-            let (_, behind) = line.split_once("pg-server listening on ")?;
-            let address = behind.split(' ').next()?;
+            let (_, after) = line.split_once("pg-server listening on ")?;
+            let address = after.split(' ').next()?;
             Some(format!("postgres://admin:quest@{address}/qdb?sslmode=disable"))
         };
         Self::start(java, folder, url).await

@@ -1,7 +1,7 @@
-//! HTTP/1 as an attacker writes it: bytes as they are sent, with a second request right behind them,
-//! and the statuses of all that is answered. Where the end of the first request is in doubt, the second
-//! one is not answered: a proxy before us may have taken it for a part of the first (request smuggling;
-//! RFC 9112, sections 6.3 and 11.2).
+//! HTTP/1 as an attacker writes it: bytes as they are sent, with a second request right after
+//! them, and the statuses of all that is answered. Where the end of the first request is in doubt,
+//! the second one is not answered: a proxy before us may have taken it for a part of the first
+//! (request smuggling; RFC 9112, sections 6.3 and 11.2).
 
 use std::time::Duration;
 

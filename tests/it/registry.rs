@@ -1,5 +1,5 @@
-//! Upstreams that a registry finds: an agent of Consul, which is a stand-in that speaks the HTTP API
-//! of its documentation, and a small DNS server with SRV records.
+//! Upstreams that a registry finds: an agent of Consul, which is a stand-in that speaks the HTTP
+//! API of its documentation, and a small DNS server with SRV records.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

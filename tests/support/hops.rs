@@ -41,7 +41,7 @@ impl Hop {
         Self::nginx_with(&format!("{replicas}keepalive 16;"), HTTP1_1).await
     }
 
-    /// nginx before a Unix socket, with what it is told of how to ask.
+    /// nginx before a Unix socket, with settings of how to ask.
     pub async fn nginx_of_socket(path: &Path, asks: &str) -> Self {
         Self::nginx_with(&format!("server unix:{};", path.display()), asks).await
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: the tools of others and crowds against a server, by `tests/alone/attack.rs`,
-//! which judges what they find.
+//! `cargo xtask attack`: the tools of others and crowds against a server, by
+//! `tests/alone/attack.rs`, which judges what they find.
 //!
 //! Of the tools, slowhttptest and testssl.sh are packages of Debian; h2spec comes by the Go module
 //! proxy and schemathesis from PyPI, both pinned and below `target/`.

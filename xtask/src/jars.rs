@@ -28,7 +28,8 @@ fn install(folder: &Path, sums: &Path) -> Result<()> {
     for artifact in ARTIFACTS {
         let mut maven = Command::new("mvn");
         maven.args(["--batch-mode", "--quiet", COPY, &format!("-Dartifact={artifact}")]);
-        // What it says on standard output would stand among the variables that `cargo xtask pg` prints.
+        // What it says on standard output would stand among the variables that `cargo xtask pg`
+        // prints.
         needs::run(maven.arg(format!("-DoutputDirectory={}", folder.display())).stdout(std::io::stderr()))?;
     }
     needs::run(

@@ -5,8 +5,9 @@
 //! compared, and what is claimed of it), [`measure`] (how a row is run), [`target`] (the servers),
 //! [`client`] (the clients and the floors), [`process`] (servers as processes, what they use),
 //! [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets),
-//! [`proof`] (that all targets answer with the same data), [`quiet`] (that nobody else has the machine), [`record`] (the raw runs) and [`report`]
-//! (docs/src/performance.md, from the raw runs alone). It does not know how Rowstream works inside.
+//! [`proof`] (that all targets answer with the same data), [`quiet`] (that nobody else has the
+//! machine), [`record`] (the raw runs) and [`report`] (docs/src/performance.md, from the raw runs
+//! alone). It does not know how Rowstream works inside.
 
 mod beside;
 mod canned;

@@ -187,8 +187,8 @@ pub(crate) fn newest(runs: &[Run]) -> Vec<Run> {
     newest
 }
 
-/// Says of the first floor of a row that was off its usual value: that of the newest run on the same
-/// machine.
+/// Says of the first floor of a row that was off its usual value: that of the newest run on the
+/// same machine.
 pub(crate) fn off_its_usual(run: &RowRun, machine: &Machine, kept: &[Run]) -> Option<String> {
     let same = kept.iter().filter(|kept| kept.machine.is_the_machine_of(machine));
     let before = same.filter_map(|kept| kept.row(&run.row)).max_by_key(|row| row.started)?;

@@ -182,8 +182,8 @@ impl CsvEncoder {
         found || text == self.dialect.null || (self.columns == 1 && text.is_empty())
     }
 
-    /// Puts a value that stands as it is into `room`; gives its length, or `None` where it is longer
-    /// or may need quotes.
+    /// Puts a value that stands as it is into `room`; gives its length, or `None` where it is
+    /// longer or may need quotes.
     #[inline(always)]
     fn put_value(&mut self, value: Value<'_>, room: &mut Room) -> Option<usize> {
         let quoted = match value {

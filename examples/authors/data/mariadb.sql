@@ -1,5 +1,5 @@
--- 100,000 authors, made by arithmetic alone: postgres.sql makes the same rows.
--- Some have no e-mail, no date of birth or no motto; names and mottos need more than ASCII, and have quotes.
+-- 100,000 authors, made by arithmetic alone: postgres.sql makes the same rows. Some have no e-mail,
+-- no date of birth or no motto; names and mottos need more than ASCII, and have quotes.
 
 -- Strings, names and `||` as in standard SQL.
 set names utf8mb4, time_zone = '+00:00', sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES';

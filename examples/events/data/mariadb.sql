@@ -1,5 +1,5 @@
--- 1,000,000 payment events, made by arithmetic alone: postgres.sql makes the same rows. At the end, a procedure that reads them.
--- A status has a reason when something went wrong, and none otherwise.
+-- 1,000,000 payment events, made by arithmetic alone: postgres.sql makes the same rows. At the end,
+-- a procedure that reads them. A status has a reason when something went wrong, and none otherwise.
 
 -- Strings, names and `||` as in standard SQL.
 set names utf8mb4, time_zone = '+00:00', sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES';
@@ -22,7 +22,8 @@ q(i, a, b, c) as (
          (i * i * 13 + i * 1299709 + 17) % 999961
   from n
 ),
--- Of a hundred events, those from `low` to `high` have the status, for which there are so many reasons.
+-- Of a hundred events, those from `low` to `high` have the status, for which there are so many
+-- reasons.
 share(status, low, high, class, reasons) as (values
   ('SETTLED', 0, 33, 0, 1), ('AUTHORISED', 34, 52, 0, 1), ('CAPTURED', 53, 64, 0, 1), ('INITIATED', 65, 71, 0, 1),
   ('DECLINED', 72, 85, 1, 5), ('REFUNDED', 86, 92, 2, 3), ('CANCELLED', 93, 97, 3, 2), ('CHARGED_BACK', 98, 99, 4, 2)
@@ -42,8 +43,8 @@ order by i;
 
 analyze table payment_event;
 
--- The events after a number: at most so many, or all for NULL. The last parameter is not used: PostgreSQL's procedure has
--- it for its cursor, and one endpoint calls both.
+-- The events after a number: at most so many, or all for NULL. The last parameter is not used:
+-- PostgreSQL's procedure has it for its cursor, and one endpoint calls both.
 delimiter //
 create procedure bulk_get_events(last_event_no bigint, max_events bigint unsigned, events int) reads sql data
 begin

@@ -189,7 +189,7 @@ impl Greeting {
         self.version.to_ascii_lowercase().contains("mariadb")
     }
 
-    /// What the server is, and its version. MariaDB's stands behind one of MySQL that replicas once
+    /// What the server is, and its version. MariaDB's stands after one of MySQL that replicas once
     /// had to find there.
     pub(super) fn product(&self) -> String {
         let version = self.version.strip_prefix("5.5.5-").unwrap_or(&self.version);

@@ -138,10 +138,10 @@ impl Connector {
     async fn set_up(&self, connection: &mut Connection) -> Result<(), Error> {
         let settings = self.session.set(self.pooler, connection.process_id);
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
-        let mut told = [false; 2];
-        let fields = |row: &[u8]| told = [0, 1].map(|column| text_field(row, column) == Some("t"));
+        let mut answered = [false; 2];
+        let fields = |row: &[u8]| answered = [0, 1].map(|column| text_field(row, column) == Some("t"));
         match connection.until_ready_with(fields).await {
-            Ok(()) => [connection.is_pooled, connection.is_replica] = told,
+            Ok(()) => [connection.is_pooled, connection.is_replica] = answered,
             Err(error) if is_of_others(&error) => {
                 let name = connection.product().await.map_err(|_| error.hint(NO_POSTGRES))?;
                 if !self.has_warned.swap(true, Ordering::Relaxed) {

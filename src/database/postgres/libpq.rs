@@ -103,7 +103,8 @@ impl Said {
         self.0.remove(name).map(|value| value.text)
     }
 
-    /// Calls `set` for each parameter that is left; an error names who says it, unless the URL does.
+    /// Calls `set` for each parameter that is left; an error names who says it, unless the URL
+    /// does.
     pub(super) fn each(
         self,
         mut set: impl FnMut(&str, String) -> Result<(), UrlError>,

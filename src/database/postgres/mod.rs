@@ -14,7 +14,7 @@
 //! | [`connect`] | start-up, authentication, session settings, cancel requests |
 //! | [`statement`] | prepared statements and their cache |
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
-//! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved rows, those of refcursors, and parts of a table |
+//! | [`session`] | the state machine of one response |
 //! | [`actor`] | the role of a request, and what its token says |
 //! | [`pipeline`] | lookups of many requests on one connection |
 //! | [`changes`] | what tells that there may be new rows |

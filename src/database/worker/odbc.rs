@@ -1,4 +1,4 @@
-//! Drivers of ODBC: `odbc:DSN=shop`, or any other connection string behind the colon.
+//! Drivers of ODBC: `odbc:DSN=shop`, or any other connection string after the colon.
 
 use super::frame::{OdbcOpening, Opening};
 use super::{Foreign, Kind, dialect};

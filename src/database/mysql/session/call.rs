@@ -1,7 +1,7 @@
 //! Results of procedures: `call p(…)`.
 //!
 //! Which columns a result has is known only once the procedure has come to it, and then its rows
-//! come, whether or not anybody wants them; and behind them the next result. So the procedure is
+//! come, whether or not anybody wants them; and after them the next result. So the procedure is
 //! called before the first chunk, as the openers of refcursors are
 //! ([`crate::database::Session::call`]), and its results are read in their order; nothing else runs
 //! before it has ended:
@@ -12,7 +12,7 @@
 //!                    └── a result that nobody reads ──┘
 //! ```
 //!
-//! Results that a response does not read are skipped, and what comes behind the last one that it
+//! Results that a response does not read are skipped, and what comes after the last one that it
 //! reads too, so that an error anywhere in the procedure is one of the response. How many results
 //! there are is what the endpoint's file says, and is held to.
 
@@ -96,7 +96,7 @@ impl Call {
 }
 
 impl Running {
-    /// The last row of a result has come, behind which the procedure goes on. Whether that ends the
+    /// The last row of a result has come, after which the procedure goes on. Whether that ends the
     /// rows that are read.
     pub(super) fn end_result(&mut self) -> bool {
         let Some(call) = &mut self.execution.call else { return false };
@@ -125,7 +125,7 @@ fn too_many(of: usize) -> Error {
         _ => format!("the procedure has more results than the {of} that are read"),
     };
     Error::endpoint(message).hint(
-        "read each by a statement of its own: `-- name: opened :refcursors` before the `call`, and behind it \
+        "read each by a statement of its own: `-- name: opened :refcursors` before the `call`, and after it \
          `-- name: NAME :many from opened` for each, in the order in which they come",
     )
 }

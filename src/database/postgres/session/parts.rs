@@ -1,8 +1,8 @@
 //! Parts of one table, which several sessions read side by side from one snapshot.
 //!
-//! A part is a range of the table's pages. Where rows lie (`ctid`) is as much a part of the snapshot
-//! as what they hold, as long as nothing writes the table anew (`vacuum full`, `alter table`): so
-//! each session holds a lock on the table before its own rows are asked for.
+//! A part is a range of the table's pages. Where rows lie (`ctid`) is as much a part of the
+//! snapshot as what they hold, as long as nothing writes the table anew (`vacuum full`, `alter
+//! table`): so each session holds a lock on the table before its own rows are asked for.
 //!
 //! ```text
 //!   first     begin ─ lock ─ pg_export_snapshot, pages ──┬─ prepare ─ execute, part 1 ─ rows
@@ -15,7 +15,7 @@
 //! 2. the further locks are taken while the first is held, and none is waited for: whoever waits to
 //!    lock the table alone would wait for the first, and they for it. Where one is not free, the
 //!    response has fewer parts;
-//! 3. the parts are told apart once it is known how many there are; they do not overlap, and the
+//! 3. the parts are set once it is known how many there are; they do not overlap, and the
 //!    last one has no end;
 //! 4. rows end with `None` only after each session's have, and with the error of the first that
 //!    fails.
@@ -188,8 +188,8 @@ impl Session {
         })
     }
 
-    /// Opens a transaction of that snapshot, and locks the table as well. Whether that could be done
-    /// at once.
+    /// Opens a transaction of that snapshot, and locks the table as well. Whether that could be
+    /// done at once.
     async fn read_snapshot(&mut self, snapshot: &str, table: &str) -> Result<bool, Error> {
         let begin = self.begin_sql(&format!("; set transaction snapshot '{snapshot}'"));
         let sql = format!("{begin}; lock table {table} in access share mode nowait");

@@ -5,7 +5,7 @@
 //! is here are the functions of ODBC 3 that a worker calls, in their wide variants: texts are UTF-16,
 //! and so hang on no locale.
 
-#![expect(unsafe_code, reason = "ODBC is a C library that is loaded; each call says why it is sound")]
+#![expect(unsafe_code, reason = "ODBC is a C library; each call says why it is sound")]
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -354,7 +354,7 @@ pub(super) struct Described {
     pub(super) sql_type: i16,
     /// Its characters, bytes or digits.
     pub(super) size: usize,
-    /// Digits behind the point; of a time, those of a second.
+    /// Digits after the point; of a time, those of a second.
     pub(super) digits: i16,
     /// The database's name of the type, in small letters.
     pub(super) type_name: String,
@@ -388,7 +388,7 @@ pub(super) struct Bound {
     pub(super) sql_type: i16,
     /// Its characters or digits.
     pub(super) size: usize,
-    /// Digits behind the point.
+    /// Digits after the point.
     pub(super) digits: i16,
     /// Its bytes.
     pub(super) bytes: Vec<u8>,
@@ -613,7 +613,8 @@ impl Statement<'_> {
             .map(drop)
     }
 
-    /// Reads a piece of a value into `piece`. How it ended, and how many bytes there were before it.
+    /// Reads a piece of a value into `piece`. Gives how it ended, and how many bytes there were
+    /// before.
     ///
     /// # Errors
     /// The driver cannot.

@@ -101,7 +101,7 @@ impl Read {
         }
     }
 
-    /// What a driver writes behind a text: its end, a zero.
+    /// What a driver writes after a text: its end, a zero.
     pub(super) fn terminator(self) -> usize {
         if self.c_type() == c::WCHAR { 2 } else { 0 }
     }
@@ -285,8 +285,8 @@ fn integer<T: TryFrom<i64>>(bytes: &[u8]) -> Result<T, Failed> {
     T::try_from(value).map_err(|_| unlike("an integer beyond those of its column's type"))
 }
 
-/// Makes a decimal what JSON writes, from `.5` and `12.` as some drivers write it. What is no number
-/// is a text: `NaN`.
+/// Makes a decimal what JSON writes, from `.5` and `12.` as some drivers write it. What is no
+/// number is a text: `NaN`.
 fn number(text: &mut String) -> Result<(), Failed> {
     if matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity") {
         return Ok(());

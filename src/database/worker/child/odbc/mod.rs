@@ -34,7 +34,7 @@ mod c {
     pub(super) const TIMESTAMP: i16 = 93;
 }
 
-/// How long a connection may take to open, where the driver can be told; shorter than the server
+/// How long a connection may take to open, where the driver has such a limit; shorter than the server
 /// waits.
 const LOGIN_SECONDS: usize = 20;
 
