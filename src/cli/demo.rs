@@ -111,7 +111,8 @@ fn failed(path: &Path, error: io::Error) -> Error {
 /// What to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the end).
 fn banner(base_url: &str) -> String {
     format!(
-        "Try, in another terminal:
+        "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they come.
+Or try, in another terminal:
 
   curl {base_url}/authors | head -c 500                100,000 authors as a JSON array
   curl {base_url}/authors.ndjson | head -n 2           the same, one object a line
@@ -121,7 +122,7 @@ fn banner(base_url: &str) -> String {
   curl -N '{base_url}/events.ndjson?lastEventNo=999998&_follow=1'
                                              the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
-  curl {base_url}/films/7                              a point lookup
+  curl {base_url}/films/7                              one film, by a lookup
   curl {base_url}/articles | tail -c 60                a document around the rows
 
 The files are yours to change. articles.html among them is a page that fills a table while the rows come.
