@@ -146,9 +146,9 @@ async fn reach(config: &SourceConfig, within: Duration) -> Result<Source, Error>
 /// # Errors
 /// What the database says of it; why it cannot be read in parts.
 pub(crate) async fn parts(endpoint: &Endpoint, source: &Source) -> Result<(), Error> {
-    let Some(parallel) = endpoint.parallel() else { return Ok(()) };
+    let Some(divided) = endpoint.divided() else { return Ok(()) };
     prepare(endpoint, 0, source).await?;
-    parts::reason(parallel, source).await?.map_or(Ok(()), Err)
+    parts::reason(divided, source).await?.map_or(Ok(()), Err)
 }
 
 /// What each host of a source says of itself.

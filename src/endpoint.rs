@@ -37,7 +37,7 @@ pub use self::follow::Follow;
 pub use self::handler::{Handler, Sql};
 pub use self::key::{Key, KeyColumn};
 pub use self::pages::{Absent, CURSOR, Next, Pages};
-pub use self::parallel::Parallel;
+pub use self::parallel::{Divided, Parallel, Shards};
 pub(crate) use self::per_row::{Bound, LONGEST, of_refcursor};
 pub use self::per_row::{Form, PerRow, RowCall};
 pub(crate) use self::refcursor::check_results;

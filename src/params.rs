@@ -8,11 +8,13 @@ mod decimal;
 mod describe;
 mod follow;
 mod parse;
+mod shard;
 
 pub use bind::{Bound, Chosen, bind};
 pub(crate) use bind::{Claims, bind_with, claim};
 pub use follow::{CouchFeed, Followed};
 pub(crate) use parse::percent_decode;
+pub use shard::{AskedShard, Shard};
 
 /// Before the name of a claim, in that of its parameter: `:jwt.sub`.
 pub(crate) const CLAIMS: &str = "jwt.";

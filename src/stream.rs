@@ -46,7 +46,7 @@ use self::cursors::Cursors;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
-pub(crate) use self::open::Opened;
+pub(crate) use self::open::{Opened, Part};
 use self::producer::Producer;
 use self::steps::{Awaited, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
@@ -57,7 +57,7 @@ pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
 use crate::error::ErrorDetail;
 pub use crate::outcome::Times;
-use crate::params::ParamValue;
+use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Vacating, Waiter};
 use crate::source::Source;
 use crate::timer::Timer;
@@ -89,8 +89,8 @@ pub struct RowStream {
     session: Option<Producer>,
     /// The database that its connection is of.
     database: Option<Source>,
-    /// How many connections read parts of a table for it; `None`: one reads all.
-    parts: Option<usize>,
+    /// The parts of a table that it reads; `None`: all of it, by one connection.
+    part: Option<Part>,
     /// While that connection is about to be given up for somebody else.
     vacating: Option<Vacating>,
     steps: std::vec::IntoIter<Step>,
@@ -136,6 +136,8 @@ pub struct Reading {
     pub options: ValueOptions,
     /// The cursor after whose row the rows begin.
     pub after: Option<String>,
+    /// The part of the table that is read; `None`: all of it.
+    pub shard: Option<AskedShard>,
     /// Whether cursors are asked for beside those that the body holds.
     pub cursors: bool,
     /// Who is asked for each row, as the endpoint's calls number them.
@@ -145,7 +147,7 @@ pub struct Reading {
 /// All rows, in a format and with these options.
 impl From<(Format, ValueOptions)> for Reading {
     fn from((format, options): (Format, ValueOptions)) -> Self {
-        Self { format, options, after: None, cursors: false, upstreams: Vec::new() }
+        Self { format, options, after: None, shard: None, cursors: false, upstreams: Vec::new() }
     }
 }
 
@@ -251,7 +253,7 @@ impl RowStream {
         reading: Reading,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        let Opened { session, steps, values, mut clock } =
+        let Opened { session, steps, values, mut clock, part } =
             Opened::open(waiter, (endpoint, source), &reading, values).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
@@ -263,7 +265,7 @@ impl RowStream {
             Source::Upstream(_) => None,
         };
         Ok(Self {
-            parts: session.parts(),
+            part,
             session: Some(session),
             database,
             vacating: None,
@@ -703,7 +705,15 @@ impl RowStream {
 
     /// How many connections read parts of a table for it; `None`: one reads all.
     pub fn parts(&self) -> Option<usize> {
-        self.parts
+        match self.part {
+            Some(Part::All(parts)) => Some(parts),
+            Some(Part::Shard(_)) | None => None,
+        }
+    }
+
+    /// Which parts of a table it reads; `None`: one connection reads all of it.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
     }
 
     /// What is known of the rows after a page, once all of its rows have come.

@@ -1,5 +1,5 @@
-//! Whether the statement of an endpoint can be read in parts (`parallel`), as far as its database
-//! knows.
+//! Whether the statement of an endpoint can be read in parts (`parallel`, `shards`), as far as its
+//! database knows.
 
 use tokio::time::timeout;
 
@@ -7,7 +7,7 @@ use super::apart::{has_row, texts};
 use super::{Columns, PATIENCE, Refusal, ask, of_endpoint, refusal_at, session, unanswered};
 use crate::Error;
 use crate::database::Snapshot;
-use crate::endpoint::{Endpoint, Parallel};
+use crate::endpoint::{Divided, Endpoint};
 use crate::params::ParamValue;
 use crate::source::Source;
 
@@ -20,26 +20,26 @@ pub(super) async fn refused(
     results: &[Option<Columns>],
     source: &Source,
 ) -> Result<Option<Refusal>, Error> {
-    let (Some(parallel), [Some(columns)]) = (endpoint.parallel(), results) else { return Ok(None) };
+    let (Some(divided), [Some(columns)]) = (endpoint.divided(), results) else { return Ok(None) };
     let error = match columns.own() {
-        None => Some(of_refcursor()),
-        Some(_) => reason(parallel, source).await?,
+        None => Some(of_refcursor(divided)),
+        Some(_) => reason(divided, source).await?,
     };
     let statement = &endpoint.statements()[0];
-    Ok(error.map(|error| refusal_at(endpoint, statement, parallel.offset, &error)))
+    Ok(error.map(|error| refusal_at(endpoint, statement, divided.offset, &error)))
 }
 
 /// Why the statement cannot be read in parts.
 ///
 /// # Errors
 /// Those of the source.
-pub(super) async fn reason(parallel: &Parallel, source: &Source) -> Result<Option<Error>, Error> {
+pub(super) async fn reason(divided: &Divided, source: &Source) -> Result<Option<Error>, Error> {
     let database = source.database()?;
     if database.hosts() > 1 {
-        return Ok(Some(of_several_hosts()));
+        return Ok(Some(of_several_hosts(divided)));
     }
     let Ok(rules) = &database.dialect().parts else { return Ok(None) };
-    let args = [ParamValue::Text(parallel.table.clone()), texts(parallel.functions.clone())];
+    let args = [ParamValue::Text(divided.table.clone()), texts(divided.functions.clone())];
     for (question, refusal) in rules.refusals {
         let asked = timeout(PATIENCE, has_row(question, &args, source)).await;
         let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "its catalog said nothing", PATIENCE)));
@@ -50,15 +50,18 @@ pub(super) async fn reason(parallel: &Parallel, source: &Source) -> Result<Optio
         }
     }
     let mut session = session(source, Snapshot::Statement).await?;
-    Ok(of_endpoint(ask(&mut session, &parallel.query, source).await)?.err())
+    Ok(of_endpoint(ask(&mut session, &divided.query, source).await)?.err())
 }
 
-fn of_refcursor() -> Error {
-    Error::endpoint("`parallel` reads rows of a table, and not those of a refcursor").hint("leave it out")
+fn of_refcursor(divided: &Divided) -> Error {
+    let key = divided.key;
+    Error::endpoint(format!("`{key}` reads rows of a table, and not those of a refcursor"))
+        .hint("leave it out")
 }
 
 /// A snapshot is one host's.
-fn of_several_hosts() -> Error {
+fn of_several_hosts(divided: &Divided) -> Error {
+    let key = divided.key;
     Error::endpoint("the source has several hosts, and a snapshot is of one of them")
-        .hint("name one host in the `url` of a source for this endpoint, or leave out `parallel`")
+        .hint(format!("name one host in the `url` of a source for this endpoint, or leave out `{key}`"))
 }

@@ -35,6 +35,7 @@ mod refused;
 mod socket;
 pub mod sqlite;
 mod statements;
+mod table_snapshot;
 mod tls;
 mod url;
 pub mod worker;
@@ -50,12 +51,13 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::postgres::Actor;
+pub(crate) use self::table_snapshot::TableSnapshot;
 use self::worker::adbc;
 #[cfg(feature = "odbc")]
 use self::worker::odbc;
 use crate::Error;
 use crate::histogram::Histogram;
-use crate::params::{BindType, ParamValue};
+use crate::params::{BindType, ParamValue, Shard};
 use crate::pool::{self, HostStats, Kept, Patience, Pool, Priority, Vacating};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
@@ -924,6 +926,28 @@ impl AnyDatabase {
         }
     }
 
+    /// Waits for a connection that reads one shard of a table: from `given`, or from a new snapshot,
+    /// which is kept for a while.
+    ///
+    /// # Errors
+    /// The pool's (503, 504), or 503 when the database cannot be reached, keeps too many snapshots,
+    /// or somebody waits to lock the table alone; 410 where the snapshot is kept no longer; the
+    /// table is none; or the database does not read parts.
+    pub(crate) async fn acquire_shard(
+        &self,
+        part: (&str, Shard),
+        given: Option<TableSnapshot>,
+        asks: (Priority, Patience<'_>),
+    ) -> Result<Parts, Error> {
+        match self {
+            Self::Postgres(source) => {
+                let parts = source.acquire_shard(part, given, asks).await?;
+                Ok(Parts(Box::new(parts)))
+            }
+            _ => Err(Error::endpoint("this database does not read parts of a table")),
+        }
+    }
+
     /// The same database, whose statements are run as `actor`.
     ///
     /// # Errors
@@ -944,6 +968,11 @@ impl Parts {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The snapshot from which others may read the other shards; `None`: these are all parts.
+    pub(crate) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
+        self.0.shared_snapshot()
     }
 
     /// Prepares the statement for one part, whose bounds are its last two arguments.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Calls, CallsPerRow, Cardinality, Endpoint, Follow, Key, Pages, Parallel, Proxy, Statement};
+use super::{
+    Calls, CallsPerRow, Cardinality, Divided, Endpoint, Follow, Key, Pages, Parallel, Proxy, Shards,
+    Statement,
+};
 
 /// What answers the requests of an endpoint.
 #[derive(Debug, Clone)]
@@ -33,12 +36,22 @@ pub struct Sql {
     pub follow: Option<Follow>,
     /// How several connections read the rows; `None`: one does.
     pub parallel: Option<Parallel>,
+    /// How several requests read the rows, a part of them each; `None`: each reads all.
+    pub shards: Option<Shards>,
 }
 
 impl Sql {
     /// Statements whose rows are sent as they are, once.
     pub(super) fn new(statements: Vec<Statement>) -> Self {
-        Self { statements, per_row: None, not_found: false, key: None, follow: None, parallel: None }
+        Self {
+            statements,
+            per_row: None,
+            not_found: false,
+            key: None,
+            follow: None,
+            parallel: None,
+            shards: None,
+        }
     }
 }
 
@@ -67,6 +80,17 @@ impl Endpoint {
     /// How several connections read the rows.
     pub fn parallel(&self) -> Option<&Parallel> {
         self.sql()?.parallel.as_ref()
+    }
+
+    /// How several requests read the rows.
+    pub fn shards(&self) -> Option<&Shards> {
+        self.sql()?.shards.as_ref()
+    }
+
+    /// What reads a part of the rows, by whichever of the two.
+    pub(crate) fn divided(&self) -> Option<&Divided> {
+        let shards = || self.shards().map(|shards| &shards.divided);
+        self.parallel().map(|parallel| &parallel.divided).or_else(shards)
     }
 
     /// Whether no row is a 404.

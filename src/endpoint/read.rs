@@ -17,8 +17,8 @@ use super::params::{self, Declared};
 use super::upstream::per_row;
 use super::{
     Authorization, Cardinality, Compression, Endpoint, Handler, Key, KeyColumn, Nested, Origin, Parallel,
-    Piece, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key, parallel,
-    path, slow_clients, timeout, upstream, values,
+    Piece, Shards, SlowClients, SourceRef, Statement, Timeout, compression, csv, follow, handler, key,
+    parallel, path, slow_clients, timeout, upstream, values,
 };
 use crate::database;
 use crate::diagnostic::reader::{Table, Value};
@@ -107,6 +107,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     let columns = table.take("key").and_then(|value| key::read(&value));
     let follow = table.take("follow");
     let parallel = table.take("parallel");
+    let shards = table.take("shards");
     let enrich = table.take("enrich").map(|value| per_row::read_enrich(&value, &declared, defaults));
     let authorization = endpoint_authorization(file, table.take("authorization"), defaults);
     let source = match &behind {
@@ -208,6 +209,10 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
     if let (Some(value), Some(dialect)) = (&parallel, dialect) {
         let read = read_parallel(value, &endpoint, dialect, defaults);
         endpoint.sql_mut()?.parallel = read;
+    }
+    if let (Some(value), Some(dialect)) = (&shards, dialect) {
+        let read = read_shards(value, &endpoint, dialect, defaults);
+        endpoint.sql_mut()?.shards = read;
     }
     endpoint.formats = match formats {
         _ if matches!(endpoint.handler, Handler::Proxy(_)) => Vec::new(),
@@ -801,8 +806,7 @@ fn read_parallel(
     defaults: &Defaults<'_>,
 ) -> Option<Parallel> {
     let parts = value.count(2)?;
-    let source = defaults.sources.iter().find(|(name, _)| name == endpoint.source.name());
-    let places = source.and_then(|(_, source)| Some(source.as_ref()?.pool.max)).unwrap_or(parallel::MOST);
+    let places = places(endpoint, defaults).unwrap_or(parallel::MOST);
     if parts > places.min(parallel::MOST) {
         let hint = match places < parallel::MOST {
             true => format!(
@@ -821,6 +825,41 @@ fn read_parallel(
             None
         }
     }
+}
+
+/// How many requests may read a part of the endpoint's rows each, once all else of it is known.
+fn read_shards(
+    value: &Value<'_>,
+    endpoint: &Endpoint,
+    dialect: &'static Dialect,
+    defaults: &Defaults<'_>,
+) -> Option<Shards> {
+    let most = u32::try_from(value.count(2)?.min(parallel::MOST_SHARDS + 1)).ok()?;
+    if most as usize > parallel::MOST_SHARDS {
+        value.error_with("there are too many shards", format!("write at most {}", parallel::MOST_SHARDS));
+        return None;
+    }
+    if places(endpoint, defaults) == Some(1) {
+        let name = endpoint.source.name();
+        value.error_with(
+            "shards are read while another connection keeps their snapshot",
+            format!("give the pool of source `{name}` at least 2 connections (`pool.max`)"),
+        );
+        return None;
+    }
+    match Shards::new(endpoint, most, (dialect, defaults.cursor_secret), value.offset()) {
+        Ok(shards) => Some(shards),
+        Err((message, hint)) => {
+            value.error_with(message, hint);
+            None
+        }
+    }
+}
+
+/// How many connections the endpoint's source has, where that is known.
+fn places(endpoint: &Endpoint, defaults: &Defaults<'_>) -> Option<usize> {
+    let (_, source) = defaults.sources.iter().find(|(name, _)| name == endpoint.source.name())?;
+    Some(source.as_ref()?.pool.max)
 }
 
 /// `$next` is the cursor of rows that stand before it.

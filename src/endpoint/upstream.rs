@@ -113,7 +113,7 @@ pub(super) fn read(
 /// Refuses the keys of an endpoint that are for statements, and those that are for rows where there
 /// are none.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
-    const OF_STATEMENTS: [&str; 5] = ["result", "key", "follow", "enrich", "parallel"];
+    const OF_STATEMENTS: [&str; 6] = ["result", "key", "follow", "enrich", "parallel", "shards"];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
     table.refuse("source", "stands in `[upstream]` where an upstream is asked", "move it there");
     for key in OF_STATEMENTS {

@@ -57,9 +57,11 @@ impl Operation<'_> {
     /// The control parameters, but for `_format`.
     fn controls(&self) -> impl Iterator<Item = &'static str> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
+        let has_shards = self.endpoint.shards().is_some();
         let is_taken = move |name: &&str| match *name {
             "after" => has_key,
             "follow" => is_followed,
+            "shard" | "snapshot" => has_shards,
             _ => true,
         };
         let is_proxy = self.is_proxy();
@@ -100,7 +102,13 @@ impl Operation<'_> {
         }
         let key = self.endpoint.key().is_some();
         let names = HEADERS.iter().map(|(name, ..)| *name);
-        let names = names.filter(|name| key || !matches!(*name, "Rowstream-Page" | "Link"));
+        let (parallel, shards) = (self.endpoint.parallel().is_some(), self.endpoint.shards().is_some());
+        let names = names.filter(|name| match *name {
+            "Rowstream-Page" | "Link" => key,
+            "Rowstream-Parts" => parallel,
+            "Rowstream-Snapshot" => shards,
+            _ => true,
+        });
         let headers: Map<_, _> = names
             .filter(|name| *name != RETRY_AFTER)
             .map(|name| (name.to_owned(), json!({"$ref": format!("#/components/headers/{name}")})))
@@ -158,6 +166,7 @@ impl Operation<'_> {
             "keys_unavailable" => asks_token && self.config.jwt.is_some(),
             "claim_missing" => endpoint.params.iter().any(|param| param.place == ParamPlace::Claim),
             "invalid_cursor" => endpoint.key().is_some(),
+            "snapshot_expired" | "too_many_snapshots" => endpoint.shards().is_some(),
             "not_found" => endpoint.not_found(),
             "too_many_streams_of_client" => self.config.limits.max_streams_per_client.is_some(),
             "too_many_streams_of_endpoint" => endpoint.max_streams.is_some(),
@@ -260,6 +269,8 @@ type Control = (&'static str, &'static str, fn() -> Vec<&'static str>);
 const CONTROLS: &[Control] = &[
     ("after", "the cursor of the row after which the rows begin", Vec::new),
     ("follow", "waits for new rows", names::<Followed>),
+    ("shard", "which of n parts of the table is read: `i/n`, from `1/n` to `n/n`", Vec::new),
+    ("snapshot", "the token of the snapshot that a shard is of", Vec::new),
     ("end", "a record of the server's own at the end of the rows", names::<End>),
     ("digest", "a digest of what is sent", names::<Algorithm>),
     ("wait", "answers once all of the result is there", names::<Wait>),
@@ -304,6 +315,8 @@ const HEADERS: &[(&str, &str, &str)] = &[
     ("Rowstream-Stream", "the id at which `/_rowstream/streams/{id}` says how the stream went", "string"),
     ("Rowstream-Tag", "the tag of the server's own records, where `_end` asks for them", "string"),
     ("Rowstream-Page", "whether pages follow: `full`, `last` or `streamed`", "string"),
+    ("Rowstream-Parts", "how many connections read parts of the table", "integer"),
+    ("Rowstream-Snapshot", "the token of the snapshot that a shard is of, for the others", "string"),
     ("Link", "the next page (`rel=\"next\"`)", "string"),
     ("Rowstream-Changes", "how values are written that are not written as by default", "string"),
     ("Content-Digest", "the digest of the body (RFC 9530), where it is known before it", "string"),

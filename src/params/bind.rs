@@ -5,17 +5,19 @@ use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOption
 use serde_json::Value as Json;
 
 use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
-use super::{CouchFeed, Followed};
+use super::{CouchFeed, Followed, Shard};
 use crate::Error;
 use crate::completeness::Controls;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 11] = [
+const CONTROLS: [&str; 13] = [
     "_format",
     "_after",
     "_follow",
+    "_shard",
+    "_snapshot",
     "_download",
     "_numbers",
     "_bytes",
@@ -46,6 +48,10 @@ pub struct Bound {
     pub follow: Option<Followed>,
     /// `feed`: the same, and a format.
     pub feed: Option<CouchFeed>,
+    /// `_shard`: which part of a table is read.
+    pub shard: Option<Shard>,
+    /// `_snapshot`: the token of the snapshot that it is read from.
+    pub snapshot: Option<String>,
     /// `_download`: the name of the file that the answer is to be saved as.
     pub download: Option<String>,
     /// `_numbers` and the others that say how values are written.
@@ -142,6 +148,8 @@ struct Given<'a> {
     after: Option<String>,
     follow: Option<Followed>,
     feed: Option<CouchFeed>,
+    shard: Option<Shard>,
+    snapshot: Option<String>,
     download: Option<String>,
     options: Chosen,
     completeness: Controls,
@@ -153,10 +161,21 @@ struct Given<'a> {
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
         let texts = vec![Vec::new(); params.len()];
-        let (options, completeness) = (Chosen::default(), Controls::default());
-        let (format, after, follow, feed) = (None, None, None, None);
-        let (download, wrong, unread) = (None, Vec::new(), 0);
-        Self { params, texts, format, after, follow, feed, download, options, completeness, wrong, unread }
+        Self {
+            params,
+            texts,
+            format: None,
+            after: None,
+            follow: None,
+            feed: None,
+            shard: None,
+            snapshot: None,
+            download: None,
+            options: Chosen::default(),
+            completeness: Controls::default(),
+            wrong: Vec::new(),
+            unread: 0,
+        }
     }
 
     fn path(&mut self, name: &str, value: &str) {
@@ -189,6 +208,8 @@ impl<'a> Given<'a> {
             "_after" => take(&mut self.after, value, |text| Ok(text.to_owned())),
             "_follow" => take(&mut self.follow, value, choice),
             FEED => take(&mut self.feed, value, choice),
+            "_shard" => take(&mut self.shard, value, Shard::parse),
+            "_snapshot" => take(&mut self.snapshot, value, |text| Ok(text.to_owned())),
             "_download" => take(&mut self.download, value, file_name),
             "_numbers" => take(&mut self.options.numbers, value, choice),
             "_bytes" => take(&mut self.options.bytes, value, choice),
@@ -279,8 +300,9 @@ impl<'a> Given<'a> {
         if !self.wrong.is_empty() {
             return Err(Error::invalid_parameters_before(self.wrong, self.unread));
         }
-        let Self { format, after, follow, feed, download, options, completeness, .. } = self;
-        Ok(Bound { values, format, after, follow, feed, download, options, completeness })
+        let Self { format, after, follow, feed, shard, snapshot, .. } = self;
+        let Self { download, options, completeness, .. } = self;
+        Ok(Bound { values, format, after, follow, feed, shard, snapshot, download, options, completeness })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::upstream::fields;
 
 /// What pages of other origins may read of a head, besides what Fetch lets them.
 const EXPOSED: &str = "allow, content-digest, content-disposition, incremental, link, ratelimit, ratelimit-policy, retry-after, rowstream-changes, \
-    rowstream-page, rowstream-stream, rowstream-tag, server-timing, trailer, www-authenticate";
+    rowstream-page, rowstream-parts, rowstream-snapshot, rowstream-stream, rowstream-tag, server-timing, trailer, www-authenticate";
 /// Which pages of other origins may read `Server-Timing` (W3C, "Resource Timing").
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 

@@ -22,12 +22,14 @@ use crate::diagnostic::shown;
 use crate::endpoint::Authorization;
 use crate::error::denial::Denial;
 use crate::params;
-use crate::stream::RowStream;
+use crate::stream::{Part, RowStream};
 
 /// Where the values of a response are not those of the database: what was done to them.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
 /// How many connections read parts of a table for the response.
 const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
+/// The token of the snapshot that a shard is of.
+const SNAPSHOT: HeaderName = HeaderName::from_static("rowstream-snapshot");
 /// Keeps browsers from taking an answer for something else than its media type says (Fetch
 /// standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -149,10 +151,16 @@ pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers
     }
 }
 
-/// Tells how many connections read parts of a table.
+/// Tells how many connections read parts of a table, or of which snapshot a shard is.
 pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
-    if let Some(parts) = stream.parts() {
-        headers.insert(PARTS, parts.into());
+    match stream.part() {
+        Some(Part::All(parts)) => drop(headers.insert(PARTS, (*parts).into())),
+        Some(Part::Shard(token)) => {
+            if let Ok(token) = HeaderValue::from_str(token) {
+                headers.insert(SNAPSHOT, token);
+            }
+        }
+        None => {}
     }
 }
 

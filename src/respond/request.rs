@@ -17,7 +17,7 @@ use crate::compress::Coding;
 use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
-use crate::params::{self, Claims, ParamValue};
+use crate::params::{self, AskedShard, Claims, ParamValue, Shard};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
@@ -103,7 +103,8 @@ pub(super) fn read_stream_request<'a, B>(
     let after = after(endpoint, format, bound.after, request)?;
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
     let cursors = proves || followed != Followed::No;
-    let reading = Reading { format, options, after, cursors, upstreams: Vec::new() };
+    let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
+    let reading = Reading { format, options, after, shard, cursors, upstreams: Vec::new() };
     let (download, values) = (bound.download, bound.values);
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let url_query = request.uri().query();
@@ -140,6 +141,25 @@ fn after<B>(
     let has_ids = format == Format::Sse && endpoint.key().is_some();
     let last = request.headers().get(LAST_EVENT_ID).filter(|last| has_ids && !last.is_empty());
     Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
+}
+
+/// The part of the endpoint's table that is asked for.
+fn asked_shard(
+    endpoint: &Endpoint,
+    shard: Option<Shard>,
+    snapshot: Option<String>,
+) -> Result<Option<AskedShard>, Error> {
+    let wrong = |name: &str, why: &str| Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())]);
+    let Some(shard) = shard else {
+        return match snapshot {
+            Some(_) => Err(wrong("_snapshot", "it is that of a `_shard`, and there is none")),
+            None => Ok(None),
+        };
+    };
+    let no_shards = || wrong("_shard", "this endpoint has no `shards`");
+    let asked = AskedShard { shard, snapshot };
+    endpoint.shards().ok_or_else(no_shards)?.check(&asked)?;
+    Ok(Some(asked))
 }
 
 /// Whether the client is asked how the body may be compressed.

@@ -18,9 +18,9 @@ use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
-use crate::database::{self, RowsOf, Snapshot};
+use crate::database::{self, Parts, RowsOf, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece};
-use crate::params::ParamValue;
+use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
 
@@ -31,6 +31,16 @@ pub(crate) struct Opened {
     /// Those of the request, and after them those of a cursor.
     pub(super) values: Vec<ParamValue>,
     pub(super) clock: Clock,
+    /// Which of several parts of a table these are.
+    pub(super) part: Option<Part>,
+}
+
+/// Parts of a table that a response reads.
+pub(crate) enum Part {
+    /// All of them, by so many connections.
+    All(usize),
+    /// A shard of the snapshot with this token.
+    Shard(String),
 }
 
 impl Opened {
@@ -50,7 +60,9 @@ impl Opened {
         let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
-        let (mut session, clock) = begin(waiter, (endpoint, source), (pieces, probes), &values).await?;
+        let (mut session, clock) =
+            begin(waiter, (endpoint, source), reading, (pieces, probes), &values).await?;
+        let part = session.parts().map(|parts| part(endpoint, reading, parts, &values));
         if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
@@ -86,7 +98,7 @@ impl Opened {
             });
         }
         refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
-        Ok(Self { session, steps, values, clock })
+        Ok(Self { session, steps, values, clock, part })
     }
 }
 
@@ -118,7 +130,8 @@ impl Rows {
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements()[index];
-        let query = endpoint.parallel().map_or(&statement.query, |parallel| &parallel.query);
+        let divided = session.parts().and_then(|_| endpoint.divided());
+        let query = divided.map_or(&statement.query, |divided| &divided.query);
         let described = session.prepare(tail.map_or(query, |tail| tail.query)).await?;
         let described = match endpoint.calls_for(index) {
             Some(_) => {
@@ -277,6 +290,7 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
 async fn begin(
     waiter: &Waiter,
     (endpoint, source): (&Endpoint, &Source),
+    reading: &Reading,
     (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
 ) -> Result<(Producer, Clock), Error> {
@@ -311,13 +325,31 @@ async fn begin(
     let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
     let priority = if look_up.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
-    let rows = match endpoint.parallel() {
-        None => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
+    let rows = match (&reading.shard, endpoint.parallel()) {
+        (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
         // Boxed: each request would carry what few need.
-        Some(Parallel { parts, table, .. }) => {
-            Producer::Parts(Box::pin(database.acquire_parts((table, *parts), priority, patience)).await?)
+        (None, Some(Parallel { parts, divided })) => {
+            let parts = (&*divided.table, *parts);
+            Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
+        }
+        (Some(AskedShard { shard, snapshot }), _) => {
+            let shards = endpoint.shards().ok_or_else(|| Error::endpoint("this endpoint has no shards"))?;
+            let open = |token: &String| shards.open(token, shard.of, values);
+            let given = snapshot.as_ref().map(open).transpose()?;
+            let part = (&*shards.divided.table, *shard);
+            Producer::Parts(Box::pin(database.acquire_shard(part, given, (priority, patience))).await?)
         }
     };
     drop(wait);
     Ok((rows, Clock::new(waiter.waited() - before)))
+}
+
+/// What a response says of the parts that it reads.
+fn part(endpoint: &Endpoint, reading: &Reading, parts: &Parts, values: &[ParamValue]) -> Part {
+    match (endpoint.shards(), &reading.shard, parts.shared_snapshot()) {
+        (Some(shards), Some(asked), Some(snapshot)) => {
+            Part::Shard(shards.seal(snapshot, asked.shard.of, values))
+        }
+        _ => Part::All(parts.len()),
+    }
 }

@@ -103,10 +103,10 @@ impl Producer {
         }
     }
 
-    /// How many connections read parts of a table; `None`: one reads all.
-    pub(super) fn parts(&self) -> Option<usize> {
+    /// The parts of a table that are read; `None`: all of it is.
+    pub(super) fn parts(&self) -> Option<&Parts> {
         match self {
-            Self::Parts(parts) => Some(parts.len()),
+            Self::Parts(parts) => Some(parts),
             Self::Statements(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => None,
         }
     }

@@ -78,6 +78,7 @@ mod resume;
 mod roles;
 mod rolling;
 mod schema;
+mod shards;
 mod slow;
 mod sockets;
 mod sqlite;

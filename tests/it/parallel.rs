@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Ended, Reply, Server, TestDb, get, rowstream};
+use crate::support::{Client, Ended, Reply, Server, TestDb, get, pg_port, rowstream};
 use arrow_ipc::reader::StreamReader;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// What an endpoint is called whose table is large enough for three parts.
 const PARALLEL: &str = "/*\nparallel = 3\n*/\nselect * from event";
 /// Some 27 MB: more than all sockets between the database and a client hold.
 const LARGE: &str = "create table event as
     select n as id, repeat('x', 100) as t, 0 as moved, now() as at from generate_series(1, 200000) n";
 /// Some 100 pages.
-const SMALL: &str = "create table event as
+pub(crate) const SMALL: &str = "create table event as
     select n as id, repeat('x', 100) as t, 0 as moved, now() as at from generate_series(1, 6000) n";
 
-async fn server(db: &TestDb, pool: usize, endpoints: &[(&str, &str)]) -> Server {
+pub(crate) async fn server(db: &TestDb, pool: usize, endpoints: &[(&str, &str)]) -> Server {
     let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = {pool} }}\n", db.url());
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
     let files = names.iter().zip(endpoints).map(|(name, (_, sql))| (name.as_str(), *sql));
@@ -25,7 +28,7 @@ async fn server(db: &TestDb, pool: usize, endpoints: &[(&str, &str)]) -> Server 
 }
 
 /// The lines in an order of their own.
-fn sorted(text: &str) -> Vec<&str> {
+pub(crate) fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     lines
@@ -37,14 +40,83 @@ fn parts(reply: &Reply) -> Option<&str> {
 
 /// Waits until no backend of the database has a transaction, but the one that asks.
 async fn until_idle(db: &TestDb) {
-    let client = db.client().await;
-    let sql = "select count(*) from pg_stat_activity
+    let sql = "select count(*) = 0 from pg_stat_activity
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
+    until(db, sql).await;
+}
+
+/// Waits until a question is answered by `true`.
+pub(crate) async fn until(db: &TestDb, sql: &str) {
+    let client = db.client().await;
     let deadline = Instant::now() + SOON;
-    while client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-        assert!(Instant::now() < deadline, "statements still run");
+    while !client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0) {
+        assert!(Instant::now() < deadline, "not so: {sql}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Somebody who waits to lock the table `event` alone.
+pub(crate) struct LocksAlone(JoinHandle<()>);
+
+impl LocksAlone {
+    /// Waits, as somebody reads the table.
+    pub(crate) async fn begin(db: &TestDb) -> Self {
+        let client = db.client().await;
+        let locks = tokio::spawn(async move {
+            client.batch_execute("begin; lock table event in access exclusive mode; rollback").await.unwrap();
+        });
+        let waits = "select exists (select from pg_locks where relation = 'event'::regclass and not granted)";
+        until(db, waits).await;
+        Self(locks)
+    }
+
+    /// It had the lock.
+    pub(crate) async fn end(self) {
+        tokio::time::timeout(SOON, self.0).await.expect("nobody reads the table any more").unwrap();
+    }
+}
+
+/// Writes until it is to stop, and returns how many transactions: each leaves the rows 1 to 6000, and
+/// 0 as the sum of `moved`.
+pub(crate) fn write_on(db: &TestDb, seed: i32, stop: &Arc<AtomicBool>) -> JoinHandle<i32> {
+    let (url, stop) = (db.url(), Arc::clone(stop));
+    tokio::spawn(async move {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let mut at = seed;
+        while !stop.load(Ordering::Relaxed) {
+            let (from, to) = (at % 5000 + 1, (at * 7 + 13) % 5000 + 1);
+            client
+                .batch_execute(&format!(
+                    "begin;
+                     update event set moved = moved - 1 where id = {from};
+                     update event set moved = moved + 1 where id = {to};
+                     delete from event where id = 5900;
+                     insert into event values (5900, repeat('y', {}), 0, now());
+                     commit",
+                    at % 200
+                ))
+                .await
+                .ok();
+            at += 1;
+        }
+        at - seed
+    })
+}
+
+/// That the rows of these answers are those of one state that [`write_on`] has left.
+pub(crate) fn assert_is_one_state(replies: &[Reply]) {
+    let (mut ids, mut sum) = (Vec::new(), 0);
+    for reply in replies {
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+        for row in reply.json().as_array().unwrap() {
+            ids.push(row["id"].as_i64().unwrap());
+            sum += row["moved"].as_i64().unwrap();
+        }
+    }
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(1..=6000), "each row once");
+    assert_eq!(sum, 0);
 }
 
 #[tokio::test]
@@ -100,41 +172,11 @@ async fn the_parts_are_of_one_snapshot() {
     db.execute("alter table event add primary key (id)").await;
     let server = server(&db, 5, &[("p", PARALLEL)]).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let writes = |seed: i32| {
-        let (url, stop) = (db.url(), Arc::clone(&stop));
-        tokio::spawn(async move {
-            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-            tokio::spawn(connection);
-            let mut at = seed;
-            while !stop.load(Ordering::Relaxed) {
-                let (from, to) = (at % 5000 + 1, (at * 7 + 13) % 5000 + 1);
-                client
-                    .batch_execute(&format!(
-                        "begin;
-                         update event set moved = moved - 1 where id = {from};
-                         update event set moved = moved + 1 where id = {to};
-                         delete from event where id = 5900;
-                         insert into event values (5900, repeat('y', {}), 0, now());
-                         commit",
-                        at % 200
-                    ))
-                    .await
-                    .ok();
-                at += 1;
-            }
-            at - seed
-        })
-    };
-    let writers = [writes(0), writes(2500)];
+    let writers = [write_on(&db, 0, &stop), write_on(&db, 2500, &stop)];
     for _ in 0..15 {
         let reply = get(&server.url("/p")).await;
-        assert_eq!((&reply.ended, parts(&reply)), (&Ended::Complete, Some("3")));
-        let rows = reply.json();
-        let rows = rows.as_array().unwrap();
-        let mut ids: Vec<_> = rows.iter().map(|row| row["id"].as_i64().unwrap()).collect();
-        ids.sort_unstable();
-        assert!(ids.into_iter().eq(1..=6000), "each row once");
-        assert_eq!(rows.iter().map(|row| row["moved"].as_i64().unwrap()).sum::<i64>(), 0);
+        assert_eq!(parts(&reply), Some("3"));
+        assert_is_one_state(&[reply]);
     }
     stop.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -360,4 +402,54 @@ async fn small_tables_have_one_part() {
     db.execute("alter table event rename to heap; create view event as select *, ctid from heap").await;
     let reply = get(&server.url("/p")).await;
     assert_eq!(reply.status, 500, "{reply:?}");
+}
+
+/// A port of PostgreSQL at which nobody new gets in while it is shut.
+async fn gate(mut open: watch::Receiver<bool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            if open.wait_for(|open| *open).await.is_err() {
+                return;
+            }
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", pg_port())).await.unwrap();
+                tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
+            });
+        }
+    });
+    port
+}
+
+/// Whoever waits to lock the table alone waits for the first part, and the others would wait for
+/// them: so the first part is all of it.
+#[tokio::test]
+async fn parts_wait_for_nobody_who_waits_for_the_lock() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    let (shut, open) = watch::channel(true);
+    let port = gate(open).await;
+    let url = db.url().replace(&format!(":{}/", pg_port()), &format!(":{port}/"));
+    assert_ne!(url, db.url());
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 5 }}\n");
+    let whole = ("endpoints/whole.sql", "select * from event");
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/p.sql", PARALLEL), whole];
+    let server = Server::start(&files).await;
+    // The one connection that the pool has then.
+    let reply = get(&server.url("/whole.csv")).await;
+    let whole = sorted(reply.text());
+    until_idle(&db).await;
+    shut.send_replace(false);
+    let url = server.url("/p.csv");
+    let reading = tokio::spawn(async move { get(&url).await });
+    until(&db, "select exists (select from pg_locks where relation = 'event'::regclass)").await;
+    let locks = LocksAlone::begin(&db).await;
+    shut.send_replace(true);
+    let reply = tokio::time::timeout(SOON, reading).await.expect("nobody waits for anybody").unwrap();
+    assert_eq!((&reply.ended, parts(&reply)), (&Ended::Complete, Some("1")));
+    assert_eq!(sorted(reply.text()), whole);
+    locks.end().await;
+    // And without anybody who waits there are three again.
+    assert_eq!(parts(&get(&server.url("/p.csv")).await), Some("3"));
 }

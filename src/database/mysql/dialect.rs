@@ -56,7 +56,7 @@ pub static DIALECT: Dialect = Dialect {
     interleaved: Ok(()),
     parts: Err(Refusal {
         message: "connections of MySQL and MariaDB cannot be made to read one snapshot, so parts of a table would be of different states of it",
-        hint: "leave out `parallel`",
+        hint: "leave out `parallel` and `shards`",
     }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,

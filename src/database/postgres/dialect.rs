@@ -96,7 +96,7 @@ const NO_PARTS: &[(&str, Refusal)] = &[
         "select 1 where current_setting('server_version_num')::int < 140000 and $1::text is not null and $2::text[] is not null",
         Refusal {
             message: "PostgreSQL reads parts of a table from version 14 on",
-            hint: "leave out `parallel`",
+            hint: "leave out `parallel` and `shards`",
         },
     ),
     (
@@ -104,14 +104,14 @@ const NO_PARTS: &[(&str, Refusal)] = &[
            select from pg_class where oid = to_regclass($1) and relkind = 'r')",
         Refusal {
             message: "only ordinary tables are read in parts: no views, materialized views, partitioned or foreign tables, nor functions",
-            hint: "select from the table, or leave out `parallel`",
+            hint: "select from the table, or leave out `parallel` and `shards`",
         },
     ),
     (
         "select 1 from pg_inherits where inhparent = to_regclass($1) and $2::text[] is not null",
         Refusal {
             message: "other tables inherit from this one, and their rows would be read with it",
-            hint: "select from one of them, or leave out `parallel`",
+            hint: "select from one of them, or leave out `parallel` and `shards`",
         },
     ),
     (
@@ -123,7 +123,7 @@ const NO_PARTS: &[(&str, Refusal)] = &[
                  where a.attrelid = to_regclass($1) and a.attname = p.proname and not a.attisdropped))))",
         Refusal {
             message: "the statement calls an aggregate or a window function, which would have a result for each part",
-            hint: "have it select rows of the table alone, or leave out `parallel`",
+            hint: "have it select rows of the table alone, or leave out `parallel` and `shards`",
         },
     ),
 ];

@@ -52,15 +52,18 @@ use std::time::Duration;
 
 use rowstream_encode::Column;
 
-use super::{Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, portions};
+use super::{
+    Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, portions,
+};
 use crate::Error;
-use crate::params::ParamValue;
+use crate::params::{ParamValue, Shard};
 use crate::pool::{HostStats, Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use connect::Connection;
 use hosts::Hosts;
 use pipeline::Pipelines;
+use session::Snapshots;
 use statement::{Described, Descriptions};
 use types::Types;
 
@@ -86,6 +89,7 @@ struct Shared {
     types: Types,
     descriptions: Descriptions,
     pipelines: Pipelines,
+    snapshots: Snapshots,
 }
 
 impl Shared {
@@ -111,6 +115,16 @@ impl Source {
     ) -> Result<Parts, Error> {
         let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
         Parts::begin(first, (self, priority), table, most).await
+    }
+
+    /// See [`super::AnyDatabase::acquire_shard`].
+    pub(super) async fn acquire_shard(
+        &self,
+        part: (&str, Shard),
+        given: Option<TableSnapshot>,
+        asks: (Priority, Patience<'_>),
+    ) -> Result<Parts, Error> {
+        Parts::of_shard(self, part, given, asks).await
     }
 
     /// A session beside another one of the same response, if there is a connection at once.
@@ -154,6 +168,7 @@ impl Database for Source {
                 types: Types::default(),
                 descriptions: Descriptions::default(),
                 pipelines: Pipelines::new(&settings.pool),
+                snapshots: Snapshots::new(settings.pool.max),
             }),
             None,
         ))

@@ -52,6 +52,7 @@ mod interleaved;
 mod parameters;
 mod parts;
 mod refcursor;
+mod snapshots;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -70,6 +71,7 @@ use self::interleaved::Portals;
 use self::parameters::{Described, of_parameters};
 pub use self::parts::Parts;
 use self::refcursor::Refcursor;
+pub(super) use self::snapshots::Snapshots;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::pipeline::PATIENCE;

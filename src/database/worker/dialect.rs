@@ -65,7 +65,7 @@ const COMMON: Dialect = Dialect {
     }),
     parts: Err(Refusal {
         message: "connections of a driver cannot be made to read one snapshot",
-        hint: "leave out `parallel`",
+        hint: "leave out `parallel` and `shards`",
     }),
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),

@@ -9,6 +9,9 @@
 //!   further                begin ─ set snapshot ─ lock ──┴─ prepare ─ execute, part n ─ rows
 //! ```
 //!
+//! A shard is one part, which a response reads by itself. Its snapshot is kept by a session that
+//! reads nothing ([`super::snapshots`]), for the responses that read the other shards.
+//!
 //! Invariants:
 //! 1. the first lock is taken before the snapshot: rows that `alter table` has written anew are
 //!    invisible to snapshots from before (PostgreSQL manual, "Caveats" of concurrency control);
@@ -18,7 +21,9 @@
 //! 3. the parts are set once it is known how many there are; they do not overlap, and the
 //!    last one has no end;
 //! 4. rows end with `None` only after each session's have, and with the error of the first that
-//!    fails.
+//!    fails;
+//! 5. whoever reads a snapshot that another response was given has the lock before it asks in which
+//!    file the rows lie: it is still that of the snapshot, or nothing is read.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,13 +32,14 @@ use futures_util::future::join_all;
 use postgres_protocol::message::frontend;
 use rowstream_encode::Column;
 
+use super::snapshots::{self, Reader};
 use super::{Session, unsendable};
 use crate::Error;
 use crate::database::postgres::Source;
 use crate::database::postgres::value::Row;
-use crate::database::{DatabaseSession, Statement};
-use crate::params::ParamValue;
-use crate::pool::Priority;
+use crate::database::{Database, DatabaseSession, Snapshot, Statement, TableSnapshot};
+use crate::params::{ParamValue, Shard};
+use crate::pool::{Patience, Priority};
 
 /// The fewest pages that are worth a connection: 256 KiB in PostgreSQL's usual pages.
 const LEAST_PAGES: u64 = 32;
@@ -44,21 +50,23 @@ const BEYOND: u64 = 0xFFFF_FFFF;
 const TURN: u32 = 256;
 /// `lock_not_available`
 const LOCKED: &str = "55P03";
+/// What PostgreSQL says of a snapshot that is exported no longer: it has no such file, whoever
+/// exported it has ended, or was in another database; and of a table that is no longer there.
+const GONE: [&str; 5] = ["22023", "42704", "55000", "0A000", "42P01"];
 
 /// Sessions that each read a part of one table.
 pub struct Parts {
     /// Those whose rows have not ended.
     sessions: Vec<Session>,
-    pages: u64,
+    snapshot: TableSnapshot,
+    /// Which part is the first session's, and how many the table has.
+    shard: Shard,
+    is_shard: bool,
+    /// Keeps the snapshot from expiring, where it is kept here.
+    _reader: Option<Reader>,
     /// Whose turn it is, and for how many rows.
     at: usize,
     left: u32,
-}
-
-/// What the further sessions read with.
-struct Exported {
-    snapshot: String,
-    pages: u64,
 }
 
 impl Parts {
@@ -70,8 +78,8 @@ impl Parts {
         table: &str,
         most: usize,
     ) -> Result<Self, Error> {
-        let Exported { snapshot, pages } = first.export_snapshot(table).await?;
-        let worth = usize::try_from(pages / LEAST_PAGES).unwrap_or(most);
+        let snapshot = first.export_snapshot(table).await?;
+        let worth = usize::try_from(snapshot.pages / LEAST_PAGES).unwrap_or(most);
         let mut further = Vec::new();
         for _ in 1..most.min(worth) {
             further.push(Self::further(source.clone(), priority, &snapshot, table));
@@ -80,18 +88,61 @@ impl Parts {
         for session in join_all(further).await {
             sessions.extend(session?);
         }
-        Ok(Self { sessions, pages, at: 0, left: TURN })
+        let shard = Shard { index: 0, of: sessions.len() as u32 };
+        Ok(Self { sessions, snapshot, shard, is_shard: false, _reader: None, at: 0, left: TURN })
     }
 
     /// A further session that reads the snapshot, if there is a connection at once, and the lock.
     async fn further(
         source: Source,
         priority: Priority,
-        snapshot: &str,
+        snapshot: &TableSnapshot,
         table: &str,
     ) -> Result<Option<Session>, Error> {
         let Some(mut session) = source.another(priority).await else { return Ok(None) };
-        Ok(session.read_snapshot(snapshot, table).await?.then_some(session))
+        match session.read_snapshot(snapshot, table).await {
+            Err(error) if error.sqlstate_text() == Some(LOCKED) => Ok(None),
+            read => read.map(|()| Some(session)),
+        }
+    }
+
+    /// A session that reads a shard of the table, from a snapshot that was given out before; or
+    /// from a new one, which is kept for other responses from then on.
+    ///
+    /// # Errors
+    /// The pool's; 503 where too many snapshots are kept, or somebody waits to lock the table
+    /// alone; 410 where the snapshot is not kept any more.
+    pub(in crate::database::postgres) async fn of_shard(
+        source: &Source,
+        (table, shard): (&str, Shard),
+        given: Option<TableSnapshot>,
+        (priority, patience): (Priority, Patience<'_>),
+    ) -> Result<Self, Error> {
+        // Who keeps it comes first: whoever waited for that with a connection of their own could
+        // wait for each other.
+        let (snapshot, keeper) = match given {
+            Some(snapshot) => (snapshot, None),
+            None => {
+                let room = source.0.snapshots.room()?;
+                let mut session = source.acquire(Snapshot::Transaction, priority, patience).await?;
+                (session.export_snapshot(table).await?, Some((session, room)))
+            }
+        };
+        // From now on it does not expire.
+        let known = source.0.snapshots.reader(&snapshot);
+        let mut session = source.acquire(Snapshot::Transaction, priority, patience).await?;
+        session.read_snapshot(&snapshot, table).await?;
+        let reader = match keeper {
+            Some((session, room)) => Some(snapshots::keep(session, room, &snapshot)),
+            None => known,
+        };
+        let sessions = vec![session];
+        Ok(Self { sessions, snapshot, shard, is_shard: true, _reader: reader, at: 0, left: TURN })
+    }
+
+    /// The snapshot that other responses may read as well.
+    pub(in crate::database) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
+        self.is_shard.then_some(&self.snapshot)
     }
 
     /// How many there are.
@@ -121,11 +172,10 @@ impl Parts {
 
     /// See [`crate::database::Parts::execute`].
     pub(in crate::database) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        let count = self.sessions.len() as u64;
-        for (part, session) in (0..).zip(&mut self.sessions) {
-            let last = if part + 1 == count { BEYOND } else { self.pages * (part + 1) / count };
-            let bounds =
-                [self.pages * part / count, last].map(|page| ParamValue::Text(format!("({page},0)")));
+        let Shard { index: first, of } = self.shard;
+        for (part, session) in (first..).zip(&mut self.sessions) {
+            let bounds = bounds(self.snapshot.pages, part.into(), of.into());
+            let bounds = bounds.map(|page| ParamValue::Text(format!("({page},0)")));
             let args: Vec<_> = args.iter().copied().chain(&bounds).collect();
             session.execute(index, &args);
         }
@@ -167,36 +217,52 @@ impl Parts {
     }
 }
 
+/// The pages at which a part of so many begins and ends. The last one has no end.
+fn bounds(pages: u64, part: u64, of: u64) -> [u64; 2] {
+    let end = if part + 1 == of { BEYOND } else { pages * (part + 1) / of };
+    [pages * part / of, end]
+}
+
 impl Session {
     /// Opens the transaction, locks the table against being written anew, and exports the snapshot.
-    async fn export_snapshot(&mut self, table: &str) -> Result<Exported, Error> {
-        let name = table.replace('\'', "''");
+    async fn export_snapshot(&mut self, table: &str) -> Result<TableSnapshot, Error> {
         let sql = format!(
             "{}; lock table {table} in access share mode; \
-             select pg_export_snapshot(), pg_relation_size(oid) / current_setting('block_size')::int \
-             from pg_class where oid = '{name}'::regclass and relkind = 'r'",
+             select pg_export_snapshot(), pg_relation_size(oid) / current_setting('block_size')::int, \
+             pg_relation_filenode(oid) from pg_class where oid = '{}'::regclass and relkind = 'r'",
             self.begin_sql(""),
+            literal(table),
         );
-        let row = self.run(&sql, 2).await?;
-        let exported = row.and_then(|row| {
-            let [snapshot, pages] = <[_; 2]>::try_from(row).ok()?;
-            Some(Exported { snapshot: snapshot?, pages: pages?.parse().ok()? })
-        });
+        let row = self.run(&sql, 3).await?;
+        let exported = row.and_then(|row| TableSnapshot::read(row.into_iter().collect::<Option<Vec<_>>>()?));
         exported.ok_or_else(|| {
             Error::endpoint(format!("{table} is no table whose parts can be read"))
                 .hint("run `rowstream check`, which says why")
         })
     }
 
-    /// Opens a transaction of that snapshot, and locks the table as well. Whether that could be
-    /// done at once.
-    async fn read_snapshot(&mut self, snapshot: &str, table: &str) -> Result<bool, Error> {
-        let begin = self.begin_sql(&format!("; set transaction snapshot '{snapshot}'"));
-        let sql = format!("{begin}; lock table {table} in access share mode nowait");
-        match self.run(&sql, 0).await {
-            Err(error) if error.sqlstate_text() == Some(LOCKED) => Ok(false),
-            ran => ran.map(|_| true),
+    /// Opens a transaction of that snapshot, and locks the table as well.
+    ///
+    /// # Errors
+    /// [`LOCKED`] where the lock is not free; 410 where the snapshot is not kept any more.
+    async fn read_snapshot(&mut self, snapshot: &TableSnapshot, table: &str) -> Result<(), Error> {
+        let begin = self.begin_sql(&format!("; set transaction snapshot '{}'", snapshot.id));
+        let sql = format!(
+            "{begin}; lock table {table} in access share mode nowait; \
+             select pg_relation_filenode('{}'::regclass)",
+            literal(table),
+        );
+        let row = match self.run(&sql, 1).await {
+            Err(error) if error.sqlstate_text().is_some_and(|state| GONE.contains(&state)) => {
+                return Err(TableSnapshot::expired().cause(error));
+            }
+            ran => ran?,
+        };
+        let file = row.and_then(|row| row.into_iter().next()?);
+        if file.is_some_and(|file| file == snapshot.file.to_string()) {
+            return Ok(());
         }
+        Err(TableSnapshot::expired().cause("the table was written anew"))
     }
 
     /// What opens the transaction, with `then` before the role, as nothing may be read before it.
@@ -207,7 +273,11 @@ impl Session {
     }
 
     /// Runs statements of our own, and returns the texts of their last row.
-    async fn run(&mut self, sql: &str, columns: usize) -> Result<Option<Vec<Option<String>>>, Error> {
+    pub(super) async fn run(
+        &mut self,
+        sql: &str,
+        columns: usize,
+    ) -> Result<Option<Vec<Option<String>>>, Error> {
         frontend::query(sql, &mut self.connection().wire.write).map_err(unsendable)?;
         self.answering(1)?;
         let (mut row, mut failed) = (None, None);
@@ -220,5 +290,27 @@ impl Session {
             }
         }
         failed.map_or(Ok(row), Err)
+    }
+}
+
+/// What stands between the quotes of a text in SQL.
+fn literal(text: &str) -> String {
+    text.replace('\'', "''")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap_and_leave_nothing_out() {
+        for pages in [0, 1, 2, 7, 64, 1000, u64::from(u32::MAX)] {
+            for of in [1, 2, 3, 8, 1024] {
+                let parts: Vec<_> = (0..of).map(|part| bounds(pages, part, of)).collect();
+                assert_eq!((parts[0][0], parts[parts.len() - 1][1]), (0, BEYOND));
+                assert!(parts.windows(2).all(|pair| pair[0][1] == pair[1][0]), "{pages} pages, {of} parts");
+                assert!(parts.iter().all(|[first, end]| first <= end), "{pages} pages, {of} parts");
+            }
+        }
     }
 }

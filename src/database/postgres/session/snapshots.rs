@@ -1,0 +1,139 @@
+//! Snapshots that are kept for responses to come, each by a session that reads nothing.
+//!
+//! A snapshot can be read for as long as the transaction is open that has exported it. What it costs
+//! is bounded: the sessions that keep some are a quarter of the pool at most, each ends once nobody
+//! has read its snapshot for [`UNREAD`], and none lasts longer than [`AT_MOST`]: meanwhile the
+//! database keeps each row that was deleted since, and the table cannot be altered.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Session;
+use crate::Error;
+use crate::database::TableSnapshot;
+use crate::lock::Mutex;
+
+/// How long a snapshot is kept that nobody reads.
+const UNREAD: Duration = Duration::from_secs(60);
+/// How long it is kept in all.
+const AT_MOST: Duration = Duration::from_secs(3600);
+/// How often that is looked at, and whether the connection is still there. PostgreSQL ends one that
+/// says nothing for its `idle_in_transaction_session_timeout`.
+const TICK: Duration = Duration::from_secs(1);
+/// Those that hold a [`Reader`] of a snapshot which nobody reads: the map, and what keeps it.
+const OWN: usize = 2;
+
+/// Held by whoever reads a snapshot.
+pub(in crate::database::postgres) type Reader = Arc<()>;
+
+/// The snapshots that are kept for one source.
+pub(in crate::database::postgres) struct Snapshots {
+    room: Arc<Semaphore>,
+    most: usize,
+    kept: Mutex<HashMap<String, Reader>>,
+}
+
+impl Snapshots {
+    /// For a pool of so many connections. One of a single connection keeps none.
+    pub(in crate::database::postgres) fn new(max: usize) -> Self {
+        let most = if max > 1 { (max / 4).max(1) } else { 0 };
+        Self { room: Arc::new(Semaphore::new(most)), most, kept: Mutex::default() }
+    }
+
+    /// The right to keep one more.
+    ///
+    /// # Errors
+    /// 503: too many are kept.
+    pub(super) fn room(&self) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
+            let message = format!("{} snapshots are kept for shards already", self.most);
+            Error::new("too_many_snapshots", StatusCode::SERVICE_UNAVAILABLE, message)
+                .retry_after(TICK)
+                .hint("read all shards of a snapshot before the first of another")
+        })
+    }
+
+    /// Says that a snapshot is read until that is dropped; `None` where it is not kept here. Another
+    /// replica may keep it.
+    pub(super) fn reader(&self, snapshot: &TableSnapshot) -> Option<Reader> {
+        self.kept.lock().get(&snapshot.id).cloned()
+    }
+}
+
+/// Keeps a snapshot that the session has exported. The first who reads it has what is returned.
+pub(super) fn keep(session: Session, room: OwnedSemaphorePermit, snapshot: &TableSnapshot) -> Reader {
+    let reader = Reader::default();
+    session.shared.snapshots.kept.lock().insert(snapshot.id.clone(), Arc::clone(&reader));
+    tokio::spawn(hold(session, room, (snapshot.id.clone(), Arc::clone(&reader))));
+    reader
+}
+
+/// Holds the session for as long as its snapshot is to be kept.
+async fn hold(mut session: Session, room: OwnedSemaphorePermit, (id, readers): (String, Reader)) {
+    let mut life = Life::new(Instant::now());
+    while life.goes_on(Instant::now(), Arc::strong_count(&readers) > OWN) {
+        tokio::time::sleep(TICK).await;
+        if session.run("select", 0).await.is_err() {
+            break;
+        }
+    }
+    session.shared.snapshots.kept.lock().remove(&id);
+    drop((session, room));
+}
+
+/// How long a snapshot has been kept.
+struct Life {
+    begun: Instant,
+    /// When somebody was seen to read it.
+    read: Instant,
+}
+
+impl Life {
+    fn new(now: Instant) -> Self {
+        Self { begun: now, read: now }
+    }
+
+    /// Whether it is kept on.
+    fn goes_on(&mut self, now: Instant, is_read: bool) -> bool {
+        if is_read {
+            self.read = now;
+        }
+        now - self.read < UNREAD && now - self.begun < AT_MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_kept_while_it_is_read_and_a_minute_longer_but_not_for_ever() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut life = Life::new(begun);
+        assert!(life.goes_on(at(59), false));
+        assert!(!life.goes_on(at(60), false), "nobody has begun");
+        let mut life = Life::new(begun);
+        assert!((0..3600).all(|second| life.goes_on(at(second), true)));
+        assert!(!life.goes_on(at(3600), true), "it holds up the database");
+        let mut life = Life::new(begun);
+        assert!(life.goes_on(at(100), true) && life.goes_on(at(159), false));
+        assert!(!life.goes_on(at(160), false));
+    }
+
+    #[test]
+    fn a_quarter_of_the_pool_keeps_snapshots_at_most() {
+        for (max, most) in [(1, 0), (2, 1), (7, 1), (20, 5)] {
+            let snapshots = Snapshots::new(max);
+            let rooms: Vec<_> = (0..most).map(|_| snapshots.room().unwrap()).collect();
+            let refused = snapshots.room().unwrap_err();
+            assert_eq!((refused.code(), refused.status().as_u16()), ("too_many_snapshots", 503));
+            drop(rooms);
+            assert_eq!(snapshots.room().is_ok(), most > 0);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Rows of one table that several requests read from one snapshot, a part of them each (`_shard`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rowstream::cursor::Signer;
+use rowstream::params::ParamValue;
+
+use crate::parallel::{LocksAlone, SMALL, assert_is_one_state, server, sorted, until, write_on};
+use crate::support::{Client, Ended, Reply, Server, TestDb, get, rowstream};
+
+const SHARDS: &str = "/*\nshards = 8\n*/\nselect * from event";
+
+fn token(reply: &Reply) -> &str {
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.header("rowstream-snapshot").expect("a shard has its token")
+}
+
+fn code(reply: &Reply) -> (u16, String) {
+    (reply.status.as_u16(), reply.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+/// The shards `2/of` to `of/of` of the endpoint `/s`, side by side.
+async fn others(server: &Server, format: &str, of: u32, token: &str) -> Vec<Reply> {
+    let shard = |shard| {
+        let url = server.url(&format!("/s{format}?_shard={shard}/{of}&_snapshot={token}"));
+        async move { get(&url).await }
+    };
+    futures_util::future::join_all((2..=of).map(shard)).await
+}
+
+#[tokio::test]
+async fn the_shards_are_the_whole_in_every_format() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    db.execute("delete from event where id % 7 = 0; update event set moved = 1 where id % 3 = 0").await;
+    // A quarter of the pool may keep snapshots.
+    let server = server(&db, 40, &[("s", SHARDS)]).await;
+    for (format, header) in [(".ndjson", false), (".csv", true)] {
+        let whole = get(&server.url(&format!("/s{format}"))).await;
+        assert_eq!((&whole.ended, whole.header("rowstream-snapshot")), (&Ended::Complete, None));
+        for of in [1, 3, 8] {
+            let first = get(&server.url(&format!("/s{format}?_shard=1/{of}"))).await;
+            let token = token(&first).to_owned();
+            let mut replies = others(&server, format, of, &token).await;
+            assert!(replies.iter().all(|reply| reply.header("rowstream-snapshot") == Some(&token)));
+            assert!(replies.iter().chain([&first]).all(|reply| reply.ended == Ended::Complete));
+            replies.push(first);
+            let head = usize::from(header);
+            let lines = replies.iter().flat_map(|reply| reply.text().lines().skip(head));
+            let union = lines.collect::<Vec<_>>().join("\n");
+            let rows = whole.text().lines().skip(head).collect::<Vec<_>>().join("\n");
+            assert_eq!(sorted(&union), sorted(&rows), "{format}, {of} shards");
+            assert!(of == 1 || replies.iter().all(|reply| reply.text().lines().count() < 4000), "parts");
+            // As often as they are asked for; a snapshot of its own would have another token.
+            let again = get(&server.url(&format!("/s{format}?_shard=1/{of}&_snapshot={token}"))).await;
+            assert_eq!(again.text(), replies[replies.len() - 1].text());
+        }
+    }
+    let framed = get(&server.url("/s.ndjson?_shard=1/1&_end=1")).await;
+    let last = framed.text().lines().last().unwrap().to_owned();
+    let end: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert_eq!(end["end"]["rows"], framed.text().lines().count() - 1);
+    assert_eq!(end["end"]["rows"], (1..=6000).filter(|id| id % 7 != 0).count());
+}
+
+#[tokio::test]
+async fn the_shards_are_of_one_snapshot_while_others_write() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    db.execute("alter table event add primary key (id)").await;
+    let server = server(&db, 40, &[("s", SHARDS)]).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers = [write_on(&db, 0, &stop), write_on(&db, 2500, &stop)];
+    for of in [2, 3, 4, 5, 6, 7, 8] {
+        let first = get(&server.url(&format!("/s?_shard=1/{of}"))).await;
+        // The table grows meanwhile, and its rows move.
+        until(&db, "select max(moved) > 0 from event").await;
+        let token = token(&first).to_owned();
+        let mut replies = others(&server, "", of, &token).await;
+        replies.push(first);
+        assert_is_one_state(&replies);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert!(writer.await.unwrap() > 10, "it was written meanwhile");
+    }
+}
+
+#[tokio::test]
+async fn what_names_no_shard_is_refused() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    let of_values =
+        "/*\nshards = 8\n[params]\nleast = \"integer\"\n*/\nselect id from event where id > :least";
+    let endpoints = [("s", SHARDS), ("t", SHARDS), ("v", of_values), ("whole", "select * from event")];
+    let server = server(&db, 40, &endpoints).await;
+    let first = get(&server.url("/s?_shard=1/3")).await;
+    let token = token(&first);
+    let of_v = get(&server.url("/v?least=1&_shard=1/3")).await;
+    let token_of_v = of_v.header("rowstream-snapshot").expect("it has one");
+    for (path, name, why) in [
+        ("/s?_shard=", "_shard", "write `i/n`"),
+        ("/s?_shard=0/3", "_shard", "write `i/n`"),
+        ("/s?_shard=4/3", "_shard", "write `i/n`"),
+        ("/s?_shard=1/9", "_shard", "at most 8 shards"),
+        ("/s?_shard=1/3&_shard=2/3", "_shard", "more than once"),
+        ("/s?_shard=2/3", "_snapshot", "ask for `_shard=1/n` first"),
+        ("/s?_shard=2/3&_snapshot=", "_snapshot", "no token of this endpoint"),
+        ("/s?_shard=2/3&_snapshot=00000003-0000001B-1", "_snapshot", "no token of this endpoint"),
+        (&format!("/s?_shard=2/3&_snapshot={token}A"), "_snapshot", "no token of this endpoint"),
+        (&format!("/s?_shard=2/4&_snapshot={token}"), "_snapshot", "so many shards"),
+        (&format!("/t?_shard=2/3&_snapshot={token}"), "_snapshot", "no token of this endpoint"),
+        (&format!("/v?least=2&_shard=2/3&_snapshot={token_of_v}"), "_snapshot", "with these parameters"),
+        (&format!("/s?_snapshot={token}"), "_snapshot", "there is none"),
+        ("/whole?_shard=1/3", "_shard", "has no `shards`"),
+        (&format!("/s?_shard=2/3&_snapshot={token}&_after=x"), "_after", "has no `key`"),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(code(&reply), (400, "invalid_parameter".to_owned()), "{path}: {}", reply.text());
+        let parameters = &reply.json()["parameters"][0];
+        assert_eq!(parameters["name"], name, "{path}: {}", reply.text());
+        assert!(reply.text().contains(why), "{path}: {}", reply.text());
+    }
+    // None of them has harmed the others.
+    assert_eq!(others(&server, "", 3, token).await.iter().filter(|reply| reply.status == 200).count(), 2);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_gone_is_said_to_be() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    let server = server(&db, 5, &[("s", SHARDS)]).await;
+    let first = get(&server.url("/s?_shard=1/2")).await;
+    let second = server.url(&format!("/s?_shard=2/2&_snapshot={}", token(&first)));
+    assert_eq!(get(&second).await.status, 200);
+    // This pool has room for one.
+    let refused = get(&server.url("/s?_shard=1/2")).await;
+    assert_eq!(code(&refused), (503, "too_many_snapshots".to_owned()));
+    assert!(refused.header("retry-after").is_some());
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and state = 'idle in transaction'",
+    )
+    .await;
+    let gone = get(&second).await;
+    assert_eq!(code(&gone), (410, "snapshot_expired".to_owned()), "{}", gone.text());
+    assert!(gone.json()["hint"].as_str().unwrap().contains("begin again"));
+    // Its place is free again soon, also for others.
+    let mut again = get(&server.url("/s?_shard=1/2")).await;
+    while again.status == 503 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        again = get(&server.url("/s?_shard=1/2")).await;
+    }
+    assert_ne!(token(&again), token(&first));
+}
+
+/// A snapshot says which rows are read and not where they lie: a table that was written anew has them
+/// elsewhere. Here the token is made up, as nothing can write the table anew while a snapshot is kept.
+#[tokio::test]
+async fn a_table_that_was_written_anew_is_not_read_by_the_places_of_before() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    let server = server(&db, 5, &[("s", SHARDS)]).await;
+    let exports = db.client().await;
+    exports.batch_execute("begin isolation level repeatable read").await.unwrap();
+    let row = exports
+        .query_one(
+            "select pg_export_snapshot(), pg_relation_filenode('event')::int8, current_database()",
+            &[],
+        )
+        .await
+        .unwrap();
+    let (snapshot, file): (String, i64) = (row.get(0), row.get(1));
+    let of_file = |file: i64| {
+        let sql = "\nselect * from event where ctid >= $1::tid and ctid < $2::tid";
+        let signer = Signer::new("", &["shards", "/s", sql]).bind([ParamValue::Integer(1)].iter());
+        let mut token = Vec::new();
+        signer.seal(format!(r#"["{snapshot}","100","{file}"]"#).as_bytes(), &mut token);
+        server.url(&format!("/s.ndjson?_shard=1/1&_snapshot={}", String::from_utf8(token).unwrap()))
+    };
+    let read = get(&of_file(file)).await;
+    assert_eq!((read.status.as_u16(), read.text().lines().count()), (200, 6000), "{}", read.text());
+    assert_eq!(code(&get(&of_file(file + 1)).await), (410, "snapshot_expired".to_owned()));
+}
+
+/// A shard waits for nobody who waits to lock the table alone: they wait for the snapshot.
+#[tokio::test]
+async fn a_shard_waits_for_no_lock() {
+    let db = TestDb::new().await;
+    db.execute(SMALL).await;
+    let server = server(&db, 5, &[("s", SHARDS)]).await;
+    let first = get(&server.url("/s?_shard=1/2")).await;
+    let second = server.url(&format!("/s?_shard=2/2&_snapshot={}", token(&first)));
+    let locks = LocksAlone::begin(&db).await;
+    let refused = get(&second).await;
+    assert_eq!(code(&refused), (503, "source_unavailable".to_owned()), "{}", refused.text());
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and state = 'idle in transaction'",
+    )
+    .await;
+    locks.end().await;
+    assert_eq!(code(&get(&second).await), (410, "snapshot_expired".to_owned()));
+}
+
+#[tokio::test]
+async fn a_shard_that_is_cut_is_read_again() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table event as select n as id, repeat('x', 100) as t from generate_series(1, 200000) n",
+    )
+    .await;
+    let server = server(&db, 5, &[("s", SHARDS)]).await;
+    let mut cut = Client::HTTP1.receive_buffer(64 * 1024).stream(&server.url("/s.ndjson?_shard=1/2")).await;
+    let token = cut.headers["rowstream-snapshot"].to_str().unwrap().to_owned();
+    cut.at_least(10_000).await;
+    drop(cut);
+    db.execute("delete from event").await;
+    let mut rows = 0;
+    for shard in [1, 2] {
+        let reply = get(&server.url(&format!("/s.ndjson?_shard={shard}/2&_snapshot={token}"))).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
+        rows += reply.text().lines().count();
+    }
+    assert_eq!(rows, 200_000);
+}
+
+#[tokio::test]
+async fn endpoints_that_have_no_shards_are_refused_with_their_place() {
+    let db = TestDb::new().await;
+    db.execute("create table event (id int primary key); create view seen as select * from event").await;
+    let postgres = db.url();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    let lite = format!("sqlite:{}", folder.path().join("lite.db").display());
+    rusqlite::Connection::open(folder.path().join("lite.db"))
+        .unwrap()
+        .execute_batch("create table event (id integer primary key)")
+        .unwrap();
+    for (url, pool, keys, sql, why) in [
+        (&postgres, 5, "key = [\"id\"]", "select id from event", "a cursor needs theirs"),
+        (&postgres, 5, "result = \"one\"", "select id from event", "has no list of them"),
+        (&postgres, 5, "", "select id from event order by id", "it has `order`"),
+        (&postgres, 5, "", "select id from seen", "only ordinary tables"),
+        (&postgres, 5, "", "select count(*) from event", "an aggregate"),
+        (&postgres, 1, "", "select id from event", "another connection keeps their snapshot"),
+        (&lite, 5, "", "select id from event", "connections of SQLite cannot be made to read one snapshot"),
+    ] {
+        let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = {pool} }}\n");
+        std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+        let endpoint = format!("/*\n{keys}\nshards = 2\n*/\n{sql}");
+        std::fs::write(folder.path().join("endpoints/e.sql"), endpoint).unwrap();
+        let checked = rowstream(&["check", folder.path().join("rowstream.toml").to_str().unwrap()]).await;
+        let said =
+            String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(1), "{said}");
+        assert!(said.contains(why) && said.contains("e.sql:") && said.contains("hint: "), "{why}: {said}");
+    }
+}
