@@ -60,11 +60,15 @@ fn refused(arguments: &[&str]) -> String {
 
 /// A server of DuckDB in memory, with an endpoint for each statement.
 async fn serve(settings: &str, endpoints: &[(&str, &str)]) -> Server {
+    launch(settings, endpoints).start().await
+}
+
+fn launch(settings: &str, endpoints: &[(&str, &str)]) -> Launch {
     let config = format!("[source.duck]\nurl = {:?}\n{settings}\n", in_memory());
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
     let mut files = vec![("rowstream.toml", &*config)];
     files.extend(names.iter().map(String::as_str).zip(endpoints.iter().map(|(_, sql)| *sql)));
-    Launch::files(&files).start().await
+    Launch::files(&files)
 }
 
 /// The worker processes of a server.
@@ -377,7 +381,9 @@ async fn a_driver_that_hangs_is_ended_with_its_process() {
 
 #[tokio::test]
 async fn a_worker_ends_with_its_server() {
-    let mut server = serve("", &[("one", "select 1 as n")]).await;
+    let temporary = tempfile::tempdir().unwrap();
+    let launch = launch("", &[("one", "select 1 as n")]);
+    let mut server = launch.variable("TMPDIR", temporary.path().to_str().unwrap()).start().await;
     get(&server.url("/one")).await;
     let left = workers(&server);
     assert_eq!(left.len(), 1);
@@ -387,6 +393,7 @@ async fn a_worker_ends_with_its_server() {
         assert!(std::time::Instant::now() < until, "{left:?} are left");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "its folder is left");
 }
 
 fn is_alive(pid: u32) -> bool {

@@ -10,9 +10,11 @@ mod adbc;
 mod odbc;
 
 use std::error::Error as _;
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -33,10 +35,13 @@ use crate::lock::Mutex;
 pub(crate) fn run(memory: u64) -> io::Result<()> {
     let listener = UnixListener::from(io::stdout().as_fd().try_clone_to_owned()?);
     // Asked first: what is no socket cannot be listened to.
-    listener.local_addr()?;
+    let address = listener.local_addr()?;
     bound_memory(memory)?;
-    thread::Builder::new().name("server".to_owned()).spawn(|| {
+    thread::Builder::new().name("server".to_owned()).spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        if let Some(socket) = address.as_pathname() {
+            remove_folder(socket);
+        }
         std::process::exit(0);
     })?;
     let database = Arc::new(Database::default());
@@ -48,6 +53,13 @@ pub(crate) fn run(memory: u64) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Removes the socket and the folder that is made for it, which a server that was killed leaves. One
+/// that ends in peace may be removing them at the same moment.
+fn remove_folder(socket: &Path) {
+    let _ = fs::remove_file(socket);
+    let _ = socket.parent().map(fs::remove_dir);
 }
 
 /// Bounds the memory that this process can write to and shares with nobody, in bytes: what a driver
