@@ -250,6 +250,7 @@ fn what_is_wrong_is_said() {
         (["duckdb:", "select cast('x' as integer)"], "Could not convert string 'x' to INT32"),
         (["duckdb:/no/such/folder/shop.duckdb", "select 1"], "cannot be reached"),
         (["adbc:/no/such/library.so", "select 1"], "cannot open shared object file"),
+        (["adbc:/no/such/library.so", "select 1"], "hint: name its library: `adbc:/path/to/it.so"),
         (["adbc:nosuchdriver", "select 1"], "nosuchdriver"),
         (["adbc:?a=1", "select 1"], "names no driver"),
         ([&format!("{url}&path"), "select 1"], "has no value"),
@@ -258,6 +259,11 @@ fn what_is_wrong_is_said() {
         let said = refused(&arguments);
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
+    let mut without = Command::new(env!("CARGO_BIN_EXE_rowstream"));
+    without.args(["query", "duckdb:", "select 1"]).env_remove("ROWSTREAM_DUCKDB");
+    let said = String::from_utf8(without.output().unwrap().stderr).unwrap();
+    assert!(said.contains("the driver of source `main` cannot be loaded"), "{said}");
+    assert!(said.contains("ROWSTREAM_DUCKDB=/path/to/libduckdb.so"), "{said}");
     let missing = refused(&["duckdb:", "select :x as x"]);
     assert!(missing.contains("`x`"), "{missing}");
 }

@@ -392,6 +392,13 @@ fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBa
 fn of_driver(source: &str, failed: Failed) -> Error {
     let Failed { fault, message, sqlstate } = failed;
     let (code, status) = match fault {
+        Fault::Driver => {
+            let text = format!("the driver of source `{source}` cannot be loaded");
+            return Error::source_unavailable(text).cause(message).hint(
+                "name its library: `adbc:/path/to/it.so?…`; of DuckDB, which also reads files, by the variable \
+                 `ROWSTREAM_DUCKDB=/path/to/libduckdb.so`, as on https://duckdb.org/docs/installation",
+            );
+        }
         Fault::Connection => {
             let text = format!("source `{source}` cannot be reached");
             return Error::source_unavailable(text).cause(message);

@@ -124,7 +124,9 @@ pub(super) struct Failed {
 /// Whose fault a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Fault {
-    /// The driver cannot be loaded or cannot connect.
+    /// The library of the driver cannot be loaded.
+    Driver,
+    /// The driver cannot connect.
     Connection,
     /// The database refused the statement.
     Statement,

@@ -51,7 +51,7 @@ fn load(opening: &AdbcOpening) -> Result<ManagedDatabase, Failed> {
     let options = options
         .iter()
         .map(|(key, value)| (OptionDatabase::from(key.as_str()), OptionValue::String(value.clone())));
-    let mut driver = loaded.map_err(connection_failed)?;
+    let mut driver = loaded.map_err(|error| Failed { fault: Fault::Driver, ..statement_failed(error) })?;
     driver.new_database_with_opts(options).map_err(connection_failed)
 }
 
