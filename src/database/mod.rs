@@ -28,6 +28,7 @@
 pub mod blocking;
 mod buffers;
 mod login;
+mod lookups;
 pub mod mysql;
 mod portions;
 pub mod postgres;

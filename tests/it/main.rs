@@ -82,6 +82,7 @@ mod shards;
 mod slow;
 mod sockets;
 mod sqlite;
+mod sqlite_lookups;
 mod start;
 mod streams;
 mod strings;

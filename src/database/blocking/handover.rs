@@ -38,6 +38,7 @@ use std::task::{Context, Poll, Waker};
 use http::StatusCode;
 
 use super::filling::{self, Peer};
+use super::lookups::{Outcome, Question};
 use super::{Described, Driver, DriverConnection, Interrupt};
 use crate::Error;
 use crate::database::Statement;
@@ -61,6 +62,8 @@ pub(super) enum Command<D: Driver> {
     Interleave(Vec<Run<D>>, Fetch),
     /// Step one of these statements; answered by `Rows`, which has an end if the statement does.
     Fetch(Fetch),
+    /// Run lookups, one after the other; answered by `LookedUp`.
+    LookUp(Vec<Question<D>>),
 }
 
 /// A statement that is interleaved with others.
@@ -87,6 +90,8 @@ pub(super) enum Reply<P> {
     Described(Arc<Described<P>>),
     /// Rows of the statement that runs.
     Rows(Batch),
+    /// What became of the lookups, in their order.
+    LookedUp(Vec<Outcome>),
     /// What was asked for failed; of a statement's rows, the batch tells it instead.
     Failed(Error),
 }

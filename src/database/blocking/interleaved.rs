@@ -115,7 +115,7 @@ impl<D: Driver> Session<D> {
                 self.phase = Phase::Failed(None);
                 Poll::Ready(Err(error))
             }
-            Reply::Opened | Reply::Described(_) => {
+            Reply::Opened | Reply::Described(_) | Reply::LookedUp(_) => {
                 self.phase = Phase::Failed(None);
                 Poll::Ready(Err(out_of_order::<D>()))
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rowstream_encode::Column;
 
+use super::lookups::Slow;
 use crate::lock::Mutex;
 
 /// A statement as the database has described it.
@@ -22,6 +23,8 @@ pub struct Described<P> {
     pub columns: Arc<[Column]>,
     /// What its rows are read by.
     pub plan: P,
+    /// Whether it holds up other lookups.
+    pub(super) slow: Slow,
 }
 
 /// The statements of one source, by their text.

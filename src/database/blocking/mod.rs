@@ -32,6 +32,7 @@ mod filling;
 mod handover;
 mod interleaved;
 mod known;
+mod lookups;
 mod probe;
 mod session;
 #[cfg(test)]
@@ -46,13 +47,17 @@ use rowstream_encode::Column;
 
 pub use self::handover::Connection;
 pub use self::known::Described;
+pub use self::lookups::Answer;
 pub use self::probe::Probe;
 pub use self::session::Session;
 
 use self::filling::Running;
 use self::handover::Reply;
 use self::known::Known;
-use super::{ChangeSource, Database, DatabaseRow, NoAnswer, Sizes, Snapshot, Statement};
+use self::lookups::Lookups;
+use super::{
+    ChangeSource, Database, DatabaseRow, SharedLookups, Sizes, Snapshot, Statement, lookups as shared,
+};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::pool::{self, Lease, Patience, Pool, Priority};
@@ -68,7 +73,7 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// A connection, which never leaves its thread.
     type Connection: DriverConnection<Driver = Self>;
     /// A value as the library takes it.
-    type Argument: Send + 'static;
+    type Argument: Send + Sync + 'static;
     /// What the rows of a statement are read by.
     type Plan: Send + Sync + 'static;
     /// A row that was packed.
@@ -79,6 +84,10 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const DIALECT: &'static Dialect;
     /// What an idle connection takes of the memory, in bytes.
     const IDLE: usize;
+    /// Whether lookups of several requests run on one connection, one after the other. Only where
+    /// the library calls [`tick`] while it works: else one of them would hold up the others for as
+    /// long as it likes.
+    const SHARES_LOOKUPS: bool = false;
 
     /// A source without open connections; no I/O.
     ///
@@ -249,63 +258,20 @@ impl<D: Driver> Shared<D> {
     }
 }
 
-/// A database whose library blocks, with its pool.
-pub struct Source<D: Driver> {
+/// The connections of a source.
+struct Connections<D: Driver> {
     pool: Pool<Connection<D>>,
     shared: Arc<Shared<D>>,
 }
 
-impl<D: Driver> Clone for Source<D> {
+impl<D: Driver> Clone for Connections<D> {
     fn clone(&self) -> Self {
         Self { pool: self.pool.clone(), shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<D: Driver> Database for Source<D> {
-    type Connection = Connection<D>;
-    type Session = Session<D>;
-    type Answer = NoAnswer<Session<D>>;
-    type Changes = D::Changes;
-    type Probe = Probe<D>;
-
-    const DIALECT: &'static Dialect = D::DIALECT;
-    const SIZES: Sizes = Sizes {
-        idle: D::IDLE,
-        // Two batches, and what the library holds.
-        session: |row| filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(D::held(row)),
-        portion: |row| filling::LARGEST.saturating_add(row),
-    };
-
-    /// Opens nothing: a database that is missing is an error of [`Database::acquire`], and may have
-    /// come by then.
-    fn open(settings: &SourceSettings) -> Result<Self, Error> {
-        let shared = Shared {
-            driver: Arc::new(D::new(settings)?),
-            name: settings.name.clone(),
-            max_row_bytes: settings.max_row_bytes.min(u32::MAX as usize),
-            statement_timeout: settings.statement_timeout,
-            known: Known::new(settings.statement_cache),
-            running: Arc::default(),
-        };
-        Ok(Self { pool: Pool::new(&settings.name, settings.pool.clone()), shared: Arc::new(shared) })
-    }
-
-    fn create_missing(settings: &SourceSettings) -> Result<bool, Error> {
-        D::create_missing(settings)
-    }
-
-    fn name(&self) -> &str {
-        &self.shared.name
-    }
-
-    fn pool(&self) -> &Pool<Connection<D>> {
-        &self.pool
-    }
-
-    fn probe(&self) -> Probe<D> {
-        Probe::new(Arc::clone(&self.shared))
-    }
-
+impl<D: Driver> Connections<D> {
+    /// See [`Database::acquire`].
     async fn acquire(
         &self,
         snapshot: Snapshot,
@@ -319,12 +285,6 @@ impl<D: Driver> Database for Source<D> {
         }
     }
 
-    async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<D::Changes, Error> {
-        self.shared.driver.changes(channel, every).await
-    }
-}
-
-impl<D: Driver> Source<D> {
     async fn connect(&self, place: Lease<Connection<D>>, snapshot: Snapshot) -> Result<Session<D>, Error> {
         let connection = self.shared.open()?;
         // A session from the start: dropped while the connection is opened, it gives it to the pool
@@ -339,9 +299,111 @@ impl<D: Driver> Source<D> {
             }
         }
     }
+}
 
+/// A database whose library blocks, with its pool.
+pub struct Source<D: Driver> {
+    connections: Connections<D>,
+    lookups: Arc<Lookups<D>>,
+}
+
+impl<D: Driver> Clone for Source<D> {
+    fn clone(&self) -> Self {
+        Self { connections: self.connections.clone(), lookups: Arc::clone(&self.lookups) }
+    }
+}
+
+impl<D: Driver> Database for Source<D> {
+    type Connection = Connection<D>;
+    type Session = Session<D>;
+    type Answer = Answer<D>;
+    type Changes = D::Changes;
+    type Probe = Probe<D>;
+
+    const DIALECT: &'static Dialect = D::DIALECT;
+    const SIZES: Sizes = Sizes {
+        idle: D::IDLE,
+        // Two batches, and what the library holds.
+        session: |row| filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(D::held(row)),
+        portion: |row| filling::LARGEST.saturating_add(row),
+    };
+    const LOOKUP_PATIENCE: Option<Duration> = if D::SHARES_LOOKUPS { Some(lookups::PATIENCE) } else { None };
+
+    /// Opens nothing: a database that is missing is an error of [`Database::acquire`], and may have
+    /// come by then.
+    fn open(settings: &SourceSettings) -> Result<Self, Error> {
+        let shared = Shared {
+            driver: Arc::new(D::new(settings)?),
+            name: settings.name.clone(),
+            max_row_bytes: settings.max_row_bytes.min(u32::MAX as usize),
+            statement_timeout: settings.statement_timeout,
+            known: Known::new(settings.statement_cache),
+            running: Arc::default(),
+        };
+        let pool = Pool::new(&settings.name, settings.pool.clone());
+        let lookups = Lookups::new(&settings.pool, Self::shared(settings.pool.max));
+        Ok(Self { connections: Connections { pool, shared: Arc::new(shared) }, lookups: Arc::new(lookups) })
+    }
+
+    fn create_missing(settings: &SourceSettings) -> Result<bool, Error> {
+        D::create_missing(settings)
+    }
+
+    fn name(&self) -> &str {
+        &self.connections.shared.name
+    }
+
+    fn pool(&self) -> &Pool<Connection<D>> {
+        &self.connections.pool
+    }
+
+    fn probe(&self) -> Probe<D> {
+        Probe::new(Arc::clone(&self.connections.shared))
+    }
+
+    async fn acquire(
+        &self,
+        snapshot: Snapshot,
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Session<D>, Error> {
+        self.connections.acquire(snapshot, priority, patience).await
+    }
+
+    async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<D::Changes, Error> {
+        self.connections.shared.driver.changes(channel, every).await
+    }
+
+    async fn look_up(
+        &self,
+        statement: &Statement,
+        args: &[&ParamValue],
+        patience: Patience<'_>,
+    ) -> Result<Option<Answer<D>>, Error> {
+        if self.lookups.is_empty() {
+            return Ok(None);
+        }
+        let known = self.connections.shared.known.get(&statement.sql);
+        let known =
+            known.filter(|known| known.placeholders == statement.types.len() && !known.slow.is_slow());
+        match known {
+            Some(known) => lookups::look_up(self, known, args, patience).await,
+            None => Ok(None),
+        }
+    }
+
+    fn lookups(&self) -> Option<SharedLookups> {
+        D::SHARES_LOOKUPS.then(|| self.lookups.seen())
+    }
+
+    fn shared(max: usize) -> usize {
+        if D::SHARES_LOOKUPS { shared::connections(max) } else { 0 }
+    }
+}
+
+impl<D: Driver> Source<D> {
     /// What the pool holds.
     pub fn usage(&self) -> pool::Usage {
-        self.pool.usage()
+        self.connections.pool.usage()
     }
 }

@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rowstream_encode::Column;
 
 use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
 use super::interleaved::Interleaved;
+use super::lookups::{Outcome, Question};
 use super::{Described, Driver, Shared, batch};
 use crate::Error;
 use crate::database::{DatabaseSession, Snapshot, Statement};
@@ -124,7 +126,16 @@ impl<D: Driver> Session<D> {
     }
 
     pub(super) fn link(&self) -> &Link<D> {
-        self.held.as_ref().expect("a session holds its connection until it is dropped").connection.link()
+        self.held().connection.link()
+    }
+
+    /// How long its connection may be idle.
+    pub(super) fn idle_timeout(&self) -> Duration {
+        self.held().place.idle_timeout()
+    }
+
+    fn held(&self) -> &Leaving<D> {
+        self.held.as_ref().expect("a session holds its connection until it is dropped")
     }
 
     async fn describe(&mut self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
@@ -137,7 +148,22 @@ impl<D: Driver> Session<D> {
         match reply {
             Reply::Described(described) => Ok(described),
             Reply::Failed(error) => Err(error),
-            Reply::Opened | Reply::Rows(_) => Err(out_of_order::<D>()),
+            Reply::Opened | Reply::Rows(_) | Reply::LookedUp(_) => Err(out_of_order::<D>()),
+        }
+    }
+
+    /// Runs lookups, one after the other. Dropped meanwhile, or failed, the session is to be
+    /// dropped.
+    pub(super) async fn look_up(&mut self, questions: Vec<Question<D>>) -> Result<Vec<Outcome>, Error> {
+        self.phase = Phase::Asking;
+        self.link().send(Command::LookUp(questions));
+        match poll_fn(|cx| self.link().poll_reply(cx)).await {
+            Reply::LookedUp(outcomes) => {
+                self.phase = Phase::Ready;
+                Ok(outcomes)
+            }
+            Reply::Failed(error) => Err(error),
+            Reply::Opened | Reply::Described(_) | Reply::Rows(_) => Err(out_of_order::<D>()),
         }
     }
 
@@ -164,7 +190,9 @@ impl<D: Driver> Session<D> {
             match ready!(self.link().poll_reply(cx)) {
                 Reply::Rows(batch) => (self.batch, self.at) = (Some(batch), 0),
                 Reply::Failed(error) => self.phase = Phase::Failed(Some(error)),
-                Reply::Opened | Reply::Described(_) => self.phase = Phase::Failed(Some(out_of_order::<D>())),
+                Reply::Opened | Reply::Described(_) | Reply::LookedUp(_) => {
+                    self.phase = Phase::Failed(Some(out_of_order::<D>()));
+                }
             }
             if self.has_row() {
                 return Poll::Ready(Ok(true));

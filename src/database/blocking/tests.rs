@@ -8,7 +8,7 @@ use rowstream_encode::{ColumnKind, RowWriter, Value};
 
 use super::session::Phase;
 use super::*;
-use crate::database::{DatabaseSession as _, RowLayout};
+use crate::database::{DatabaseSession as _, LookupAnswer as _, RowLayout};
 use crate::lock::Mutex;
 use crate::params::ParamType;
 use crate::pool::{PoolConfig, Usage, Waiter};
@@ -17,8 +17,8 @@ use crate::sql::dialect::samples;
 /// How many rows a statement has that is no number.
 const MANY: usize = 300_000;
 
-/// Counts: a statement that is a number has so many rows, from its argument on. `panic` panics, and
-/// `hang` hangs until it is interrupted.
+/// Counts: a statement that is a number has so many rows, from its argument on. `panic` panics,
+/// `fail` fails, `slow` computes until it is to stop, and `hang` hangs until it is interrupted.
 pub(super) struct Numbers;
 
 /// Whether the connection was interrupted.
@@ -56,6 +56,7 @@ impl Driver for Numbers {
 
     const DIALECT: &'static Dialect = &samples::ANONYMOUS;
     const IDLE: usize = 0;
+    const SHARES_LOOKUPS: bool = true;
 
     fn new(_: &SourceSettings) -> Result<Self, Error> {
         Ok(Self)
@@ -125,6 +126,13 @@ impl DriverRows for Counted<'_> {
     fn first(&mut self) -> Result<bool, Failure> {
         match self.sql {
             "panic" => panic!("as a bug of ours would"),
+            "fail" => Err(Error::protocol("as a statement does").into()),
+            "slow" => {
+                while !tick() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(Error::protocol("stopped").into())
+            }
             "hang" => {
                 let (interrupted, woken) = &*self.connection.0.0;
                 let _held = woken.wait_while(interrupted.lock(), |interrupted| !*interrupted);
@@ -246,7 +254,7 @@ async fn a_session_that_does_not_read_stops_the_worker() {
 #[tokio::test]
 async fn batches_are_small_while_many_streams_run() {
     let source = source();
-    let others: Vec<_> = (0..31).map(|_| filling::start(&source.shared.running, None)).collect();
+    let others: Vec<_> = (0..31).map(|_| filling::start(&source.connections.shared.running, None)).collect();
     let (rows, largest) = read(&mut started(&source, "many").await).await;
     assert_eq!(rows, MANY);
     assert!(largest <= 36 * 1024, "a batch of {largest} bytes while 32 streams run");
@@ -333,4 +341,106 @@ async fn what_a_session_that_left_runs_is_interrupted() {
         let mut session = started(&source, "1").await;
         assert_eq!((next(&mut session).await, next(&mut session).await), (Some(0), None));
     }
+}
+
+/// A source whose lookups share a connection, and which knows these statements.
+async fn sharing(statements: &[&str]) -> Source<Numbers> {
+    let pool = PoolConfig { max: 4, acquire_timeout: Duration::from_secs(60), ..PoolConfig::default() };
+    let source = Source::open(&SourceSettings { pool, ..SourceSettings::new("numbers", "") }).unwrap();
+    let mut session = session(&source, Snapshot::Statement).await;
+    for sql in statements {
+        session.prepare(&look_up_of(sql)).await.unwrap();
+    }
+    source
+}
+
+fn look_up_of(sql: &str) -> Statement {
+    Statement { sql: sql.into(), types: vec![ParamType::Integer.into()] }
+}
+
+/// The numbers of a lookup; `None`: it belongs on a connection of its own.
+async fn look_up(source: &Source<Numbers>, sql: &str, first: i64) -> Result<Option<Vec<i64>>, Error> {
+    let (statement, first) = (look_up_of(sql), ParamValue::Integer(first));
+    let waiter = Waiter::default();
+    let answer = Database::look_up(source, &statement, &[&first], waiter.begin()).await?;
+    Ok(answer.map(|mut answer| {
+        std::iter::from_fn(|| answer.next_row().map(|row| row.number())).collect::<Vec<_>>()
+    }))
+}
+
+/// How many batches there were, and how many lookups in them.
+fn batches(source: &Source<Numbers>) -> (u64, u64) {
+    let batches = Database::lookups(source).unwrap().batches;
+    (batches.count(), batches.sum())
+}
+
+#[tokio::test]
+async fn lookups_that_are_asked_together_run_together() {
+    let source = sharing(&["0", "1", "many"]).await;
+    let asked = (0..100).map(|i| look_up(&source, if i % 2 == 0 { "1" } else { "many" }, i));
+    for (i, numbers) in (0..100).zip(futures_util::future::join_all(asked).await) {
+        // Of many rows two come, as proof that there is one too many.
+        let expected = if i % 2 == 0 { vec![i] } else { vec![i, i + 1] };
+        assert_eq!(numbers.unwrap(), Some(expected));
+    }
+    assert_eq!(look_up(&source, "0", 7).await.unwrap(), Some(vec![]));
+    assert_eq!(batches(&source), (2, 101));
+    assert_eq!(look_up(&source, "2", 7).await.unwrap(), None, "it is not known");
+    // What they share is one place of the pool.
+    assert_eq!(source.usage().used, 1);
+    assert_eq!(Database::lookups(&source).unwrap().pending, 0);
+}
+
+#[tokio::test]
+async fn what_a_lookup_meets_is_its_own() {
+    let source = sharing(&["1", "fail", "panic", "slow"]).await;
+    let (one, failed, slow, also_slow, other) = tokio::join!(
+        look_up(&source, "1", 1),
+        look_up(&source, "fail", 2),
+        look_up(&source, "slow", 3),
+        look_up(&source, "slow", 4),
+        look_up(&source, "1", 5),
+    );
+    assert_eq!((one.unwrap(), other.unwrap()), (Some(vec![1]), Some(vec![5])));
+    assert_eq!(failed.unwrap_err().code(), "source_protocol");
+    assert_eq!((slow.unwrap(), also_slow.unwrap()), (None, None));
+    assert_eq!(batches(&source), (1, 5));
+    // Known to be slow, it does not come again.
+    assert_eq!(look_up(&source, "slow", 3).await.unwrap(), None);
+    assert_eq!(batches(&source), (1, 5));
+    // A worker that panics takes its batch with it, whose lookups are asked elsewhere.
+    let (before, panics, after) =
+        tokio::join!(look_up(&source, "1", 1), look_up(&source, "panic", 2), look_up(&source, "1", 3));
+    assert_eq!((before.unwrap(), panics.unwrap(), after.unwrap()), (None, None, None));
+    assert_eq!(source.usage().used, 0);
+    assert_eq!(look_up(&source, "1", 8).await.unwrap(), Some(vec![8]));
+}
+
+#[tokio::test]
+async fn a_lookup_that_was_left_is_not_run() {
+    let source = sharing(&["1", "many"]).await;
+    {
+        let mut left = std::pin::pin!(look_up(&source, "many", 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(left.as_mut().poll(&mut cx).is_pending());
+    }
+    assert_eq!(look_up(&source, "1", 2).await.unwrap(), Some(vec![2]));
+    assert_eq!(Database::lookups(&source).unwrap().pending, 0);
+}
+
+/// The connection goes back once the source is gone, and nobody waits for an answer.
+#[tokio::test]
+async fn a_source_that_is_gone_ends_its_lookups() {
+    let source = sharing(&["1"]).await;
+    assert_eq!(look_up(&source, "1", 1).await.unwrap(), Some(vec![1]));
+    let pool = source.connections.pool.clone();
+    assert_eq!(pool.usage().used, 1);
+    drop(source);
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while pool.usage().used > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("the place is given back");
 }

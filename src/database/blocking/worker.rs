@@ -2,6 +2,7 @@
 //! it.
 
 mod interleaved;
+mod lookups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use http::StatusCode;
 
 use super::filling::{self, Peer as _, Stop};
 use super::handover::{Command, Link, Reply, Work};
+use super::lookups::Slow;
 use super::{Described, Driver, DriverConnection as _, DriverRows as _, Failure, Shared};
 use crate::Error;
 use crate::database::Statement;
@@ -82,6 +84,10 @@ impl<D: Driver> Worker<'_, D> {
                 Err(error) => Reply::Failed(error),
             }),
             Command::Execute { statement, args, transaction } => self.execute(&statement, &args, transaction),
+            Command::LookUp(questions) => {
+                let outcomes = questions.iter().map(|question| self.look_up(question)).collect();
+                self.link.reply(Reply::LookedUp(outcomes));
+            }
             // Those that are interleaved have ended: their session has to know.
             Command::Interleave(..) | Command::Fetch(_) => {
                 self.link.reply(Reply::Failed(Error::protocol("no statements are interleaved")));
@@ -93,7 +99,7 @@ impl<D: Driver> Worker<'_, D> {
     fn describe(&self, statement: &Statement) -> Result<Arc<Described<D::Plan>>, Error> {
         let (columns, plan) = self.connection.describe(statement)?;
         let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
-        let described = Arc::new(Described { sql, placeholders, columns, plan });
+        let described = Arc::new(Described { sql, placeholders, columns, plan, slow: Slow::default() });
         self.shared.known.learn(&described);
         Ok(described)
     }

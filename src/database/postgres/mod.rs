@@ -53,7 +53,8 @@ use std::time::Duration;
 use rowstream_encode::Column;
 
 use super::{
-    Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, portions,
+    Database, HostSaid, LookupAnswer, SharedLookups, Sizes, Snapshot, Statement, TableSnapshot, lookups,
+    portions,
 };
 use crate::Error;
 use crate::params::{ParamValue, Shard};
@@ -248,7 +249,7 @@ impl Database for Source {
     }
 
     fn shared(max: usize) -> usize {
-        pipeline::connections(max)
+        lookups::connections(max)
     }
 }
 

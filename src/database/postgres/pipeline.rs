@@ -28,10 +28,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -50,7 +48,8 @@ use super::statement::{Described, close};
 use super::wire::Frame;
 use crate::Error;
 use crate::database::SharedLookups;
-use crate::histogram::{Histogram, SIZES};
+use crate::database::lookups::{self, Links, connections};
+use crate::histogram::Histogram;
 use crate::lock::Mutex;
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, PoolConfig, Priority, Waiter};
@@ -69,9 +68,6 @@ const FULL_PATIENCE: Duration = Duration::from_millis(500);
 const MAX_ROWS: i32 = 2;
 /// How often a lookup is asked here before it gets a connection of its own.
 const ATTEMPTS: usize = 3;
-/// Connections of a pool for each one that lookups share: most of them are for streams.
-const SHARE: usize = 4;
-
 /// While more replies than this are awaited, what is asked waits and becomes one batch. Without
 /// that, each reply wakes a worker that sends a batch of one, and the database, the server and the
 /// clients spend their time on waking one another. Few clients lose more by waiting for a round
@@ -93,35 +89,11 @@ enum Refused {
 }
 
 /// The pipelines of one source: one for each worker, as far as the size of its pool allows.
-pub(super) struct Pipelines {
-    /// The lookups that may be on their way at a time: as many as could hold a connection or wait
-    /// for one.
-    most: usize,
-    pending: AtomicUsize,
-    /// What was sent together, whichever pipeline it went by.
-    batches: Arc<Mutex<Histogram<u64>>>,
-    /// The threads that have asked, in the order of their first lookup.
-    threads: Mutex<Vec<ThreadId>>,
-    /// By the number of the thread, modulo their count.
-    slots: Box<[Mutex<Option<Arc<Pipeline>>>]>,
-}
-
-/// How many connections of a pool of `max` lookups share; where there are none, each has one of its
-/// own.
-pub(super) fn connections(max: usize) -> usize {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.min(max / SHARE)
-}
+pub(super) struct Pipelines(Links<Pipeline>);
 
 impl Pipelines {
     pub(super) fn new(pool: &PoolConfig) -> Self {
-        Self {
-            most: pool.max + pool.waiting,
-            pending: AtomicUsize::new(0),
-            batches: Arc::new(Mutex::new(Histogram::new(SIZES))),
-            threads: Mutex::default(),
-            slots: (0..connections(pool.max)).map(|_| Mutex::default()).collect(),
-        }
+        Self(Links::new(pool, connections(pool.max)))
     }
 
     /// The rows of `statement` for `args`; `None`: it has to be asked on a connection of its own.
@@ -136,18 +108,18 @@ impl Pipelines {
         args: &[&ParamValue],
         patience: Patience<'_>,
     ) -> Result<Option<Rows>, Error> {
-        if self.slots.is_empty() {
+        let Self(links) = self;
+        if links.is_empty() {
             return Ok(None);
         }
-        let _pending =
-            Pending::enter(&self.pending, self.most).ok_or_else(|| shared.pool.refuse(self.most))?;
+        let _pending = links.enter().ok_or_else(|| shared.pool.refuse(links.most))?;
         for _ in 0..ATTEMPTS {
             // Also where another request has just found that out: one is enough that holds up the
             // others.
             if statement.is_slow() {
                 break;
             }
-            let pipeline = self.pipeline(shared);
+            let pipeline = links.of_thread(|| Pipeline::open(shared, Arc::clone(&links.batches)));
             let (reply, link) = pipeline.ask(statement, args)?;
             let reply = match link {
                 Link::Connection => reply.await,
@@ -167,51 +139,7 @@ impl Pipelines {
     }
 
     pub(super) fn seen(&self) -> SharedLookups {
-        let pending = self.pending.load(Ordering::Relaxed);
-        SharedLookups { pending, batches: self.batches.lock().clone() }
-    }
-
-    /// The pipeline of this thread; a new one if there is none that is open.
-    fn pipeline(&self, shared: &Arc<Shared>) -> Arc<Pipeline> {
-        let mut slot = self.slots[self.number() % self.slots.len()].lock();
-        match &*slot {
-            Some(pipeline) if !pipeline.0.lock().closed => Arc::clone(pipeline),
-            _ => Arc::clone(slot.insert(Pipeline::open(shared, Arc::clone(&self.batches)))),
-        }
-    }
-
-    /// The number of this thread.
-    fn number(&self) -> usize {
-        let thread = thread::current().id();
-        let mut threads = self.threads.lock();
-        threads.iter().position(|&other| other == thread).unwrap_or_else(|| {
-            threads.push(thread);
-            threads.len() - 1
-        })
-    }
-}
-
-impl Drop for Pipelines {
-    fn drop(&mut self) {
-        for pipeline in self.slots.iter().filter_map(|slot| slot.lock().take()) {
-            pipeline.close(|| Refused::Elsewhere);
-        }
-    }
-}
-
-/// One lookup on its way; counted until it is dropped.
-struct Pending<'a>(&'a AtomicUsize);
-
-impl<'a> Pending<'a> {
-    fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let pending = Self(count);
-        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(pending)
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.seen()
     }
 }
 
@@ -281,6 +209,10 @@ impl Pipeline {
     ) -> Result<(oneshot::Receiver<Reply>, Link), Error> {
         let (reply, receiver) = oneshot::channel();
         let mut asked = self.0.lock();
+        if asked.closed {
+            // Nobody answers any more, since this pipeline was found.
+            return Ok((receiver, asked.link));
+        }
         let parses = !asked.parsed.contains(&statement.number);
         let begin = asked.messages.len();
         if let Err(error) = write(statement, args, parses, &mut asked.messages) {
@@ -311,13 +243,23 @@ impl Pipeline {
     }
 
     /// Ends the pipeline; what was not sent is refused.
-    fn close(&self, refused: impl Fn() -> Refused) {
+    fn refuse(&self, refused: impl Fn() -> Refused) {
         let mut asked = self.0.lock();
         asked.closed = true;
         let (lookups, driver) = (mem::take(&mut asked.lookups), asked.driver.take());
         drop(asked);
         lookups.into_iter().for_each(|look_up| look_up.end(Err(refused())));
         driver.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl lookups::Link for Pipeline {
+    fn is_closed(&self) -> bool {
+        self.0.lock().closed
+    }
+
+    fn close(&self) {
+        self.refuse(|| Refused::Elsewhere);
     }
 }
 
@@ -373,7 +315,7 @@ async fn drive(shared: Weak<Shared>, pipeline: Arc<Pipeline>, batches: Arc<Mutex
             }
         }
     }
-    open.0.close(|| Refused::Again);
+    open.0.refuse(|| Refused::Again);
     place.give_back(driver.connection.unlent());
 }
 
@@ -417,7 +359,7 @@ async fn connect(shared: &Weak<Shared>, pipeline: &Pipeline) -> Option<(Lease<Co
         }
         Err(error) => {
             let was_long = begun.elapsed() >= LONG_WAIT;
-            pipeline.close(|| if was_long { Refused::Failed(error.retold()) } else { Refused::Elsewhere });
+            pipeline.refuse(|| if was_long { Refused::Failed(error.retold()) } else { Refused::Elsewhere });
             None
         }
     }
@@ -427,7 +369,7 @@ struct CloseOnDrop(Arc<Pipeline>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.close(|| Refused::Elsewhere);
+        self.0.refuse(|| Refused::Elsewhere);
     }
 }
 

@@ -71,6 +71,8 @@ impl Driver for Sqlite {
     const DIALECT: &'static Dialect = &DIALECT;
     // A thread, the page cache, the schema and compiled statements.
     const IDLE: usize = 512 * 1024;
+    // Its progress handler and its busy handler look at the clock.
+    const SHARES_LOOKUPS: bool = true;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
         if !settings.url.starts_with("sqlite:") {
