@@ -236,6 +236,22 @@ async fn memory_is_constant_while_a_cursor_is_read() {
     assert_small(&server, "one reader of 1,000,000 events from a cursor");
 }
 
+/// What three connections read for one response is three buffers and not three responses.
+#[tokio::test]
+async fn memory_is_constant_while_a_table_is_read_in_parts() {
+    const IN_PARTS: u64 = 16 * 1000 * 1000;
+    let data = Data::postgres("events").await;
+    let in_parts = "/*\nparallel = 3\n*/\nselect * from payment_event";
+    std::fs::write(data.folder.path().join("endpoints/parts.sql"), in_parts).expect("a file");
+    let server = data.server("EVENTS_URL").await;
+    let mut stream = open(Client::HTTP1, &server, "/parts.ndjson").await;
+    assert_eq!(stream.headers["rowstream-parts"], "3");
+    assert_eq!(read(&mut stream, usize::MAX).await, (EVENTS, Some(Ended::Complete)));
+    let peak = peak_memory_bytes(server.pid());
+    println!("peak memory of 1,000,000 events in three parts: {:.1} MB", peak as f64 / 1e6);
+    assert!(peak <= IN_PARTS, "{peak} bytes");
+}
+
 #[tokio::test]
 async fn memory_is_constant_while_twenty_read_authors_from_sqlite() {
     twenty_readers(&Data::sqlite("authors").await, "SQLite").await;
