@@ -20,13 +20,15 @@
 //!      ▲                                               │
 //!      └── nothing for PATIENCE, or something is sent ─┘
 //! ```
+//!
+//! A reader that is slow, or asks for little, has a small buffer: there may be hundreds of them.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -37,6 +39,16 @@ use crate::timer::Timer;
 
 /// Enough for several of the pieces in which servers send; larger ones do not change the wall time.
 pub(super) const BUFFER: usize = 32 * 1024;
+
+/// Enough for one of them.
+pub(super) const SMALL: usize = 8 * 1024;
+
+/// Bytes that have filled the buffer again and again before it is a large one.
+const FLOWING_AFTER: usize = 256 * 1024;
+
+/// A full buffer that is not read on for so long has a slow reader. A fast one on a busy machine
+/// takes a few time slices.
+const SLOW_AFTER: Duration = Duration::from_millis(50);
 
 /// Bytes that have come at low mark before it is raised: a small result never pays for setting it.
 const RAISE_AFTER: usize = 128 * 1024;
@@ -59,8 +71,33 @@ pub(super) struct Buffers {
     /// The most that is held unread, in bytes.
     pub(super) limit: usize,
     mark: Mark,
+    flow: Flow,
     /// The thread whose runtime waits for the socket.
     home: ThreadId,
+}
+
+/// How fast what fills the buffer is read.
+struct Flow {
+    /// When the buffer was full last.
+    filled: Instant,
+    /// Bytes that have filled it since the reader was slow.
+    bytes: usize,
+}
+
+impl Flow {
+    /// So many bytes have filled the buffer, `now`.
+    fn note(&mut self, bytes: usize, now: Instant) {
+        if now.duration_since(self.filled) > SLOW_AFTER {
+            self.bytes = 0;
+        }
+        self.filled = now;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// The size of the buffer while no message is longer.
+    fn buffer(&self) -> usize {
+        if self.bytes < FLOWING_AFTER { SMALL } else { BUFFER }
+    }
 }
 
 /// Where the socket's receive mark stands.
@@ -75,12 +112,13 @@ impl Buffers {
     pub(super) fn new(socket: Socket, limit: usize) -> Self {
         Self {
             socket,
-            read: vec![0; BUFFER].into_boxed_slice(),
+            read: vec![0; SMALL].into_boxed_slice(),
             start: 0,
             end: 0,
             write: BytesMut::new(),
             limit,
             mark: Mark::Down(0),
+            flow: Flow { filled: Instant::now(), bytes: 0 },
             home: thread::current().id(),
         }
     }
@@ -118,6 +156,10 @@ impl Buffers {
                     }
                     self.end += count;
                     self.note_read(count);
+                    // A larger buffer would have taken more: of short answers no clock is asked.
+                    if self.end == self.read.len() {
+                        self.flow.note(count, Instant::now());
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Pending => ready!(self.poll_patience(cx)),
@@ -160,10 +202,11 @@ impl Buffers {
     /// it again.
     fn make_room(&mut self) {
         let held = self.end - self.start;
+        let usual = self.flow.buffer();
         if held == self.read.len() {
             self.resize((held * 2).min(self.limit.max(BUFFER)));
-        } else if self.read.len() > BUFFER && held < BUFFER / 2 {
-            self.resize(BUFFER);
+        } else if self.read.len() < usual || (self.read.len() > usual && held < usual / 2) {
+            self.resize(usual);
         } else if self.start > 0 {
             self.read.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, held);
@@ -174,8 +217,9 @@ impl Buffers {
     /// consumed stays.
     pub(super) fn rest(&mut self) {
         self.lower_mark();
-        if self.read.len() > BUFFER && self.end - self.start <= BUFFER {
-            self.resize(BUFFER);
+        self.flow.bytes = 0;
+        if self.read.len() > SMALL && self.end - self.start <= SMALL {
+            self.resize(SMALL);
         }
     }
 
@@ -215,4 +259,41 @@ impl Buffers {
 /// The connection failed or ended where more was to come.
 fn lost(cause: io::Error) -> Error {
     Error::source_unavailable("the connection to the database was lost").cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    async fn fill(buffers: &mut Buffers) {
+        poll_fn(|cx| buffers.poll_fill(cx)).await.unwrap();
+    }
+
+    /// Two hundred slow readers held buffers of 32 KiB, of which each fetched 8 at a time.
+    #[tokio::test]
+    async fn only_a_result_that_flows_has_a_large_buffer() {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let mut buffers = Buffers::new(Socket::Unix(client), 1 << 20);
+        let sending = tokio::spawn(async move { while server.write_all(&[7; 64 * 1024]).await.is_ok() {} });
+        let mut read = 0;
+        while read < 4 * FLOWING_AFTER {
+            fill(&mut buffers).await;
+            assert!(read < FLOWING_AFTER + BUFFER || buffers.read.len() == BUFFER, "after {read}");
+            assert!(read > FLOWING_AFTER || buffers.read.len() == SMALL, "after {read}");
+            read += buffers.end - buffers.start;
+            (buffers.start, buffers.end) = (0, 0);
+        }
+        // Slow from now on.
+        for _ in 0..2 {
+            buffers.flow.filled -= 2 * SLOW_AFTER;
+            fill(&mut buffers).await;
+            (buffers.start, buffers.end) = (0, 0);
+        }
+        assert_eq!(buffers.read.len(), SMALL);
+        drop(buffers);
+        sending.await.unwrap();
+    }
 }

@@ -223,6 +223,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::database::buffers::SMALL;
 
     fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
         let [a, b, c, _] = (payload.len() as u32).to_le_bytes();
@@ -255,7 +256,7 @@ mod tests {
         server.write_all(&[0xff, 0xff, 0xff, 0, 1, 2, 3]).await.unwrap();
         drop(server);
         assert!(wire.frame().await.is_err());
-        assert_eq!(wire.read.len(), BUFFER);
+        assert_eq!(wire.read.len(), SMALL);
     }
 
     #[tokio::test]

@@ -174,6 +174,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::database::buffers::SMALL;
 
     fn message(tag: u8, bytes: usize) -> Vec<u8> {
         let length = u32::try_from(bytes + 4).unwrap().to_be_bytes();
@@ -199,7 +200,7 @@ mod tests {
             assert_eq!(wire.frame().await.unwrap().tag, tag);
         }
         wire.rest();
-        assert_eq!(wire.read.len(), BUFFER);
+        assert_eq!(wire.read.len(), SMALL);
         let mut server = sending.await.unwrap();
         server.write_all(&message(b'N', 3)).await.unwrap();
         assert_eq!(wire.frame().await.unwrap().tag, b'N');
@@ -238,6 +239,6 @@ mod tests {
         server.write_all(&[&[b'D'][..], &(900_000_000_u32).to_be_bytes(), &[0; 100]].concat()).await.unwrap();
         drop(server);
         assert!(wire.frame().await.is_err());
-        assert_eq!(wire.read.len(), BUFFER);
+        assert_eq!(wire.read.len(), SMALL);
     }
 }
