@@ -263,6 +263,12 @@ fn describe(endpoint: &Endpoint) -> String {
             let _ = write!(text, ", channel {channel}");
         }
     }
+    if let Some(parallel) = endpoint.parallel() {
+        let _ = write!(text, "  by {} connections at most", parallel.parts);
+    }
+    if let Some(shards) = endpoint.shards() {
+        let _ = write!(text, "  in {} shards at most", shards.most);
+    }
     match &endpoint.authorization {
         Authorization::Public => {}
         Authorization::Authenticated => text.push_str("  any token"),

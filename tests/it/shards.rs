@@ -20,6 +20,13 @@ fn code(reply: &Reply) -> (u16, String) {
     (reply.status.as_u16(), reply.json()["code"].as_str().unwrap_or_default().to_owned())
 }
 
+/// Ends the server's connections that have a transaction, and waits until they are gone.
+async fn end_keepers(db: &TestDb) {
+    let ends = "select count(pg_terminate_backend(pid)) = 0 from pg_stat_activity
+        where datname = current_database() and application_name = 'rowstream' and xact_start is not null";
+    until(db, ends).await;
+}
+
 /// The shards `2/of` to `of/of` of the endpoint `/s`, side by side.
 async fn others(server: &Server, format: &str, of: u32, token: &str) -> Vec<Reply> {
     let shard = |shard| {
@@ -138,11 +145,7 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     let refused = get(&server.url("/s?_shard=1/2")).await;
     assert_eq!(code(&refused), (503, "too_many_snapshots".to_owned()));
     assert!(refused.header("retry-after").is_some());
-    db.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and state = 'idle in transaction'",
-    )
-    .await;
+    end_keepers(&db).await;
     let gone = get(&second).await;
     assert_eq!(code(&gone), (410, "snapshot_expired".to_owned()), "{}", gone.text());
     assert!(gone.json()["hint"].as_str().unwrap().contains("begin again"));
@@ -195,11 +198,7 @@ async fn a_shard_waits_for_no_lock() {
     let locks = LocksAlone::begin(&db).await;
     let refused = get(&second).await;
     assert_eq!(code(&refused), (503, "source_unavailable".to_owned()), "{}", refused.text());
-    db.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and state = 'idle in transaction'",
-    )
-    .await;
+    end_keepers(&db).await;
     locks.end().await;
     assert_eq!(code(&get(&second).await), (410, "snapshot_expired".to_owned()));
 }
@@ -257,4 +256,14 @@ async fn endpoints_that_have_no_shards_are_refused_with_their_place() {
         assert_eq!(checked.status.code(), Some(1), "{said}");
         assert!(said.contains(why) && said.contains("e.sql:") && said.contains("hint: "), "{why}: {said}");
     }
+}
+
+#[tokio::test]
+async fn check_says_in_how_many_shards_an_endpoint_is_read() {
+    let db = TestDb::new().await;
+    db.execute("create table event (id int)").await;
+    let server = server(&db, 5, &[("s", "/*\nparallel = 3\nshards = 8\n*/\nselect id from event")]).await;
+    let checked = rowstream(&["check", server.folder().join("rowstream.toml").to_str().unwrap()]).await;
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(said.contains("by 3 connections at most  in 8 shards at most"), "{said}");
 }
