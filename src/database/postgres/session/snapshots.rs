@@ -50,7 +50,7 @@ impl Snapshots {
     /// 503: too many are kept.
     pub(super) fn room(&self) -> Result<OwnedSemaphorePermit, Error> {
         Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
-            let message = format!("{} snapshots are kept for shards already", self.most);
+            let message = format!("no more than {} snapshots may be kept for shards at a time", self.most);
             Error::new("too_many_snapshots", StatusCode::SERVICE_UNAVAILABLE, message)
                 .retry_after(TICK)
                 .hint("read all shards of a snapshot before the first of another")
