@@ -131,6 +131,11 @@ impl Error {
         )
     }
 
+    /// A stream that somebody stopped who may: aborted.
+    pub fn stream_stopped() -> Self {
+        Self::new("stream_stopped", StatusCode::SERVICE_UNAVAILABLE, "the stream was stopped by an operator")
+    }
+
     /// The peer broke its protocol: a length, count or order that cannot be. Ends the stream and
     /// the connection.
     pub fn protocol(message: impl Into<String>) -> Self {

@@ -140,7 +140,8 @@ impl App {
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;
             let endpoint = self.find_admin(name, &request)?;
-            return match self.without_query(&request)? {
+            let other = if endpoint.is_of(request.method()) { None } else { self.without_query(&request)? };
+            return match other {
                 Some(answer) => Ok(answer),
                 None => {
                     self.authorize_admin(&endpoint, request.headers(), tracker).await?;

@@ -10,7 +10,8 @@
 //!    flow control is not seen on the socket, where the others go on. What stops on the socket is
 //!    seen there ([`crate::server`]), and reported to [`Watchdog::stall`];
 //! 3. when the client has taken less than the endpoint's minimum rate, seen in the same two places
-//!    (`slow_clients = { min_rate = … }`).
+//!    (`slow_clients = { min_rate = … }`);
+//! 4. when somebody who may has stopped the stream ([`Watchdog::stop`]).
 //!
 //! For the same reason it has the rows of slow clients spilled ([`Watchdog::spill`]), is over where
 //! they cannot be and [others wait for the connection](crate::spool::spill::GivesWay), and keeps
@@ -25,7 +26,7 @@ mod credit;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 use self::credit::Credit;
 use crate::Error;
 use crate::admission::Permit;
+use crate::completeness::Id;
 use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::spill::GivesWay;
@@ -55,6 +57,8 @@ pub(crate) enum Over {
     TooSlow,
     /// The response lasted for so long, which is the endpoint's `timeout.total`.
     Total(Duration),
+    /// Somebody stopped it.
+    Stopped,
 }
 
 impl Over {
@@ -64,6 +68,7 @@ impl Over {
             Self::Stalled => Outcome::Stalled,
             Self::TooSlow => Outcome::TooSlow,
             Self::Total(total) => Outcome::Failed(Error::total_timeout(total)),
+            Self::Stopped => Outcome::Failed(Error::stream_stopped()),
         }
     }
 }
@@ -113,6 +118,10 @@ struct State {
     /// What is spilled if the client is slow.
     spill: Option<Weak<dyn Spilling>>,
     over: Option<Over>,
+    /// The stream that may be stopped, and who then looks again.
+    stoppable: Option<(Id, Waker)>,
+    /// When it was.
+    stopped: Option<Instant>,
     /// Of a response whose last bytes are on their way.
     permit: Option<Permit>,
     /// Responses of which that is so, and whose time is limited.
@@ -174,6 +183,22 @@ impl Watchdog {
         self.state.lock().spill = Some(stream);
     }
 
+    /// The response is the stream of this id, which may be stopped.
+    pub(crate) fn stream(&self, id: Id) {
+        self.state.lock().stoppable = Some((id, Waker::noop().clone()));
+    }
+
+    /// Ends the stream of this id. Whether it was still there: a connection of HTTP/1 may be at its
+    /// next response.
+    pub(crate) fn stop(&self, id: Id) -> bool {
+        let mut state = self.state.lock();
+        let Some((_, waker)) = state.stoppable.take_if(|(stream, _)| *stream == id) else { return false };
+        state.stopped = Some(Instant::now());
+        drop(state);
+        waker.wake();
+        true
+    }
+
     /// The client was given so many bytes.
     pub(crate) fn given(&self, bytes: usize) {
         if self.patience.is_some() {
@@ -207,6 +232,7 @@ impl Watchdog {
         let mut state = self.state.lock();
         (state.total, state.given, state.permit) = (None, None, permit);
         (state.credit, state.spill) = (None, None);
+        (state.stoppable, state.stopped) = (None, None);
     }
 
     /// Whether the time of what it watches goes on when the body has gone.
@@ -219,6 +245,7 @@ impl Watchdog {
     pub(crate) fn keep(&self, last: impl LastBytes + 'static) {
         let mut state = self.state.lock();
         (state.given, state.credit, state.spill) = (None, None, None);
+        (state.stoppable, state.stopped) = (None, None);
         if let Some((at, total)) = state.total.take() {
             state.last.push(Ending { at, total, last: Box::new(last) });
         }
@@ -243,12 +270,14 @@ impl Watchdog {
         self.state.lock().over = Some(Over::TooSlow);
     }
 
-    /// Whether the response has lasted for longer than it may; then that is why it is over.
+    /// Whether the response has lasted for longer than it may, or was stopped; then that is why it
+    /// is over.
     pub(crate) fn is_late(&self) -> bool {
         let mut state = self.state.lock();
-        let late = state.total.filter(|(at, _)| *at <= Instant::now());
-        if let Some((_, total)) = late {
-            state.over = Some(Over::Total(total));
+        let total = state.total.filter(|(at, _)| *at <= Instant::now()).map(|(_, total)| Over::Total(total));
+        let late = state.stopped.map(|_| Over::Stopped).or(total);
+        if late.is_some() {
+            state.over = late;
         }
         late.is_some()
     }
@@ -267,7 +296,7 @@ impl Watchdog {
 
     fn poll_over(&self, timer: &mut Timer, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            let (end, stream) = self.next();
+            let (end, stream) = self.next(cx.waker());
             let spilled = stream.map_or(Ok(None), |stream| stream.poll_spill(cx));
             let Ok(spill_at) = spilled else {
                 self.state.lock().over = Some(Over::Stalled);
@@ -293,14 +322,18 @@ impl Watchdog {
     /// client next takes something.
     fn last_word(&self, over: Over) -> Duration {
         match over {
-            Over::Total(_) if self.patience.is_some() => LAST_WORD,
+            Over::Total(_) | Over::Stopped if self.patience.is_some() => LAST_WORD,
             _ => Duration::ZERO,
         }
     }
 
-    /// When it will be over, and why; and what may have to be spilled until then.
-    fn next(&self) -> (Option<End>, Option<Arc<dyn Spilling>>) {
-        let state = self.state.lock();
+    /// When it will be over, and why; and what may have to be spilled until then. Whoever stops it
+    /// before wakes `waker`.
+    fn next(&self, waker: &Waker) -> (Option<End>, Option<Arc<dyn Spilling>>) {
+        let mut state = self.state.lock();
+        if let Some((_, woken)) = &mut state.stoppable {
+            woken.clone_from(waker);
+        }
         let last = state.last.iter().map(|ending| (ending.at, ending.total));
         let total = state.total.into_iter().chain(last).map(|(at, total)| (at, Over::Total(total)));
         let total = total.min_by_key(|(at, _)| *at);
@@ -308,7 +341,9 @@ impl Watchdog {
         let stalled = since.zip(self.patience).map(|(since, patience)| (since + patience, Over::Stalled));
         let credit = state.credit.as_ref().map(Credit::left);
         let too_slow = since.zip(credit).map(|(since, left)| (since + left, Over::TooSlow));
-        let end = total.into_iter().chain(stalled).chain(too_slow).min_by_key(|(at, _)| *at);
+        let stopped = state.stopped.map(|at| (at, Over::Stopped));
+        let ends = [total, stalled, too_slow, stopped];
+        let end = ends.into_iter().flatten().min_by_key(|(at, _)| *at);
         (end, state.spill.as_ref().and_then(Weak::upgrade))
     }
 }
@@ -319,5 +354,22 @@ impl Drop for Watchdog {
         let why = self.why();
         let last = std::mem::take(&mut self.state.lock().last);
         last.into_iter().for_each(|ending| ending.last.cut(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_stopped_once_and_not_another_of_its_connection() {
+        let (first, second) = (Id::random().unwrap(), Id::random().unwrap());
+        let watchdog = Watchdog::default();
+        watchdog.stream(first);
+        watchdog.release(None);
+        watchdog.stream(second);
+        assert!(!watchdog.stop(first) && !watchdog.is_late());
+        assert!(watchdog.stop(second) && watchdog.is_late());
+        assert!(!watchdog.stop(second));
     }
 }

@@ -1,4 +1,4 @@
-//! How streams go, and how they went: what `GET /_rowstream/streams/{id}` tells.
+//! How streams go, and how they went: what `GET /_rowstream/streams` and `streams/{id}` report.
 //!
 //! Only what is streamed has an id: an answer with a `Content-Length` proves its own end, and
 //! lookups would pay for an id that nobody asks for. Invariants:
@@ -29,6 +29,8 @@ pub(crate) const STREAM: HeaderName = HeaderName::from_static("rowstream-stream"
 const KEPT: usize = 10_000;
 /// For how long they are.
 const KEPT_FOR: Duration = Duration::from_secs(600);
+/// The most streams of a list.
+const LISTED: usize = 1_000;
 /// How much is kept of what a database says of an error, in characters.
 const LONGEST_DETAIL: usize = 200;
 
@@ -53,23 +55,36 @@ pub(crate) struct Stream {
     started: Timestamp,
     rows: AtomicU64,
     bytes: AtomicU64,
+    /// Where its time has gone, in milliseconds: see [`PHASES`].
+    phases: [AtomicU64; 4],
+    stop: Stop,
     end: OnceLock<End>,
 }
+
+/// Ends the stream of an id. Whether it was still there.
+type Stop = Box<dyn Fn(Id) -> bool + Send + Sync>;
+
+/// Where a stream's time goes, by the names of the access log.
+const PHASES: [&str; 4] = ["pool", "database", "encode", "client"];
 
 struct End {
     state: &'static str,
     error: Option<Json>,
     at: Timestamp,
-    times: Times,
     digest: Option<String>,
 }
 
 impl Streams {
-    /// A stream begins.
+    /// A stream begins, which `stop` ends.
     ///
     /// # Errors
     /// See [`Id::random`].
-    pub(crate) fn begin(&self, endpoint: &str, format: &'static str) -> Result<Arc<Stream>, Error> {
+    pub(crate) fn begin(
+        &self,
+        endpoint: &str,
+        format: &'static str,
+        stop: impl Fn(Id) -> bool + Send + Sync + 'static,
+    ) -> Result<Arc<Stream>, Error> {
         let stream = Arc::new(Stream {
             id: Id::random()?,
             endpoint: endpoint.to_owned(),
@@ -77,6 +92,8 @@ impl Streams {
             started: Timestamp::now(),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            phases: Default::default(),
+            stop: Box::new(stop),
             end: OnceLock::new(),
         });
         self.known.lock().streams.insert(stream.id, Arc::clone(&stream));
@@ -95,10 +112,24 @@ impl Streams {
         };
         // A stream has begun, with the head of a success.
         let state = Ended::of(outcome, Some(StatusCode::OK)).name();
-        let end = End { state, error, at: Timestamp::now(), times, digest };
+        stream.note_times(&times);
+        let end = End { state, error, at: Timestamp::now(), digest };
         if stream.end.set(end).is_ok() {
             self.known.lock().end(stream.id, Instant::now());
         }
+    }
+
+    /// Those that run, as JSON: the first to begin in front, and how many more there are than are
+    /// listed.
+    pub(crate) fn list(&self) -> String {
+        let known = self.known.lock();
+        let mut running: Vec<_> =
+            known.streams.values().filter(|stream| stream.end.get().is_none()).map(Arc::clone).collect();
+        drop(known);
+        running.sort_unstable_by_key(|stream| stream.started);
+        let more = running.len().saturating_sub(LISTED);
+        let streams: Vec<_> = running.iter().take(LISTED).map(|stream| stream.json()).collect();
+        json!({"streams": streams, "more": more}).to_string() + "\n"
     }
 
     /// The stream with this id; `None` if it is not known.
@@ -133,10 +164,29 @@ impl Stream {
         self.id
     }
 
-    /// So much has been handed over.
-    pub(crate) fn note(&self, rows: u64, bytes: u64) {
+    /// So much has been handed over, and that is where the time went.
+    pub(crate) fn note(&self, rows: u64, bytes: u64, times: &Times) {
         self.rows.store(rows, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
+        self.note_times(times);
+    }
+
+    fn note_times(&self, times: &Times) {
+        let Times { pool, database, encode, client, .. } = *times;
+        for (phase, time) in self.phases.iter().zip([pool, database, encode, client]) {
+            phase.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Ends it, visibly for its client, and with it its statements.
+    ///
+    /// # Errors
+    /// 409: it has ended by itself.
+    pub(crate) fn stop(&self) -> Result<(), Error> {
+        (self.stop)(self.id).then_some(()).ok_or_else(|| {
+            let message = "the stream has ended already";
+            Error::new("stream_ended", StatusCode::CONFLICT, message)
+        })
     }
 
     /// The template of its endpoint's path.
@@ -144,8 +194,14 @@ impl Stream {
         &self.endpoint
     }
 
-    /// How it goes, as JSON.
+    /// How it goes, as a line of JSON.
     pub(crate) fn report(&self) -> String {
+        self.json().to_string() + "\n"
+    }
+
+    fn json(&self) -> Json {
+        let ms = PHASES.into_iter().zip(&self.phases);
+        let ms = ms.map(|(name, ms)| (name.to_owned(), json!(ms.load(Ordering::Relaxed))));
         let mut report = json!({
             "id": self.id.to_string(),
             "state": self.end.get().map_or("running", |end| end.state),
@@ -157,11 +213,7 @@ impl Stream {
         });
         if let Some(end) = self.end.get() {
             report["ended"] = json!(written(end.at));
-            let Times { pool, database, encode, client, .. } = end.times;
-            report["ms"] = json!({
-                "pool": pool.as_millis(), "database": database.as_millis(),
-                "encode": encode.as_millis(), "client": client.as_millis(),
-            });
+            report["ms"] = Json::Object(ms.collect());
             for (name, value) in
                 [("digest", end.digest.as_ref().map(|d| json!(d))), ("error", end.error.clone())]
             {
@@ -169,8 +221,10 @@ impl Stream {
                     report[name] = value;
                 }
             }
+        } else {
+            report["ms"] = Json::Object(ms.collect());
         }
-        report.to_string() + "\n"
+        report
     }
 }
 
@@ -192,6 +246,10 @@ fn kept(error: &Error) -> Json {
 mod tests {
     use super::*;
 
+    fn begin(streams: &Streams, format: &'static str) -> Result<Arc<Stream>, Error> {
+        streams.begin("/a", format, |_| false)
+    }
+
     fn state(streams: &Streams, id: Id) -> Option<String> {
         let report: Json = serde_json::from_str(&streams.find(&id.to_string())?.report()).unwrap();
         Some(report["state"].as_str().unwrap().to_owned())
@@ -200,10 +258,10 @@ mod tests {
     #[test]
     fn the_first_to_end_is_forgotten_and_none_that_runs() {
         let streams = Streams::default();
-        let runs = streams.begin("/a", "ndjson").unwrap();
+        let runs = begin(&streams, "ndjson").unwrap();
         let ended: Vec<_> = (0..KEPT + 10)
             .map(|_| {
-                let stream = streams.begin("/a", "csv").unwrap();
+                let stream = begin(&streams, "csv").unwrap();
                 streams.end(&stream, &Outcome::Complete, Times::default(), None);
                 stream.id()
             })
@@ -217,7 +275,7 @@ mod tests {
     #[test]
     fn streams_are_forgotten_with_time() {
         let streams = Streams::default();
-        let (runs, ended) = (streams.begin("/a", "csv").unwrap(), streams.begin("/a", "csv").unwrap());
+        let (runs, ended) = (begin(&streams, "csv").unwrap(), begin(&streams, "csv").unwrap());
         let now = Instant::now();
         streams.end(&ended, &Outcome::Aborted, Times::default(), None);
         streams.known.lock().forget(now + KEPT_FOR);
@@ -230,8 +288,8 @@ mod tests {
     #[test]
     fn an_end_is_reported_once_and_in_bounds() {
         let streams = Streams::default();
-        let stream = streams.begin("/a", "csv").unwrap();
-        stream.note(3, 40);
+        let stream = begin(&streams, "csv").unwrap();
+        stream.note(3, 40, &Times::default());
         let error = Error::endpoint("ä".repeat(5000)).sqlstate("22012");
         streams.end(&stream, &Outcome::Failed(error), Times::default(), Some("d".to_owned()));
         streams.end(&stream, &Outcome::Complete, Times::default(), None);
@@ -243,5 +301,19 @@ mod tests {
         assert_eq!((&report["digest"], &report["error"]["sqlstate"]), (&json!("d"), &json!("22012")));
         assert_eq!(report["error"]["detail"].as_str().unwrap().chars().count(), LONGEST_DETAIL);
         assert_eq!(streams.known.lock().ended.len(), 1);
+    }
+
+    #[test]
+    fn those_that_run_are_listed_and_no_more_than_a_thousand() {
+        let streams = Streams::default();
+        let running: Vec<_> = (0..LISTED + 5).map(|_| begin(&streams, "csv").unwrap()).collect();
+        let list = || serde_json::from_str::<Json>(&streams.list()).unwrap();
+        assert_eq!((list()["streams"].as_array().unwrap().len(), &list()["more"]), (LISTED, &json!(5)));
+        for stream in &running[1..] {
+            streams.end(stream, &Outcome::Complete, Times::default(), None);
+        }
+        let list = list();
+        assert_eq!(list["streams"].as_array().unwrap().len(), 1);
+        assert_eq!(list["streams"][0]["id"], json!(running[0].id().to_string()));
     }
 }

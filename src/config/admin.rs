@@ -16,6 +16,8 @@ pub struct AdminAccess {
     pub metrics: Authorization,
     /// `streams`; who may call an endpoint may also ask how its streams went.
     pub streams: Authorization,
+    /// Stopping a stream.
+    pub stop: Authorization,
     /// What `rowstream doctor` asks for.
     pub probe: Authorization,
 }
@@ -27,17 +29,19 @@ impl AdminAccess {
         ready: Authorization::Public,
         metrics: Authorization::Public,
         streams: Authorization::Public,
+        stop: Authorization::Public,
         probe: Authorization::Public,
     };
     /// What probes ask, which rarely have a token.
     const OPEN: [&str; 2] = ["live", "ready"];
 
-    fn each(&mut self) -> [(&'static str, &mut Authorization); 5] {
+    fn each(&mut self) -> [(&'static str, &mut Authorization); 6] {
         [
             ("live", &mut self.live),
             ("ready", &mut self.ready),
             ("metrics", &mut self.metrics),
             ("streams", &mut self.streams),
+            ("stop", &mut self.stop),
             ("probe", &mut self.probe),
         ]
     }

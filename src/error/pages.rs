@@ -57,6 +57,8 @@ const PAGES: &[(&str, &str)] = pages! {
     "statement_composite"
     "statement_failed"
     "statement_timeout"
+    "stream_ended"
+    "stream_stopped"
     "token_expired"
     "too_many_connections"
     "too_many_parameters"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use super::app::App;
@@ -12,6 +12,7 @@ use super::body::Answer;
 use super::console;
 use super::head::no_endpoint;
 use super::probe::Probe;
+use super::request::is_remote;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
@@ -36,6 +37,8 @@ const OPENAPI: &str = "openapi.json";
 /// What the paths of that document stand below, seen from it: a proxy may have the server at a path
 /// of its own.
 const ABOVE: &str = "..";
+/// Below [`ADMIN`]: the streams that run.
+const LIST: &str = "streams";
 /// Where the server reports how streams go, below [`ADMIN`].
 const STREAMS: &str = "streams/";
 /// Where the pages about errors are, below [`ADMIN`].
@@ -74,14 +77,32 @@ pub(super) enum AdminEndpoint {
     Discovery(String),
     /// The endpoints that who asks may call.
     OpenApi(openapi::Asked),
+    /// The streams that run.
+    Streams,
     /// How a stream went.
     Stream(Arc<Stream>),
+    /// A stream is to be stopped, by a client on another machine or on this one.
+    Stop(Arc<Stream>, Asks),
     /// What an error's code means.
     Page(&'static str),
     /// What shows the hops on the way.
     Probe(Probe),
     /// A file of the console.
     Console(console::Asked),
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    Here,
+    Elsewhere,
+}
+
+impl AdminEndpoint {
+    /// Whether it is for this method, whatever others are for.
+    pub(super) fn is_of(&self, method: &Method) -> bool {
+        matches!(self, Self::Stop(..)) && *method == Method::DELETE
+    }
 }
 
 impl App {
@@ -98,6 +119,7 @@ impl App {
             READY if is_here => AdminEndpoint::Ready,
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
             DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
+            LIST if is_here => AdminEndpoint::Streams,
             OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
             _ => match name.strip_prefix(PROBES).and_then(|name| Probe::read(name, request)) {
                 Some(probe) => AdminEndpoint::Probe(probe?),
@@ -119,7 +141,12 @@ impl App {
             return pages::of(code).map(AdminEndpoint::Page);
         }
         let stream = self.state.streams.find(name.strip_prefix(STREAMS)?)?;
-        Some(AdminEndpoint::Stream(stream))
+        if request.method() != Method::DELETE {
+            return Some(AdminEndpoint::Stream(stream));
+        }
+        let asks = if is_remote(request) && !is_admin(request) { Asks::Elsewhere } else { Asks::Here };
+        let is_here = self.config.admin_listen.is_none() || is_admin(request);
+        is_here.then_some(AdminEndpoint::Stop(stream, asks))
     }
 
     /// Checks that who asks may. How a stream went is also for whoever may call its endpoint, as
@@ -135,6 +162,12 @@ impl App {
             AdminEndpoint::Live => &access.live,
             AdminEndpoint::Ready => &access.ready,
             AdminEndpoint::Metrics(_) | AdminEndpoint::Discovery(_) => &access.metrics,
+            AdminEndpoint::Streams => &access.streams,
+            // Nobody shows who they are: then only those on this machine may.
+            AdminEndpoint::Stop(_, Asks::Elsewhere) if !self.asks_credentials() => {
+                return Err(not_from_there());
+            }
+            AdminEndpoint::Stop(..) => &access.stop,
             AdminEndpoint::Stream(stream) => {
                 let mut endpoints = self.config.endpoints.iter();
                 let own = endpoints.find(|endpoint| endpoint.path == stream.endpoint());
@@ -171,7 +204,19 @@ impl App {
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
             AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), "application/json")),
             AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
+            AdminEndpoint::Streams => {
+                let list = self.state.streams.list();
+                if let Some(held) = &mut tracker.permit {
+                    self.admission.widen(held, list.len(), Holder::Admin)?;
+                }
+                Ok(report(Bytes::from(list), "application/json"))
+            }
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
+            AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
+                let mut response = Response::new(Answer::Nothing);
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                response
+            }),
             AdminEndpoint::Probe(probe) => probe.answer(&self.state.probes),
             // Browsers show plain text, and save Markdown.
             AdminEndpoint::Page(page) => {
@@ -197,6 +242,11 @@ impl App {
 }
 
 impl App {
+    /// Whether there is anything by which clients show who they are.
+    fn asks_credentials(&self) -> bool {
+        !self.config.tokens.is_empty() || self.verifier.is_some()
+    }
+
     /// The replicas as Prometheus' `http_sd` reads them: this one, by the address that is configured
     /// or else by that which the request was sent to, and its peers.
     fn targets<B>(&self, request: &Request<B>) -> String {
@@ -240,6 +290,16 @@ impl App {
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization"));
         Ok(response)
     }
+}
+
+/// 403: without tokens, streams are stopped from the server's own machine.
+fn not_from_there() -> Error {
+    Error::new(
+        "forbidden",
+        StatusCode::FORBIDDEN,
+        "without tokens, a stream is stopped on the server's machine",
+    )
+    .hint("ask there, or at the port of `admin_listen`; or let a `[token.…]` by `[admin] authorization`")
 }
 
 fn on_port(host: &str, port: Option<u16>) -> String {

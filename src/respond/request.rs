@@ -174,7 +174,7 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
 
 /// Whether the client is on another machine; a proxy on this one tells that it asks for somebody
 /// else.
-fn is_remote<B>(request: &Request<B>) -> bool {
+pub(super) fn is_remote<B>(request: &Request<B>) -> bool {
     request.extensions().get::<Remote>().is_some()
         || FORWARDED.iter().any(|name| request.headers().contains_key(name))
 }

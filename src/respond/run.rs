@@ -194,7 +194,10 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         let mut response = head(request, coding);
-        let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name())?;
+        let watchdog = Arc::downgrade(&tracker.watchdog);
+        let stop = move |id| watchdog.upgrade().is_some_and(|watchdog| watchdog.stop(id));
+        let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name(), stop)?;
+        tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));

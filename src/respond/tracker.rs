@@ -84,7 +84,7 @@ impl RequestTracker {
     pub(super) fn note_bytes(&mut self, bytes: usize) {
         self.entry.bytes += bytes as u64;
         if let Some(stream) = &self.stream {
-            stream.note(self.entry.rows, self.entry.bytes);
+            stream.note(self.entry.rows, self.entry.bytes, &self.entry.times);
         }
         if self.meter.is_due(&self.entry) {
             self.meter.count(self.app.series(self.meter.subject), &self.entry);

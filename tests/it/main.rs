@@ -84,6 +84,7 @@ mod sockets;
 mod sqlite;
 mod sqlite_lookups;
 mod start;
+mod stop;
 mod streams;
 mod strings;
 mod support_works;
