@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
 use super::locate::{ConfigArgs, Target, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
 use crate::capacity;
@@ -176,9 +174,9 @@ fn load(path: &Path, log: Option<LogFlag>) -> Result<Config, Failure> {
 }
 
 /// Opens the ports of a configuration that were not handed over.
-async fn listen(config: &Config, inherited: Roles<std::net::TcpListener>) -> Result<Listeners, Failure> {
+async fn listen(config: &Config, inherited: Roles<Listener>) -> Result<Listeners, Failure> {
     let public = match inherited.public {
-        Some(listener) => Listener::Tcp(TcpListener::from_std(listener)?),
+        Some(listener) => listener,
         None => Listener::open(&config.listen, config.socket_mode)
             .await
             .map_err(|error| cannot_listen(&config.listen, &error))?,
@@ -204,11 +202,11 @@ fn cannot_listen(address: &str, error: &std::io::Error) -> Failure {
 async fn listen_if(
     address: Option<(&str, &str)>,
     mode: u32,
-    inherited: Option<std::net::TcpListener>,
+    inherited: Option<Listener>,
 ) -> Result<Option<Listener>, Failure> {
     let Some((address, key)) = address else { return Ok(None) };
-    if let Some(listener) = inherited {
-        return Ok(Some(Listener::Tcp(TcpListener::from_std(listener)?)));
+    if inherited.is_some() {
+        return Ok(inherited);
     }
     let listener = Listener::open(address, mode).await.map_err(|error| {
         Failure::Message(format!(

@@ -22,8 +22,8 @@ use crate::client::UNIX;
 pub enum Listener {
     /// At a port.
     Tcp(TcpListener),
-    /// At a file, which goes with it.
-    Unix(UnixListener, SocketFile),
+    /// At a file, which goes with it where we made it.
+    Unix(UnixListener, Option<SocketFile>),
 }
 
 /// The file of a Unix socket; removed when dropped.
@@ -68,7 +68,24 @@ impl Listener {
         // Nobody can connect before it listens.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(BACKLOG)?;
-        Ok(Self::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, file))
+        Ok(Self::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, Some(file)))
+    }
+
+    /// A socket that listens already. Its file, if it has one, is whose it was.
+    ///
+    /// # Errors
+    /// It does not listen, or is of neither kind.
+    pub(super) fn handed_over(socket: Socket) -> io::Result<Self> {
+        let address = socket.local_addr()?;
+        let is_known = address.as_socket().is_some() || address.is_unix();
+        if !is_known || socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+            return Err(io::Error::other("it is no socket of TCP or Unix that listens"));
+        }
+        set_up(&SockRef::from(&socket))?;
+        match address.is_unix() {
+            true => Ok(Self::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, None)),
+            false => TcpListener::from_std(socket.into()).map(Self::Tcp),
+        }
     }
 
     /// The next connection, and who it comes from. It belongs to no runtime yet.
@@ -103,7 +120,26 @@ impl Listener {
     pub fn url(&self, scheme: &str) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(|address| url_of(scheme, address)),
-            Self::Unix(_, file) => Ok(format!("unix:{}", file.0.display())),
+            Self::Unix(..) => self.shown(),
+        }
+    }
+
+    /// Where it listens, as `listen` has it: `host:port`, `unix:/path`, or `unix:@name` of a socket
+    /// without a file (unix(7), "abstract").
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub(super) fn shown(&self) -> io::Result<String> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(|address| address.to_string()),
+            Self::Unix(listener, _) => {
+                let address = SockRef::from(listener).local_addr()?;
+                let name = address.as_abstract_namespace().map(String::from_utf8_lossy);
+                Ok(match (address.as_pathname(), name) {
+                    (Some(path), _) => format!("unix:{}", path.display()),
+                    (None, name) => format!("unix:@{}", name.unwrap_or_default().escape_debug()),
+                })
+            }
         }
     }
 }

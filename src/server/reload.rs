@@ -10,7 +10,6 @@
 //! ```
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +55,7 @@ pub struct Reload {
     /// Where the server listens, instead of where the file says.
     pub listen: Option<String>,
     /// Where the sockets listen that were handed over, wherever the file says.
-    pub inherited: Roles<SocketAddr>,
+    pub inherited: Roles<String>,
     /// How log lines look, instead of as the file says.
     pub log: Option<LogFlag>,
     /// Whether it is watched.

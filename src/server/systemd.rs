@@ -5,13 +5,12 @@
 //! queue instead of being refused.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{FromRawFd as _, RawFd};
 
 use sd_notify::NotifyState;
-use socket2::{SockRef, Type};
+use socket2::Socket;
 
-use super::set_up;
+use super::Listener;
 use crate::config::Config;
 use crate::log;
 
@@ -56,11 +55,11 @@ impl<T> Default for Roles<T> {
     }
 }
 
-impl Roles<TcpListener> {
+impl Roles<Listener> {
     /// Where they listen.
-    pub fn addresses(&self) -> Roles<SocketAddr> {
+    pub fn addresses(&self) -> Roles<String> {
         // One without an address was not taken.
-        let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
+        let address = |listener: &Option<Listener>| listener.as_ref()?.shown().ok();
         Roles {
             public: address(&self.public),
             admin: address(&self.admin),
@@ -69,17 +68,17 @@ impl Roles<TcpListener> {
     }
 }
 
-impl Roles<SocketAddr> {
+impl Roles<String> {
     /// Has a configuration say what is so.
     pub fn apply(&self, config: &mut Config) {
-        if let Some(address) = self.public {
-            config.listen = address.to_string();
+        if let Some(address) = &self.public {
+            config.listen.clone_from(address);
         }
-        if let Some(address) = self.admin {
-            config.admin_listen = Some(address.to_string());
+        if let Some(address) = &self.admin {
+            config.admin_listen = Some(address.clone());
         }
-        if let (Some(address), Some(tls)) = (self.redirect, &mut config.tls) {
-            tls.redirect = Some(address.to_string());
+        if let (Some(address), Some(tls)) = (&self.redirect, &mut config.tls) {
+            tls.redirect = Some(address.clone());
         }
     }
 }
@@ -88,8 +87,11 @@ impl Roles<SocketAddr> {
 /// `redirect`, and any other for clients. To be asked for once.
 ///
 /// # Errors
-/// One of them is no TCP socket that listens, or there are two for the same.
-pub fn inherited() -> io::Result<Roles<TcpListener>> {
+/// One of them is no socket of TCP or Unix that listens, or there are two for the same.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn inherited() -> io::Result<Roles<Listener>> {
     let mut roles = Roles::default();
     for (descriptor, name) in sd_notify::listen_fds_with_names()? {
         let role = match name.as_str() {
@@ -107,16 +109,10 @@ pub fn inherited() -> io::Result<Roles<TcpListener>> {
     Ok(roles)
 }
 
-fn take(descriptor: RawFd) -> io::Result<TcpListener> {
+fn take(descriptor: RawFd) -> io::Result<Listener> {
     #[expect(unsafe_code, reason = "the standard library knows of no sockets that are handed over")]
     // SAFETY: it is open, as its flags were just set, and by the protocol it is ours: nobody else
     // in the process knows its number, and it is asked for once.
-    let listener = unsafe { TcpListener::from_raw_fd(descriptor) };
-    let socket = SockRef::from(&listener);
-    let is_tcp = socket.local_addr()?.as_socket().is_some() && socket.r#type()? == Type::STREAM;
-    if !is_tcp || !socket.is_listener()? {
-        return Err(io::Error::other("it is no TCP socket that listens"));
-    }
-    set_up(&socket)?;
-    Ok(listener)
+    let socket = unsafe { Socket::from_raw_fd(descriptor) };
+    Listener::handed_over(socket)
 }

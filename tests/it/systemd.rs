@@ -1,9 +1,9 @@
 //! The server as a service of systemd: what it says to it, the sockets that it takes from it, and
 //! the units in `deploy/systemd`.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -134,12 +134,50 @@ async fn the_admin_endpoints_have_a_socket_by_its_name() {
     assert_eq!(get(&admin).await.status, StatusCode::OK);
 }
 
+/// A socket that is a file, or has a name alone. What systemd has made, it removes.
+#[tokio::test]
+async fn unix_sockets_are_taken_too() {
+    use std::os::linux::net::SocketAddrExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("http.sock");
+    let name = format!("rowstream-test-{}", folder.path().display());
+    let named = SocketAddr::from_abstract_name(&name).expect("a name");
+    for (listener, address) in [
+        (UnixListener::bind(&path), format!("unix:{}", path.display())),
+        (UnixListener::bind_addr(&named), format!("unix:@{name}")),
+    ] {
+        let listener = listener.expect("it is free");
+        let at = listener.local_addr().expect("an address");
+        for _ in 0..2 {
+            let socket = listener.try_clone().expect("a descriptor");
+            let mut server = activated("", "http", socket).start().await;
+            assert_eq!(server.address(), address);
+            let mut client = UnixStream::connect_addr(&at).expect("it listens");
+            client.set_read_timeout(Some(SOON)).expect("a timeout");
+            let request = b"GET /one HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+            client.write_all(request).expect("it reads");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("it answers");
+            assert!(answer.ends_with("[{\"n\":1}]"), "{answer}");
+            server.hang_up();
+            server.wait_for_stderr("reloaded", SOON).await;
+            assert!(!server.stderr().contains("at the next start"), "{}", server.stderr());
+            server.terminate();
+            assert!(server.wait_exit(SOON).await.is_some_and(|status| status.success()));
+        }
+    }
+    assert!(path.exists(), "the file is systemd's");
+}
+
 /// What is for another process is not taken, and what is no listening socket is not used.
 #[tokio::test]
 async fn only_sockets_that_listen_are_taken() {
     let exit = activated("", "http", UdpSocket::bind("127.0.0.1:0").expect("a port")).try_start().await;
     let said = exit.err().expect("it cannot be served").stderr;
-    assert!(said.contains("the socket `http` cannot be used: it is no TCP socket that listens"), "{said}");
+    assert!(
+        said.contains("the socket `http` cannot be used: it is no socket of TCP or Unix that listens"),
+        "{said}"
+    );
     let script = "export LISTEN_FDS=1 LISTEN_PID=1; exec \"$0\" \"$@\"";
     let server = launch("").shell(script).start().await;
     assert_eq!(get(&server.url("/one")).await.status, StatusCode::OK);
