@@ -353,6 +353,11 @@ impl<C, S: Sites> Shared<C, S> {
         if entry.is_none() {
             let most = state.pressure.most(priority, &self.config, now);
             if !self.makes_room(&mut state.queue, priority, client, most) {
+                // Those who came before it was known that they would be served too late.
+                if state.queue.len_of(priority) > most {
+                    let last = state.queue.shed(priority);
+                    drop(last.map(|waits| waits.sender.send(Err(self.refuse(most)))));
+                }
                 return Err(self.refuse(most));
             }
         }
@@ -544,6 +549,28 @@ mod tests {
         }
     }
 
+    /// A queue is for bursts: who comes after one takes one more along at most.
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_served_though_some_come_after_it() {
+        let config = PoolConfig { max: 1, waiting: 1000, ..PoolConfig::default() };
+        let pool = Pool::<()>::new("test", config);
+        let mut requests = tokio::task::JoinSet::new();
+        for number in 0..320 {
+            let pool = pool.clone();
+            requests.spawn(async move {
+                // Three hundred at once, and ten a second after them.
+                tokio::time::sleep(Duration::from_millis(100) * u32::saturating_sub(number, 300)).await;
+                let place = pool.acquire(Priority::Stream, Waiter::default().begin()).await;
+                if place.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                code(place)
+            });
+        }
+        let served = requests.join_all().await.into_iter().filter(|code| *code == "none").count();
+        assert!(served >= 280, "{served}");
+    }
+
     /// At ten times the load that is carried, everybody waited for five seconds, or until the timeout.
     #[tokio::test(start_paused = true)]
     async fn under_overload_who_is_served_has_not_waited_long() {
@@ -571,9 +598,16 @@ mod tests {
             *came > begun + Duration::from_secs(3) && *waited > Duration::from_millis(1500)
         };
         assert_eq!(served.clone().filter(late).count(), 0);
+        // Those of the first half second, when no rate was known.
+        assert!(served.clone().all(|(_, waited, _)| *waited < Duration::from_millis(1800)));
         assert!(served.count() > 1800, "the place is hardly ever idle");
         let refused = ended.iter().filter(|(_, _, code)| *code == "pool_full");
-        assert!(refused.clone().all(|(_, waited, _)| waited.is_zero()), "who is refused is refused at once");
+        let at_once = refused.clone().filter(|(_, waited, _)| waited.is_zero()).count();
+        assert!(at_once * 100 >= refused.clone().count() * 97, "who is refused is refused at once");
+        assert!(
+            refused.clone().all(|(_, waited, _)| *waited < Duration::from_secs(1)),
+            "or in the first second"
+        );
         assert!(refused.count() > 15_000);
     }
 }

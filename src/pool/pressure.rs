@@ -7,6 +7,11 @@
 //! long as it is configured: a burst is what it is for. (Nichols and Jacobson, "Controlling Queue
 //! Delay", ACM Queue 10(5), tell a good queue from a bad one by that.)
 //!
+//! Until a rate is known, such a load has filled the queue with more than can be served in time. So
+//! whoever is refused takes one more along, the last of those who wait, until the queue is as short
+//! as it has to be. Under a load that goes on that is a matter of a moment, and a burst after which
+//! few come is served as a whole.
+//!
 //! It acts on evidence alone: where few are served, such as lists that take half a minute each, it
 //! knows no rate, and limits nothing.
 
@@ -18,9 +23,9 @@ use super::PoolConfig;
 use super::queue::Priority;
 
 /// How long a queue has to stand, and how long a rate is measured at least.
-const STANDING: Duration = Duration::from_secs(1);
+const STANDING: Duration = Duration::from_millis(500);
 /// How many have to be served for a rate.
-const ENOUGH: u32 = 20;
+const ENOUGH: u32 = 10;
 /// The part of `acquire_timeout` in which those who wait are to be served.
 const PART: u32 = 5;
 
@@ -113,7 +118,7 @@ mod tests {
     #[test]
     fn a_queue_that_stands_is_as_long_as_can_be_served_in_time() {
         let (mut pressure, begun) = (Pressure::default(), Instant::now());
-        let now = served(&mut pressure, begun, 100, 900);
+        let now = served(&mut pressure, begun, 100, 400);
         assert_eq!(pressure.most(STREAM, &config(), now), 2000, "it may be a burst");
         let now = served(&mut pressure, now, 100, 2000);
         let most = pressure.most(STREAM, &config(), now);

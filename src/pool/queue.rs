@@ -146,12 +146,19 @@ impl<W> Queue<W> {
     /// this priority of the client that has most of them there, if it has more than `client` would
     /// have.
     pub(super) fn displace(&mut self, priority: Priority, client: Client) -> Option<W> {
+        let line = self.line(priority);
+        let (longest, _) = line.longest()?;
+        if longest > line.len_of(client) + 1 { self.shed(priority) } else { None }
+    }
+
+    /// Takes out of the queue the last one of this priority of the client that has most of them
+    /// there.
+    pub(super) fn shed(&mut self, priority: Priority) -> Option<W> {
         let line = &mut self.lines[priority as usize];
-        let own = line.len_of(client);
-        let (_, other) = line.longest().filter(|&(length, _)| length > own + 1)?;
-        let displaced = line.pop_last_of(other);
+        let (_, client) = line.longest()?;
+        let shed = line.pop_last_of(client);
         self.before = self.before.min(self.line(Priority::Lookup).len());
-        displaced
+        shed
     }
 
     /// Who is served next, now, with a place for this priority; or who can be served by nobody.

@@ -431,7 +431,6 @@ async fn at_ten_times_the_capacity() {
         percentile(crowd.iter().filter(asked).map(|asked| asked.took).collect(), 0.99).as_secs_f64()
     };
     let admitted = p99(&|asked| asked.status == 200);
-    // Those who came first filled the queue before it was known that it would not empty.
     let steady = p99(&|asked| asked.status == 200 && asked.begun > begun + Duration::from_secs(5));
     let refused = p99(&|asked| asked.status != 200);
     let answered = served(&lookups);
@@ -447,8 +446,9 @@ async fn at_ten_times_the_capacity() {
     );
     assert!(served(&crowd) * 10 >= served(&peak) * 9, "goodput");
     assert_eq!(answered, lookups.len(), "lookups are not refused");
+    assert!(admitted < 2.0, "{admitted}");
     if is_long() {
-        assert!(steady < 2.0 && refused < 1.0, "{steady} {refused}");
+        assert!(refused < 1.0, "{refused}");
     }
     assert_eq!(Client::HTTP1.get(&server.url("/_rowstream/live")).await.status, 200);
 }
