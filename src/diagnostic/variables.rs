@@ -2,7 +2,7 @@
 //! credential of systemd's. A message names where it comes from, and never what it is.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use super::{Environment, shown};
@@ -33,9 +33,12 @@ pub(super) struct Unexpandable {
     pub(super) hint: String,
 }
 
+/// What there is, or why there is nothing, for which a default may stand; `Err`: no default may.
+type Found = Result<Result<String, Unexpandable>, Unexpandable>;
+
 /// Replaces `${NAME}`, `${file:PATH}`, `${credential:NAME}`, and the same with a default
-/// (`${NAME:-default}`), which also stands for what is empty, as in a shell. `$${` is `${` itself;
-/// every other `$` stays.
+/// (`${NAME:-default}`), which also stands for what is empty, as in a shell, and never for what is
+/// there and cannot be read. `$${` is `${` itself; every other `$` stays.
 pub(super) fn expand(text: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -66,9 +69,9 @@ fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> 
     } else if let Some(name) = name.strip_prefix("credential:") {
         of_credential(name, origins.environment)
     } else {
-        of_environment(name.strip_prefix("env:").unwrap_or(name), origins.environment)?
+        of_environment(name.strip_prefix("env:").unwrap_or(name), origins.environment)
     };
-    match (found, default) {
+    match (found?, default) {
         (Ok(value), None) => Ok(value),
         (Ok(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
@@ -76,11 +79,8 @@ fn variable(inner: &str, origins: &Origins<'_>) -> Result<String, Unexpandable> 
     }
 }
 
-/// A variable, or that there is none of this name; `Err`: it is no name.
-fn of_environment(
-    name: &str,
-    environment: &Environment<'_>,
-) -> Result<Result<String, Unexpandable>, Unexpandable> {
+/// A variable.
+fn of_environment(name: &str, environment: &Environment<'_>) -> Found {
     if !crate::sql::is_name(name) {
         return Err(Unexpandable {
             message: format!("{} is not the name of an environment variable", shown(name)),
@@ -94,23 +94,26 @@ fn of_environment(
 }
 
 /// What a file holds, without the end of its line.
-fn of_file(path: &Path) -> Result<String, Unexpandable> {
+fn of_file(path: &Path) -> Found {
     let wrong = |why: String| Unexpandable {
         message: format!("the file {} {why}", shown(&path.display().to_string())),
         hint: "it holds what stands for `${file:PATH}`, as one line of text".to_owned(),
     };
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(LONGEST_SECRET + 1).read_to_string(&mut text));
-    read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    if let Err(error) = read {
+        let unreadable = wrong(format!("cannot be read: {error}"));
+        return if error.kind() == ErrorKind::NotFound { Ok(Err(unreadable)) } else { Err(unreadable) };
+    }
     if text.len() as u64 > LONGEST_SECRET {
         return Err(wrong(format!("has more than {LONGEST_SECRET} bytes")));
     }
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    Ok(Ok(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }
 
 /// A credential that the service manager has handed over.
-fn of_credential(name: &str, environment: &Environment<'_>) -> Result<String, Unexpandable> {
+fn of_credential(name: &str, environment: &Environment<'_>) -> Found {
     let wrong = |message: String| Unexpandable {
         message,
         hint: "`LoadCredential=NAME:PATH` of the unit hands it over".to_owned(),
@@ -120,7 +123,7 @@ fn of_credential(name: &str, environment: &Environment<'_>) -> Result<String, Un
     }
     match environment(CREDENTIALS) {
         Some(folder) => of_file(&Path::new(&folder).join(name)),
-        None => Err(wrong(format!("there are no credentials, so none is called {}", shown(name)))),
+        None => Ok(Err(wrong(format!("there are no credentials, so none is called {}", shown(name))))),
     }
 }
 
@@ -163,6 +166,7 @@ mod tests {
             ("${file:missing:-d}", Ok("d")),
             ("${credential:secret}", Ok("hunter2")),
             ("${credential:missing:-d}", Ok("d")),
+            ("${credential:../secret:-d}", Err("`../secret` is not the name of a credential")),
             ("${credential:../secret}", Err("`../secret` is not the name of a credential")),
             ("${env:}", Err("`` is not the name of an environment variable")),
             ("${A}", Ok("x")),
@@ -196,6 +200,9 @@ mod tests {
             let origins = Origins::of(&file, &environment);
             let error = expand(&format!("${{file:{name}}}"), &origins).unwrap_err();
             assert!(error.message.contains(why) && error.message.contains(name), "{error:?}");
+            // A default stands for no file, and for none that cannot be read.
+            let is_there = expand(&format!("${{file:{name}:-d}}"), &origins).is_err();
+            assert_eq!(is_there, name != "missing", "{name}");
         }
         let nothing = Origins::of(Path::new("f"), &|_: &str| None);
         assert!(expand("${credential:secret}", &nothing).is_err());
