@@ -5,6 +5,8 @@
 //! What is counted and logged of denials is not here: an [`Error`] carries its reason.
 
 mod fetch;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod jwt;
 mod keys;
 mod role;

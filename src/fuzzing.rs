@@ -1,8 +1,12 @@
 //! Ways in to what is private, for the properties in `fuzz/`. They stand behind a feature: a
 //! release has none of them.
 
+use std::net::IpAddr;
 use std::path::Path;
 
+use futures_util::FutureExt as _;
+
+pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
 pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
@@ -10,7 +14,9 @@ use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, Defaults, Known};
 use crate::params::{Param, ParamType};
+use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
+pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};
 
@@ -48,6 +54,13 @@ pub fn read_statement(text: &str, database: DatabaseKind) -> (Option<Endpoint>, 
     let dialect = database.dialect();
     let text_param = |name: &str, _: usize| (Param::new(name, ParamType::Text), ParamType::Text.into());
     collected(Path::new("--sql"), text, |file| read::single(file, "main", dialect, &mut { text_param }))
+}
+
+/// What a header of the PROXY protocol says of its client at the beginning of these bytes, and what
+/// is left of them; `None`: there is none.
+pub fn proxy_header(mut bytes: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
+    let read = proxy_protocol::read(&mut bytes).now_or_never().expect("all bytes are there at once");
+    Some((read.ok()?, bytes))
 }
 
 fn collected(

@@ -22,7 +22,7 @@ mod heap;
 mod listener;
 mod origin;
 mod preparing;
-mod proxy_protocol;
+pub(crate) mod proxy_protocol;
 mod reload;
 mod reporting;
 mod signals;

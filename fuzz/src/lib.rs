@@ -8,9 +8,13 @@
 mod arrow;
 mod count;
 mod csv;
+mod cursor;
+mod discovery;
 mod endpoint;
 mod json;
+mod jwt;
 mod mysql;
+mod proxy_protocol;
 mod request;
 mod row;
 mod split;
@@ -22,9 +26,13 @@ mod wire;
 pub use arrow::arrow;
 pub use count::count;
 pub use csv::csv;
+pub use cursor::cursor;
+pub use discovery::discovery;
 pub use endpoint::endpoint;
 pub use json::json;
+pub use jwt::jwt;
 pub use mysql::{mysql_row, mysql_wire};
+pub use proxy_protocol::proxy_protocol;
 pub use request::request;
 pub use row::{postgres_row, postgres_values};
 pub use split::split;
@@ -40,13 +48,17 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("arrow", arrow),
     ("count", count),
     ("csv", csv),
+    ("cursor", cursor),
+    ("discovery", discovery),
     ("endpoint", endpoint),
     ("json", json),
+    ("jwt", jwt),
     ("mysql_row", mysql_row),
     ("mysql_wire", mysql_wire),
     ("postgres_row", postgres_row),
     ("postgres_values", postgres_values),
     ("postgres_wire", postgres_wire),
+    ("proxy_protocol", proxy_protocol),
     ("request", request),
     ("split", split),
     ("sql", sql),

@@ -24,7 +24,7 @@ const LONGEST_V2: usize = 4096;
 ///
 /// # Errors
 /// It says nothing of the kind, or left.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
     // Both are longer.
     let mut first = [0; SIGNATURE.len()];
     stream.read_exact(&mut first).await?;

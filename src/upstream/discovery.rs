@@ -6,6 +6,8 @@
 //! asked, its last answer holds, however old. What it answers is believed: nobody, where it knows
 //! of nobody.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod srv;
 
 use std::net::SocketAddr;
@@ -84,8 +86,8 @@ pub(super) struct Discovery {
 #[derive(Default)]
 struct Known {
     instances: Vec<Instance>,
-    /// When it was asked last, and whether it could be.
-    asked: Option<(Instant, bool)>,
+    /// When it answered last, or why it could not be asked.
+    asked: Option<(Instant, Result<(), String>)>,
 }
 
 /// What metrics tell of a registry: instances that it knows, and how often it could not be asked.
@@ -137,18 +139,26 @@ impl Discovery {
     }
 
     async fn instances(&self) -> Result<Vec<Instance>, Failure> {
+        let came = Instant::now();
         let mut known = self.known.lock().await;
-        if known
-            .asked
-            .is_some_and(|(at, _)| at.elapsed() < self.discover.refresh && !known.instances.is_empty())
-        {
-            return Ok(known.instances.clone());
+        match &known.asked {
+            // Who waited while another asked has the same answer: where there is none in time, each
+            // of them would wait as long after the other.
+            Some((at, answer)) if *at >= came && known.instances.is_empty() => {
+                let unasked = |cause| format!("{} cannot be asked: {cause}", self.discover);
+                return answer.clone().map(|()| Vec::new()).map_err(|cause| unasked(cause).into());
+            }
+            Some((at, _)) if at.elapsed() < self.discover.refresh && !known.instances.is_empty() => {
+                return Ok(known.instances.clone());
+            }
+            _ => {}
         }
         let patience = PATIENCE[usize::from(!known.instances.is_empty())];
         let asked = tokio::time::timeout(patience, self.discover.registry.ask()).await;
         let answer = asked.unwrap_or_else(|_| Err("no answer in time".into()));
-        let could_be_asked = known.asked.is_none_or(|(_, well)| well);
-        known.asked = Some((Instant::now(), answer.is_ok()));
+        let could_be_asked = known.asked.as_ref().is_none_or(|(_, answer)| answer.is_ok());
+        let learnt = answer.as_ref().map(|_| ()).map_err(ToString::to_string);
+        known.asked = Some((Instant::now(), learnt));
         match answer {
             Ok(instances) => self.learn(&mut known, instances, could_be_asked),
             Err(cause) => {
@@ -267,7 +277,12 @@ async fn ask_consul(
         let said: String = String::from_utf8_lossy(&answer).chars().take(200).collect();
         return Err(format!("it answers {status}: {}", said.trim().escape_debug()).into());
     }
-    let entries: Vec<Entry> = serde_json::from_slice(&answer)?;
+    listed(&answer)
+}
+
+/// The instances of an answer.
+fn listed(answer: &[u8]) -> Result<Vec<Instance>, Failure> {
+    let entries: Vec<Entry> = serde_json::from_slice(answer)?;
     let instance = |Entry { node, service }| {
         let host = if service.address.is_empty() { node.address } else { service.address };
         Instance { rank: 0, host, port: service.port }

@@ -142,6 +142,27 @@ async fn consul_says_where_a_service_is() {
     assert!(!server.stderr().contains(TOKEN) && !server.stdout().contains(TOKEN));
 }
 
+/// Each of those who waited asked the registry anew, one after the other: with twenty of them and a
+/// registry that hangs, the last one waited for twenty times its patience.
+#[tokio::test]
+async fn those_who_wait_for_a_registry_have_one_answer() {
+    let hanging = Upstream::start(Speaks::Http1, |_, _| async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        reply(500, "text/plain", "No cluster leader")
+    })
+    .await;
+    let server = server(&format!("consul = \"http://{}\", service = \"orders\"", hanging.address())).await;
+    let asked_before = hanging.count("/v1/health");
+    let url = server.url("/who");
+    let ask = || async { get(&url).await.json()["code"].clone() };
+    let codes = futures_util::future::join_all((0..20).map(|_| ask())).await;
+    assert!(codes.iter().all(|code| code == "source_unavailable"), "{codes:?}");
+    let asked = hanging.count("/v1/health") - asked_before;
+    // One was asked for by the first of them, one for those who came after that had begun, and one
+    // for who came last on a busy machine.
+    assert!((1..=5).contains(&asked), "{asked}");
+}
+
 #[tokio::test]
 async fn a_registry_that_never_answered_is_an_error_that_says_so() {
     let said: Said = Arc::new(Mutex::new((500, String::new())));

@@ -85,7 +85,7 @@ async fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failur
 }
 
 /// The instances of an answer. A name that is not there has none.
-fn read(answer: &[u8]) -> Result<Vec<Instance>, Failure> {
+pub(super) fn read(answer: &[u8]) -> Result<Vec<Instance>, Failure> {
     let packet = Packet::parse(answer)?;
     match packet.rcode() {
         RCODE::NoError | RCODE::NameError => {}

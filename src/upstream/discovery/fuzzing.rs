@@ -1,0 +1,20 @@
+//! See [`crate::fuzzing`].
+
+use super::{Failure, Instance, listed, srv};
+
+/// Hosts and ports.
+type Places = Vec<(String, u16)>;
+
+/// The instances of an answer of DNS; `None`: it cannot be read.
+pub fn srv_answer(answer: &[u8]) -> Option<Places> {
+    places(srv::read(answer))
+}
+
+/// The instances of an answer of Consul; `None`: it cannot be read.
+pub fn consul_answer(answer: &[u8]) -> Option<Places> {
+    places(listed(answer))
+}
+
+fn places(instances: Result<Vec<Instance>, Failure>) -> Option<Places> {
+    Some(instances.ok()?.into_iter().map(|one| (one.host, one.port)).collect())
+}
