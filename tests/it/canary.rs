@@ -3,6 +3,7 @@
 //!
 //! Each secret is a word that nothing else says, with the name of its place in it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ fn config(db: &TestDb, up: &Upstream, format: &str) -> String {
     format!(
         "authorization = \"public\"\ncursor_secret = \"{cursor}\"\nerror_detail = \"database\"\n\
          [log]\nformat = \"{format}\"\n\
-         [admin]\npublic = [\"live\", \"ready\", \"metrics\"]\n\
+         [admin]\npublic = [\"live\", \"ready\", \"metrics\"]\nauthorization = [\"reader\"]\n\
          [token.reader]\nsha256 = \"{hash}\"\n\
          [jwt]\nissuer = \"https://login.example\"\naudience = \"a\"\nkeys = \"keys.json\"\n\
          [source.db]\nurl = \"{db}\"\n\
@@ -125,12 +126,15 @@ async fn ask_everything(server: &Server) {
         "/missing",
         "/",
         "/rows?_after=x",
+        "/_rowstream/",
+        "/_rowstream/streams",
         "/_rowstream/metrics",
         "/_rowstream/openapi.json",
         "/_rowstream/ready",
         "/_rowstream/sd",
         "/_rowstream/streams/x",
     ];
+    let mut opened = HashSet::new();
     for path in paths {
         for shown in [None].into_iter().chain(credentials().into_iter().map(Some)) {
             let request = Request::get(server.url(path));
@@ -140,7 +144,30 @@ async fn ask_everything(server: &Server) {
             };
             let reply = Client::HTTP1.send(request.body(String::new()).expect("a request")).await;
             is_silent(path, &format!("{:?} {}", reply.headers, reply.text()));
+            if reply.status == 200 {
+                opened.insert(path);
+            }
         }
+    }
+    let pages = ["/_rowstream/", "/_rowstream/openapi.json", "/_rowstream/metrics", "/fails"];
+    assert!(pages.iter().all(|page| opened.contains(page)), "{opened:?}");
+}
+
+/// With the header that it shows, which opens everything, and with a password in its URL.
+async fn the_doctor_is_silent(server: &Server) {
+    let shown = format!("Authorization: Bearer {}", secret("token"));
+    let via = server.url("");
+    let with_password = via.replace("http://", &format!("http://u:{}@", secret("url")));
+    for arguments in [
+        &["doctor", "--via", &via, "--silence", "1", "-H", &shown][..],
+        &["doctor", "--via", "http://127.0.0.1:1", "--silence", "1", "-H", &shown],
+        &["doctor", "--via", &with_password, "--silence", "1"],
+    ] {
+        let output = rowstream(arguments).await;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        is_silent("the doctor", &said);
+        assert!(!said.is_empty());
     }
 }
 
@@ -159,6 +186,9 @@ async fn no_secret_is_said() {
         .await;
         let server = launch(&db, &up, format).start().await;
         ask_everything(&server).await;
+        if format == "text" {
+            the_doctor_is_silent(&server).await;
+        }
         // What is wrong at a reload, beside all the secrets.
         let file = server.folder().join("rowstream.toml");
         let text = fs::read_to_string(&file).expect("it is there");
@@ -176,7 +206,7 @@ async fn no_secret_is_said() {
             server.stdout().contains("/mine") && server.stderr().contains("Consul"),
             "they say something"
         );
-        let (mut upstream, mut consul) = (0, 0);
+        let (mut upstream, mut consul, mut spans) = (0, 0, 0);
         for asked in up.asked() {
             is_silent(&format!("the body sent to {}", asked.target), &asked.body);
             is_silent("a target", &asked.target);
@@ -191,9 +221,10 @@ async fn no_secret_is_said() {
             consul += usize::from(got("x-consul-token", "consul"));
             if asked.target == "/v1/traces" {
                 is_silent("what a collector gets", &format!("{:?}", asked.headers));
+                spans += usize::from(asked.body.contains("/fails"));
             }
         }
-        assert!(upstream > 0 && consul > 0, "{upstream} {consul}");
+        assert!(upstream > 0 && consul > 0 && spans > 0, "{upstream} {consul} {spans}");
     }
 }
 

@@ -66,7 +66,13 @@ impl Server {
         ca: Option<&PathBuf>,
         headers: Vec<(HeaderName, HeaderValue)>,
     ) -> Result<Self, Failure> {
-        let authority = url.authority().filter(|authority| !authority.as_str().contains('@'));
+        let authority = url.authority();
+        if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+            let hint = "write https://HOST, and `-H 'Authorization: …'`";
+            return Err(
+                format!("the URL has a user in it, which no request carries\n    hint: {hint}").into()
+            );
+        }
         let (Some(authority), Some(scheme @ ("http" | "https"))) = (authority, url.scheme_str()) else {
             return Err(format!("{url} is no URL of a server\n    hint: write https://HOST").into());
         };
