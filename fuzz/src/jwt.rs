@@ -4,6 +4,7 @@
 use rowstream::config::{JwtSettings, KeySource};
 use rowstream::fuzzing::claims;
 use rowstream::jwk::{Algorithm, Key};
+use serde_json::Value;
 
 /// A key whose private half nobody has any more, and what it has signed.
 const KEYS: &str = concat!(
@@ -41,8 +42,8 @@ pub fn jwt(data: &[u8]) {
     let Some(keys) = Key::read_set(set) else { return };
     assert!(keys.len() <= 100);
     if let Some(claims) = claims(token, &keys, &settings, NOW) {
-        assert_eq!(claims.get("iss").and_then(|name| name.as_str()), Some("https://i.example"));
-        let end = claims.get("exp").and_then(|time| time.as_f64()).expect("it has an end");
+        assert_eq!(claims.get("iss").and_then(Value::as_str), Some("https://i.example"));
+        let end = claims.get("exp").and_then(Value::as_f64).expect("it has an end");
         assert!(end + 60.0 > NOW);
     }
     let never = JwtSettings { algorithms: Vec::new(), ..settings };
