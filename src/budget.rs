@@ -26,6 +26,13 @@ pub(crate) const CONNECTION: usize = 16 * 1024;
 pub(crate) const TLS_BUFFER: usize = 32 * 1024;
 /// What TLS takes for a connection: that, the record that is being read, and its keys.
 pub(crate) const TLS_CONNECTION: usize = TLS_BUFFER + 32 * 1024;
+/// What QUIC holds of what a client has not acknowledged yet, over all streams of a connection: as
+/// much as the kernel holds for a connection of TCP.
+pub(crate) const QUIC_WINDOW: u64 = 256 * 1024;
+/// What a client may send on all streams of a connection of QUIC before it is read.
+pub(crate) const QUIC_RECEIVED: u32 = 64 * 1024;
+/// What QUIC takes for a connection: both, and what it knows of paths, packets and streams.
+pub(crate) const QUIC_CONNECTION: usize = QUIC_WINDOW as usize + QUIC_RECEIVED as usize + 64 * 1024;
 /// Connections beyond all others, for the server's checks.
 pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 

@@ -19,6 +19,8 @@ mod connection;
 mod connections;
 mod consul;
 mod heap;
+#[cfg_attr(not(feature = "http3"), path = "server/no_http3.rs")]
+mod http3;
 mod listener;
 mod origin;
 mod preparing;
@@ -42,8 +44,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::connections::{Connections, Taken};
+use self::connections::{Connections, Seat, Taken};
 use self::consul::Registration;
+use self::http3::{Arrived, Door};
 pub use self::listener::Listener;
 pub use self::origin::{Origin, Tables};
 pub use self::preparing::Preparing;
@@ -131,8 +134,9 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     let asked_twice = serving.accept_while_leaving(delay, &mut stop).await;
     // What was reloaded meanwhile counts.
     let app = serving.current.get();
-    let Serving { listeners, mut connections, state, workers, mut tasks, current, .. } = serving;
+    let Serving { listeners, http3, mut connections, state, workers, mut tasks, current, .. } = serving;
     drop(listeners);
+    http3.iter().for_each(Door::close);
     app.stop_following();
     state.send_replace(State::Draining);
     log::info!("draining: {} connections, {} streams", connections.len(), app.admission().in_use());
@@ -145,6 +149,9 @@ pub async fn serve(listeners: Listeners, app: Arc<App>, reload: Option<Reload>) 
     app.end();
     state.send_replace(State::Ended);
     all_done(&mut connections).await;
+    if let Some(http3) = http3 {
+        http3.ended().await;
+    }
     tasks.shutdown().await;
     let spans = app.spans();
     drop((app, current));
@@ -168,6 +175,7 @@ fn register(listeners: &Listeners, config: &Config) -> io::Result<Option<Registr
 /// A server that takes connections.
 struct Serving {
     listeners: Listeners,
+    http3: Option<Door>,
     current: Arc<Current>,
     reloader: Option<Reloader>,
     tasks: JoinSet<()>,
@@ -185,10 +193,11 @@ impl Serving {
         spawn_tasks(&mut tasks, &app, None);
         let room = Connections::new(app.config().limits.max_connections);
         let admin_room = Connections::new(ADMIN_CONNECTIONS);
+        let http3 = Door::open(&listeners.public, app.config())?;
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
         tasks.spawn(send_spans(Arc::clone(&current)));
-        Ok(Self { listeners, current, reloader, tasks, connections, room, admin_room, state, workers })
+        Ok(Self { listeners, http3, current, reloader, tasks, connections, room, admin_room, state, workers })
     }
 
     /// Accepts connections, and reloads, until `end` is there.
@@ -205,8 +214,10 @@ impl Serving {
                 (stream, peer) = accept_if(redirect.as_ref(), &self.room) => {
                     self.begin(stream, peer, Port::Redirect(https));
                 }
+                arrived = Door::accept(self.http3.as_ref()) => self.begin_http3(arrived),
                 Some(_) = self.connections.join_next() => {}
                 before = reloaded(&mut self.reloader, &self.current) => {
+                    self.http3.iter().for_each(|http3| http3.renew(self.current.get().config()));
                     spawn_tasks(&mut self.tasks, &self.current.get(), Some(&before));
                 }
                 () = end.as_mut() => return,
@@ -238,19 +249,11 @@ impl Serving {
         let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
         let app = current.get();
         let connected = app.metrics().connections.accept();
-        let (seat, taken) = match port {
-            Port::Public | Port::Redirect(_) => {
-                let limits = &app.config().limits;
-                // A proxy that is believed has its connections for others.
-                let is_proxy = limits.proxies.trusts(peer) || limits.proxies.announces(peer) || peer == UNIX;
-                let most = limits.max_connections_per_client.filter(|_| !is_proxy);
-                self.room.take(network_of(peer), most)
-            }
-            Port::Admin => self.admin_room.take(network_of(peer), None),
+        let room = match port {
+            Port::Public | Port::Redirect(_) => &self.room,
+            Port::Admin => &self.admin_room,
         };
-        if taken == Taken::InPlace {
-            app.metrics().connections.give_way();
-        }
+        let seat = take_in(room, &app, peer, port);
         let connection = async move {
             // It fails only without descriptors; the client then sees its connection closed.
             if let Ok(stream) = TcpStream::from_std(stream) {
@@ -260,6 +263,31 @@ impl Serving {
         };
         self.connections.spawn_on(connection, worker);
     }
+
+    /// The same of one of QUIC, whose handshake is still to come.
+    fn begin_http3(&mut self, arrived: Arrived) {
+        let (worker, load) = self.workers.least_loaded();
+        let (current, state) = (Arc::clone(&self.current), self.state.subscribe());
+        let room = Arc::clone(&self.room);
+        let connection = async move {
+            arrived.serve(&room, current, state).await;
+            drop(load);
+        };
+        self.connections.spawn_on(connection, worker);
+    }
+}
+
+/// The room of a connection; another one may have to give way to it.
+fn take_in(room: &Arc<Connections>, app: &App, peer: IpAddr, port: Port) -> Seat {
+    let limits = &app.config().limits;
+    // A proxy that is believed has its connections for others.
+    let is_proxy = limits.proxies.trusts(peer) || limits.proxies.announces(peer) || peer == UNIX;
+    let most = limits.max_connections_per_client.filter(|_| port != Port::Admin && !is_proxy);
+    let (seat, taken) = room.take(network_of(peer), most);
+    if taken == Taken::InPlace {
+        app.metrics().connections.give_way();
+    }
+    seat
 }
 
 /// Has the idle connections closed of sources that the app before did not have, and statements

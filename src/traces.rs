@@ -275,6 +275,7 @@ fn described(span: &Span, id: u64, name: &str, kind: u8, (from, to): (Duration, 
 /// The attributes of an HTTP server's span, and what only this server knows.
 fn of_http(request: &Request<'_>) -> Value {
     let version = match request.version {
+        Version::HTTP_3 => "3",
         Version::HTTP_2 => "2",
         Version::HTTP_10 => "1.0",
         _ => "1.1",

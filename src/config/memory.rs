@@ -14,8 +14,8 @@
 
 use rowstream_encode::{ArrowEncoder, Format};
 
-use super::Config;
-use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM, TLS_CONNECTION};
+use super::{Config, Tls};
+use crate::budget::{self, ADMIN_REQUESTS, CHUNK, CONNECTION, HTTP_STREAM, QUIC_CONNECTION, TLS_CONNECTION};
 use crate::compress::{self, Coding};
 use crate::endpoint::{Compression, Endpoint, Handler, SlowClients};
 use crate::settings::ChosenBy;
@@ -131,7 +131,8 @@ pub fn without_streams(config: &Config) -> usize {
 
 /// What a connection of a client takes while nothing is asked.
 fn connection(config: &Config) -> usize {
-    CONNECTION + config.tls.as_ref().map_or(0, |_| TLS_CONNECTION)
+    let secured = |tls: &Tls| if tls.http3 { QUIC_CONNECTION.max(TLS_CONNECTION) } else { TLS_CONNECTION };
+    CONNECTION + config.tls.as_ref().map_or(0, secured)
 }
 
 /// What `memory` leaves for streams; `None` where it is not bounded.

@@ -18,6 +18,8 @@ pub struct Tls {
     pub redirect: Option<String>,
     /// `Strict-Transport-Security` of each answer (RFC 6797).
     pub hsts: Option<HeaderValue>,
+    /// Whether HTTP/3 is spoken at the same port of UDP.
+    pub http3: bool,
 }
 
 /// The files are named relative to the folder `base`.
@@ -29,6 +31,7 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
     let clients = table.take("client_ca");
     let redirect = table.take("redirect").and_then(|value| read_listen(&value));
     let hsts = table.take("hsts").and_then(|value| value.duration()).map(strict);
+    let http3 = table.take("http3").is_some_and(|value| read_http3(&value));
     table.finish();
     let path = |value: &Value<'_>| value.string().map(|name| base.join(name));
     let clients = match clients {
@@ -37,12 +40,24 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
     };
     let (certificate, key) = (path(&certificate?)?, path(&key?)?);
     match Identity::read(&certificate, &key, clients.as_deref()) {
-        Ok(identity) => Some(Tls { identity, redirect, hsts }),
+        Ok(identity) => Some(Tls { identity, redirect, hsts, http3 }),
         Err(error) => {
             value.error_with(error.to_string(), HINT);
             None
         }
     }
+}
+
+/// Whether it is asked for; it is an error where this program has it not.
+fn read_http3(value: &Value<'_>) -> bool {
+    let wanted = value.boolean().unwrap_or(false);
+    if wanted && !cfg!(feature = "http3") {
+        value.error_with(
+            "this program was built without HTTP/3",
+            "take a released binary, or build with `cargo build --release --features http3`",
+        );
+    }
+    wanted
 }
 
 /// The header by which browsers come by HTTPS alone for so long.

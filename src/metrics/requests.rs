@@ -28,14 +28,16 @@ pub(crate) enum Protocol {
     Http10,
     Http11,
     Http2,
+    Http3,
 }
 
 impl Protocol {
-    pub(super) const ALL: [Self; 3] = [Self::Http10, Self::Http11, Self::Http2];
+    pub(super) const ALL: [Self; 4] = [Self::Http10, Self::Http11, Self::Http2, Self::Http3];
 
-    /// hyper serves these alone, and takes whatever is older than HTTP/1.1 for HTTP/1.0.
+    /// No others are served; hyper takes whatever is older than HTTP/1.1 for HTTP/1.0.
     pub(crate) fn of(version: Version) -> Self {
         match version {
+            Version::HTTP_3 => Self::Http3,
             Version::HTTP_2 => Self::Http2,
             Version::HTTP_11 => Self::Http11,
             _ => Self::Http10,
@@ -47,6 +49,7 @@ impl Protocol {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
             Self::Http2 => "HTTP/2",
+            Self::Http3 => "HTTP/3",
         }
     }
 }

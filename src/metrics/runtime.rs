@@ -189,13 +189,13 @@ mod tests {
         let connections = Arc::<Connections>::default();
         let open = || connections.open().into_iter().map(|(_, open)| open).collect::<Vec<_>>();
         let (one, other) = (connections.accept(), connections.accept());
-        assert_eq!(open(), [2, 0, 0, 0]);
+        assert_eq!(open(), [2, 0, 0, 0, 0]);
         one.speaks(Version::HTTP_2);
         one.speaks(Version::HTTP_2);
         other.speaks(Version::HTTP_11);
-        assert_eq!(open(), [0, 0, 1, 1]);
+        assert_eq!(open(), [0, 0, 1, 1, 0]);
         drop(one);
         drop((other, connections.accept()));
-        assert_eq!((open(), connections.accepted()), (vec![0; 4], 3));
+        assert_eq!((open(), connections.accepted()), (vec![0; 5], 3));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, Version};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -49,7 +48,7 @@ const PREFACE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from
 /// In which a connection that gives way may answer what was on its way to it.
 const GRACE: Duration = Duration::from_secs(1);
 /// In which what a client has sent before a drain is known to be there.
-const DRAIN_GRACE: Duration = Duration::from_millis(50);
+pub(super) const DRAIN_GRACE: Duration = Duration::from_millis(50);
 /// What a client may send of all bodies of an HTTP/2 connection, which nobody reads; HTTP/2 has no
 /// less.
 const HTTP2_CONNECTION_WINDOW: u32 = 65_535;
@@ -88,7 +87,7 @@ async fn serve_http(
     connected: Connected,
 ) {
     let is_unix = peer == UNIX;
-    let own = stream.local_addr().ok().map(|own| own.ip());
+    let own = stream.local_addr().ok();
     let app = current.get();
     let limits = &app.config().limits;
     let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
@@ -119,13 +118,24 @@ async fn serve_http(
     };
     let mut is_late = begun.is_err();
     if let Ok(Some((mut transport, version, peer))) = begun {
-        let remote = own.is_some_and(|own| is_remote(peer, own));
+        let remote = own.is_some_and(|own| is_remote(peer, own.ip()));
+        let alt_svc = tls.as_ref().filter(|tls| tls.http3).and(own).map(alt_svc);
         if version == Version::HTTP_11 {
             transport.answers(seat.activity());
         }
         let current = Arc::clone(&current);
-        let answers =
-            Answers { port, peer, remote, is_unix, tls, seat: &seat, current, connected, ends: &ends };
+        let answers = Answers {
+            port,
+            peer,
+            remote,
+            is_unix,
+            tls,
+            alt_svc,
+            seat: &seat,
+            current,
+            connected,
+            ends: &ends,
+        };
         let service = service_fn(|request| answers.answer(request));
         if version == Version::HTTP_2 {
             let builder = http2_builder(Streams { connection: Arc::clone(&watchdog), write_timeout });
@@ -149,61 +159,67 @@ async fn serve_http(
 }
 
 /// What the requests of one connection are answered by.
-struct Answers<'a> {
-    port: Port,
-    peer: IpAddr,
-    remote: bool,
-    is_unix: bool,
-    tls: Option<Tls>,
-    seat: &'a Seat,
-    current: Arc<Current>,
-    connected: Connected,
-    ends: &'a Arc<Ends>,
+pub(super) struct Answers<'a> {
+    pub(super) port: Port,
+    pub(super) peer: IpAddr,
+    pub(super) remote: bool,
+    pub(super) is_unix: bool,
+    pub(super) tls: Option<Tls>,
+    /// Where the same is spoken over HTTP/3 (RFC 7838).
+    pub(super) alt_svc: Option<HeaderValue>,
+    pub(super) seat: &'a Seat,
+    pub(super) current: Arc<Current>,
+    pub(super) connected: Connected,
+    pub(super) ends: &'a Arc<Ends>,
 }
 
 impl Answers<'_> {
     /// Answers a request with a body that is watched.
-    fn answer(
+    pub(super) fn answer<B>(
         &self,
-        mut request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<> {
+        mut request: Request<B>,
+    ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<B> {
         self.connected.speaks(request.version());
         self.mark(&mut request);
         let app = self.current.get();
         let version = request.version();
+        let has_streams = version >= Version::HTTP_2;
         let busy = self.seat.busy();
         let refused = self.refuse(&request, &app);
         let is_reserved = self.seat.is_reserved();
         let answer = Arc::clone(&app).respond_unless(refused, request);
         let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
-        let ends = Arc::clone(self.ends);
+        let (alt_svc, ends) = (self.alt_svc.clone(), Arc::clone(self.ends));
         async move {
             let mut response = answer.await;
             let streamed = response.body().size_hint().exact().is_none();
             if streamed {
-                response.body_mut().deliver(match version {
-                    Version::HTTP_2 => Delivery::Http2,
-                    _ => Delivery::Http1(Arc::clone(&ends.flush)),
+                response.body_mut().deliver(match has_streams {
+                    true => Delivery::Http2,
+                    false => Delivery::Http1(Arc::clone(&ends.flush)),
                 });
             }
-            if (app.is_leaving() || is_reserved) && version != Version::HTTP_2 {
+            if (app.is_leaving() || is_reserved) && !has_streams {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(hsts) = hsts {
                 response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
             }
+            if let Some(alt_svc) = alt_svc {
+                response.headers_mut().insert(header::ALT_SVC, alt_svc);
+            }
             ends.reset.store(version == Version::HTTP_10 && streamed, Ordering::Relaxed);
-            if version == Version::HTTP_2 {
+            if has_streams {
                 response.body_mut().in_pieces(PIECE);
             }
-            let ends = (version != Version::HTTP_2).then_some(ends);
+            let ends = (!has_streams).then_some(ends);
             let watch = |body| ReportingBody::new(body, Watchdog::current(), busy, ends);
             Ok(response.map(watch))
         }
     }
 
     /// Why a request is not answered.
-    fn refuse(&self, request: &Request<Incoming>, app: &App) -> Option<Error> {
+    fn refuse<B>(&self, request: &Request<B>, app: &App) -> Option<Error> {
         if is_check(request) {
             return None;
         }
@@ -217,7 +233,7 @@ impl Answers<'_> {
     }
 
     /// Says of a request what its connection knows.
-    fn mark(&self, request: &mut Request<Incoming>) {
+    fn mark<B>(&self, request: &mut Request<B>) {
         let names_host = names_host(request);
         let known = request.extensions_mut();
         match self.port {
@@ -281,7 +297,7 @@ async fn begin_tls(
 ///
 /// # Errors
 /// They do not come in time.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     begun: impl Future<Output = Option<T>>,
     time: Duration,
     mut state: watch::Receiver<State>,
@@ -372,8 +388,13 @@ fn names_host<B>(request: &Request<B>) -> bool {
 }
 
 /// Whether the client of a connection is on another machine, as far as its addresses tell.
-fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
+pub(super) fn is_remote(peer: IpAddr, own: IpAddr) -> bool {
     !peer.to_canonical().is_loopback() && peer != own
+}
+
+/// Says at one's own address that HTTP/3 is spoken at the same port.
+fn alt_svc(own: SocketAddr) -> HeaderValue {
+    HeaderValue::try_from(format!("h3=\":{}\"; ma=86400", own.port())).expect("a number is a header")
 }
 
 fn http1_builder(header_timeout: Duration) -> http1::Builder {

@@ -180,6 +180,9 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     if config.tls.is_some() != before.config().tls.is_some() {
         config.tls.clone_from(&before.config().tls);
     }
+    if let (Some(tls), Some(before)) = (&mut config.tls, &before.config().tls) {
+        tls.http3 = before.http3;
+    }
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
     if reload.preparing == Preparing::Ahead {
         preparing::prepare(&app).await?;
@@ -190,6 +193,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
 /// What is set at the start of the process, where it is another now.
 fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
     let redirect = |config: &Config| config.tls.as_ref().and_then(|tls| tls.redirect.clone());
+    let http3 = |config: &Config| config.tls.as_ref().is_some_and(|tls| tls.http3);
     let changes = [
         ("`listen`", before.listen != after.listen),
         ("`admin_listen`", before.admin_listen != after.admin_listen),
@@ -197,6 +201,7 @@ fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
         ("`max_connections`", before.limits.max_connections != after.limits.max_connections),
         ("whether there is `[tls]`", before.tls.is_some() != after.tls.is_some()),
         ("`redirect` of `[tls]`", redirect(before) != redirect(after)),
+        ("`http3` of `[tls]`", http3(before) != http3(after)),
     ];
     changes.into_iter().filter_map(|(what, changed)| changed.then_some(what)).collect()
 }

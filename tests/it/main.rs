@@ -42,6 +42,7 @@ mod follow;
 mod fragments;
 mod hosts;
 mod http;
+mod http3;
 mod index;
 mod init;
 mod injection;

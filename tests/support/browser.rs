@@ -12,11 +12,10 @@ use tempfile::TempDir;
 use super::Client;
 
 /// Quiet, and without whatever Chromium does for its makers.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 7] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
-    "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
@@ -40,18 +39,23 @@ pub struct Browser {
 
 impl Browser {
     pub async fn start() -> Self {
+        Self::start_with(&["--disable-quic"]).await
+    }
+
+    /// With more flags.
+    pub async fn start_with(flags: &[&str]) -> Self {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().expect("a temporary folder");
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut browser = Self { driver, address, session: String::new(), _profile: profile };
-        browser.open_session().await;
+        browser.open_session(flags).await;
         browser
     }
 
-    async fn open_session(&mut self) {
+    async fn open_session(&mut self, flags: &[&str]) {
         let profile = format!("--user-data-dir={}", self._profile.path().display());
-        let arguments: Vec<&str> =
-            FLAGS.into_iter().chain([profile.as_str(), "--window-size=1200,900"]).collect();
+        let own = [profile.as_str(), "--window-size=1200,900"];
+        let arguments: Vec<&str> = FLAGS.into_iter().chain(own).chain(flags.iter().copied()).collect();
         let options = json!({
             "browserName": "chrome",
             "goog:chromeOptions": { "args": arguments },

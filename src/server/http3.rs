@@ -1,0 +1,366 @@
+//! HTTP/3: connections of QUIC, whose streams are answered as those of HTTP/2 are.
+//!
+//! QUIC's flow control takes the place of the socket's buffers: [a window](QUIC_WINDOW) of a
+//! connection bounds what was sent and is not acknowledged, and beyond it, or beyond what the
+//! client lets come, a body is not polled. A stream is ended by its FIN when its body has ended, and
+//! in every other case by RESET_STREAM: quinn would end one by FIN that is just dropped, and half an
+//! answer would look whole.
+//!
+//! All streams of a connection are polled where the connection is, each only when it was woken, and
+//! end with it.
+
+mod quic;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use h3::error::Code;
+use h3::server::{RequestResolver, RequestStream};
+use http::header::{CONTENT_LENGTH, DATE, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::Body as _;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use self::quic::{BidiStream, LastStopped, Stopped};
+use super::connection::{Answers, DRAIN_GRACE, in_time, is_remote};
+use super::connections::{Connections, Seat};
+use super::reload::Current;
+use super::reporting::ReportingBody;
+use super::socket::Ends;
+use super::{Listener, Port, State, take_in};
+use crate::budget::{HTTP2_WINDOW, QUIC_RECEIVED, QUIC_WINDOW};
+use crate::config::{Config, Tls};
+use crate::log;
+use crate::metrics::Observed as _;
+use crate::respond::Aborted;
+use crate::watchdog::Watchdog;
+
+/// All header fields of one request.
+const HEADERS: usize = 16 * 1024;
+/// Streams of one connection; RFC 9114, section 6.1, asks for at least 100.
+const STREAMS: u32 = 100;
+/// Streams of a connection that carry no request: settings, and QPACK's two.
+const OTHER_STREAMS: u32 = 8;
+/// Handshakes that go on at a time; of these, those of clients whose address may be forged. Beyond
+/// them a client first has to show that it gets what is sent to its address (RFC 9000, 8.1.2).
+const HANDSHAKES: usize = 256;
+const UNPROVEN_HANDSHAKES: usize = 16;
+/// Connections that have not been looked at yet, and what each and all of them may have sent.
+const INCOMING: usize = 256;
+const INCOMING_BYTES: u64 = 8 * 1024;
+const ALL_INCOMING_BYTES: u64 = 1024 * 1024;
+/// After which a client that sends nothing is gone, and how often it is asked for a sign.
+const IDLE: VarInt = VarInt::from_u32(30_000);
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// In which what was sent before a reset is on its way: QUIC drops with a reset what it still holds.
+const BEFORE_RESET: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+/// In which GOAWAY is written, and the end of all connections is known to their clients.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// Where connections of QUIC are accepted.
+pub(super) struct Door {
+    endpoint: Endpoint,
+    handshakes: Arc<Semaphore>,
+}
+
+/// A connection whose handshake is still to come.
+pub(super) struct Arrived {
+    incoming: Incoming,
+    handshake: OwnedSemaphorePermit,
+}
+
+impl Door {
+    /// Opens the port of a listener for UDP, if the configuration says so.
+    ///
+    /// # Errors
+    /// The listener has none, or the port is taken for UDP.
+    pub(super) fn open(listener: &Listener, config: &Config) -> io::Result<Option<Self>> {
+        let Some(tls) = config.tls.as_ref().filter(|tls| tls.http3) else { return Ok(None) };
+        let failed = |error| io::Error::other(format!("HTTP/3: {error}"));
+        let address = listener.address().map_err(failed)?;
+        let socket = std::net::UdpSocket::bind(address).map_err(failed)?;
+        let (settings, runtime) = (EndpointConfig::default(), Arc::new(TokioRuntime));
+        let endpoint = Endpoint::new(settings, Some(server_config(tls)), socket, runtime).map_err(failed)?;
+        log::info!("HTTP/3: listening on UDP port {}", address.port());
+        Ok(Some(Self { endpoint, handshakes: Arc::new(Semaphore::new(HANDSHAKES)) }))
+    }
+
+    /// The next connection; for ever none where nothing is open.
+    pub(super) async fn accept(door: Option<&Self>) -> Arrived {
+        let Some(Self { endpoint, handshakes }) = door else { return std::future::pending().await };
+        while let Some(incoming) = endpoint.accept().await {
+            let is_crowded = handshakes.available_permits() <= HANDSHAKES - UNPROVEN_HANDSHAKES;
+            if is_crowded && !incoming.remote_address_validated() {
+                // It may always be asked again whose address is not validated.
+                let _ = incoming.retry();
+                continue;
+            }
+            match Arc::clone(handshakes).try_acquire_owned() {
+                Ok(handshake) => return Arrived { incoming, handshake },
+                Err(_) => incoming.refuse(),
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Has connections to come see the certificate that the configuration has now.
+    pub(super) fn renew(&self, config: &Config) {
+        if let Some(tls) = &config.tls {
+            self.endpoint.set_server_config(Some(server_config(tls)));
+        }
+    }
+
+    /// Refuses whoever comes now; those who are here stay.
+    pub(super) fn close(&self) {
+        self.endpoint.set_server_config(None);
+    }
+
+    /// Waits until clients know that their connections have ended.
+    pub(super) async fn ended(self) {
+        let _ = timeout(LAST_WORD, self.endpoint.wait_idle()).await;
+    }
+}
+
+fn server_config(tls: &Tls) -> ServerConfig {
+    let mut config = (*tls.identity.config).clone();
+    config.alpn_protocols = vec![b"h3".to_vec()];
+    // A session of TCP is none of QUIC.
+    config.session_storage = rustls::server::ServerSessionMemoryCache::new(256);
+    let crypto = QuicServerConfig::try_from(config).expect("ring has the first packets' cipher");
+    let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+    server
+        .transport_config(Arc::new(transport()))
+        // A client has the address by which it was counted.
+        .migration(false)
+        .max_incoming(INCOMING)
+        .incoming_buffer_size(INCOMING_BYTES)
+        .incoming_buffer_size_total(ALL_INCOMING_BYTES);
+    server
+}
+
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(STREAMS.into())
+        .max_concurrent_uni_streams(OTHER_STREAMS.into())
+        .stream_receive_window(HTTP2_WINDOW.into())
+        .receive_window(QUIC_RECEIVED.into())
+        .send_window(QUIC_WINDOW)
+        .max_idle_timeout(Some(IDLE.into()))
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .datagram_receive_buffer_size(None);
+    transport
+}
+
+impl Arrived {
+    /// Serves a connection until it ends, or has to.
+    pub(super) async fn serve(
+        self,
+        room: &Arc<Connections>,
+        current: Arc<Current>,
+        state: watch::Receiver<State>,
+    ) {
+        let app = current.get();
+        let (limits, metrics) = (&app.config().limits, app.metrics());
+        let connected = metrics.connections.accept();
+        let (peer, own) = (self.incoming.remote_address().ip(), self.incoming.local_ip());
+        let shaken = async { Some(self.incoming.accept().ok()?.await) };
+        let shaken = in_time(shaken, limits.header_timeout, state.clone()).await;
+        drop(self.handshake);
+        let quic = match shaken {
+            Ok(Some(Ok(quic))) => quic,
+            Ok(Some(Err(_))) => return metrics.connections.fail_tls(),
+            Ok(None) => return,
+            Err(_) => return metrics.connections.time_out(),
+        };
+        let seat = take_in(room, &app, peer, Port::Public);
+        let (header_timeout, write_timeout) = (limits.header_timeout, limits.write_timeout);
+        let (tls, ends) = (app.config().tls.clone(), Arc::<Ends>::default());
+        let remote = own.is_none_or(|own: IpAddr| is_remote(peer, own));
+        drop(app);
+        let answers = Answers {
+            port: Port::Public,
+            peer,
+            remote,
+            is_unix: false,
+            tls,
+            alt_svc: None,
+            seat: &seat,
+            current,
+            connected,
+            ends: &ends,
+        };
+        let served = Served { quic, answers: &answers, seat: &seat, header_timeout, write_timeout };
+        served.serve_until_end(state).await;
+    }
+}
+
+/// A connection that is served.
+struct Served<'a> {
+    quic: quinn::Connection,
+    answers: &'a Answers<'a>,
+    seat: &'a Seat,
+    header_timeout: Duration,
+    write_timeout: Duration,
+}
+
+impl Served<'_> {
+    async fn serve_until_end(&self, mut state: watch::Receiver<State>) {
+        let (watchdog, stopped) = (Arc::<Watchdog>::default(), LastStopped::default());
+        let mut settings = h3::server::builder();
+        settings.max_field_section_size(HEADERS as u64).send_grease(false);
+        let connection = quic::Connection::new(&self.quic, Arc::clone(&stopped));
+        let built = timeout(self.header_timeout, settings.build(connection)).await;
+        let Ok(Ok(mut http)) = built else { return };
+        let mut streams = FuturesUnordered::new();
+        let mut gives_way = pin!(self.seat.gives_way());
+        let mut leaves = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = streams.next() => {}
+                accepted = http.accept() => {
+                    let Ok(Some(request)) = accepted else { break };
+                    let Some(stopped) = stopped.lock().take() else { break };
+                    let stream = self.answer(request, stopped);
+                    streams.push(watchdog.of_stream(self.write_timeout).watch(stream));
+                }
+                () = gives_way.as_mut(), if !leaves => {
+                    leaves = true;
+                    let _ = timeout(LAST_WORD, http.shutdown(0)).await;
+                }
+                Ok(()) = state.changed() => {
+                    let now = *state.borrow();
+                    match now {
+                        State::Serving => {}
+                        State::Draining => {
+                            leaves = true;
+                            let _ = timeout(LAST_WORD, http.shutdown(0)).await;
+                        }
+                        State::Ended => break,
+                    }
+                }
+                () = sleep(DRAIN_GRACE), if leaves && streams.is_empty() => break,
+            }
+        }
+        if !streams.is_empty() {
+            self.quic.close(number(Code::H3_INTERNAL_ERROR), b"");
+        }
+    }
+
+    /// Answers one request, unless its client stops the stream before.
+    async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
+        let resolved = timeout(self.header_timeout, request.resolve_request()).await;
+        let Ok(Ok((request, stream))) = resolved else { return };
+        let mut stream = Unfinished(stream);
+        let answered = async {
+            let is_head = request.method() == Method::HEAD;
+            let Ok(response) = self.answers.answer(request).await;
+            send(&mut stream.0, response, is_head).await
+        };
+        let sent = tokio::select! {
+            biased;
+            _ = &mut stopped => return,
+            sent = answered => sent,
+        };
+        match sent {
+            Ok(()) => {
+                // Nobody reads what it sends of a body.
+                stream.0.stop_sending(Code::H3_NO_ERROR);
+                let _ = timeout(self.write_timeout, stopped).await;
+            }
+            Err(Unsent::Aborted) => {
+                let [least, most] = BEFORE_RESET;
+                sleep((3 * self.quic.rtt()).clamp(least, most)).await;
+            }
+            Err(Unsent::Gone) => {}
+        }
+    }
+}
+
+/// Why a response was not sent to its end.
+enum Unsent {
+    /// Its body failed.
+    Aborted,
+    /// Nobody takes it any more.
+    Gone,
+}
+
+impl From<Aborted> for Unsent {
+    fn from(_: Aborted) -> Self {
+        Self::Aborted
+    }
+}
+
+impl From<h3::error::StreamError> for Unsent {
+    fn from(_: h3::error::StreamError) -> Self {
+        Self::Gone
+    }
+}
+
+/// A stream that is reset when it is dropped, unless its end was sent before.
+struct Unfinished(RequestStream<BidiStream, Bytes>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.stop_stream(Code::H3_INTERNAL_ERROR);
+    }
+}
+
+/// Sends a response to its end.
+async fn send(
+    stream: &mut RequestStream<BidiStream, Bytes>,
+    response: Response<ReportingBody>,
+    is_head: bool,
+) -> Result<(), Unsent> {
+    let (mut head, body) = response.into_parts();
+    let length = body.size_hint().exact().filter(|length| *length > 0 || !is_head);
+    complete(&mut head.headers, length.filter(|_| has_length(head.status)));
+    stream.send_response(Response::from_parts(head, ())).await?;
+    let mut body = pin!(body);
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        match frame?.into_data() {
+            Ok(data) if !data.is_empty() => stream.send_data(data).await?,
+            // Its drop tells that QUIC has what came before.
+            Ok(_) => {}
+            Err(frame) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    stream.send_trailers(trailers).await?;
+                }
+                // They are the last.
+                break;
+            }
+        }
+    }
+    Ok(stream.finish().await?)
+}
+
+/// Adds what hyper adds for the other versions of HTTP.
+fn complete(headers: &mut HeaderMap, length: Option<u64>) {
+    if let Some(length) = length {
+        headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+    }
+    let now = DateTimePrinter::new().timestamp_to_rfc9110_string(&Timestamp::now());
+    if let Some(now) = now.ok().and_then(|now| HeaderValue::try_from(now).ok()) {
+        headers.entry(DATE).or_insert(now);
+    }
+}
+
+fn has_length(status: StatusCode) -> bool {
+    status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
+}
+
+fn number(code: Code) -> VarInt {
+    VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
+}

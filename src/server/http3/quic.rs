@@ -1,0 +1,301 @@
+//! QUIC as h3 wants it: connections and streams of quinn.
+//!
+//! What a client may send on a stream is bounded here, because h3 gathers a frame as a whole,
+//! however long it says it is. And it is seen here when a client stops a stream of which nothing is
+//! being sent: its statement has to be cancelled then, too.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
+use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
+
+use super::HEADERS;
+use crate::lock::Mutex;
+
+/// What is read of a request: its headers, as they are encoded, and the frames around them.
+const REQUEST: usize = 2 * HEADERS;
+/// What is read of each other stream of a connection, for its whole life: settings, and a few bytes
+/// for each request whose urgency the client changes. Then the connection is ended.
+const CONTROL: usize = 64 * 1024;
+/// What is read at a time.
+const PIECE: usize = 2 * 1024;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+
+/// Ready when the client stops a stream, has taken all of it, or is gone.
+pub(super) type Stopped = Boxed<Result<Option<VarInt>, StoppedError>>;
+
+/// Of the stream that was accepted last.
+pub(super) type LastStopped = Arc<Mutex<Option<Stopped>>>;
+
+/// A connection whose streams h3 accepts.
+pub(super) struct Connection {
+    opener: Opener,
+    requests: Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>>,
+    others: Boxed<Result<quinn::RecvStream, ConnectionError>>,
+    stopped: LastStopped,
+}
+
+/// Opens streams of a connection.
+pub(super) struct Opener {
+    quic: quinn::Connection,
+    opening: Option<Boxed<Result<quinn::SendStream, ConnectionError>>>,
+}
+
+/// A request and its answer.
+pub(super) struct BidiStream {
+    sent: SendStream,
+    received: RecvStream,
+}
+
+/// What is sent on a stream.
+pub(super) struct SendStream {
+    stream: quinn::SendStream,
+    writing: Option<WriteBuf<Bytes>>,
+}
+
+/// What a client sends on a stream.
+pub(super) struct RecvStream {
+    stream: quinn::RecvStream,
+    /// What may still be read of it.
+    left: usize,
+}
+
+impl Connection {
+    pub(super) fn new(quic: &quinn::Connection, stopped: LastStopped) -> Self {
+        let opener = Opener { quic: quic.clone(), opening: None };
+        Self { opener, requests: next_request(quic), others: next_other(quic), stopped }
+    }
+}
+
+fn next_request(
+    quic: &quinn::Connection,
+) -> Boxed<Result<(quinn::SendStream, quinn::RecvStream), ConnectionError>> {
+    let quic = quic.clone();
+    Box::pin(async move { quic.accept_bi().await })
+}
+
+fn next_other(quic: &quinn::Connection) -> Boxed<Result<quinn::RecvStream, ConnectionError>> {
+    let quic = quic.clone();
+    Box::pin(async move { quic.accept_uni().await })
+}
+
+impl quic::Connection<Bytes> for Connection {
+    type RecvStream = RecvStream;
+    type OpenStreams = Opener;
+
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+        let accepted = ready!(self.others.as_mut().poll(cx));
+        self.others = next_other(&self.opener.quic);
+        Poll::Ready(match accepted {
+            Ok(stream) => Ok(RecvStream { stream, left: CONTROL }),
+            Err(error) => Err(of_connection(error)),
+        })
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream, ConnectionErrorIncoming>> {
+        let accepted = ready!(self.requests.as_mut().poll(cx));
+        self.requests = next_request(&self.opener.quic);
+        let (sent, received) = match accepted {
+            Ok(streams) => streams,
+            Err(error) => return Poll::Ready(Err(of_connection(error))),
+        };
+        *self.stopped.lock() = Some(Box::pin(sent.stopped()));
+        let received = RecvStream { stream: received, left: REQUEST };
+        Poll::Ready(Ok(BidiStream { sent: SendStream::new(sent), received }))
+    }
+
+    fn opener(&self) -> Opener {
+        Opener { quic: self.opener.quic.clone(), opening: None }
+    }
+}
+
+impl quic::OpenStreams<Bytes> for Opener {
+    type BidiStream = BidiStream;
+    type SendStream = SendStream;
+
+    /// A server sends no requests.
+    fn poll_open_bidi(&mut self, _: &mut Context<'_>) -> Poll<Result<BidiStream, StreamErrorIncoming>> {
+        Poll::Ready(Err(StreamErrorIncoming::Unknown("a server asks nothing".into())))
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream, StreamErrorIncoming>> {
+        let quic = &self.quic;
+        let opening = self.opening.get_or_insert_with(|| {
+            let quic = quic.clone();
+            Box::pin(async move { quic.open_uni().await })
+        });
+        let opened = ready!(opening.as_mut().poll(cx));
+        self.opening = None;
+        Poll::Ready(opened.map(SendStream::new).map_err(lost))
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        self.quic.close(number(code.value()), reason);
+    }
+}
+
+impl quic::OpenStreams<Bytes> for Connection {
+    type BidiStream = BidiStream;
+    type SendStream = SendStream;
+
+    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream, StreamErrorIncoming>> {
+        self.opener.poll_open_bidi(cx)
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream, StreamErrorIncoming>> {
+        self.opener.poll_open_send(cx)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        self.opener.close(code, reason);
+    }
+}
+
+impl SendStream {
+    fn new(stream: quinn::SendStream) -> Self {
+        Self { stream, writing: None }
+    }
+}
+
+impl quic::SendStream<Bytes> for SendStream {
+    /// Ready when QUIC has all of what is sent, which takes no more of it than the client lets it
+    /// and its window holds.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        while writing.has_remaining() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, writing.chunk()));
+            writing.advance(written.map_err(of_write)?);
+        }
+        self.writing = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        Poll::Ready(self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
+    }
+
+    fn reset(&mut self, code: u64) {
+        // One that has ended needs none.
+        let _ = self.stream.reset(number(code));
+    }
+
+    fn send_id(&self) -> StreamId {
+        id(self.stream.id())
+    }
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let mut piece = [0; PIECE];
+        let length = ready!(self.stream.poll_read(cx, &mut piece)).map_err(of_read)?;
+        if length > self.left {
+            let error_code = Code::H3_EXCESSIVE_LOAD.value();
+            return Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code }));
+        }
+        self.left -= length;
+        Poll::Ready(Ok((length > 0).then(|| Bytes::copy_from_slice(&piece[..length]))))
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        // One that has ended needs none.
+        let _ = self.stream.stop(number(code));
+    }
+
+    fn recv_id(&self) -> StreamId {
+        id(self.stream.id())
+    }
+}
+
+impl quic::SendStream<Bytes> for BidiStream {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.sent.poll_ready(cx)
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.sent.send_data(data)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.sent.poll_finish(cx)
+    }
+
+    fn reset(&mut self, code: u64) {
+        self.sent.reset(code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.sent.send_id()
+    }
+}
+
+impl quic::RecvStream for BidiStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.received.poll_data(cx)
+    }
+
+    fn stop_sending(&mut self, code: u64) {
+        self.received.stop_sending(code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.received.recv_id()
+    }
+}
+
+fn number(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+fn id(id: quinn::StreamId) -> StreamId {
+    StreamId::try_from(VarInt::from(id).into_inner()).expect("QUIC's own number is one")
+}
+
+fn lost(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: of_connection(error) }
+}
+
+fn of_connection(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
+        }
+        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+fn of_read(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        ReadError::ConnectionLost(error) => lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+fn of_write(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+        WriteError::ConnectionLost(error) => lost(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}

@@ -1,0 +1,136 @@
+"""A client of HTTP/3 that is not ours: aioquic. Says what came as one line of JSON per request.
+
+http3.py CA URL [stop=BYTES] [leave=SECONDS] [take=BYTES] [header=BYTES]
+    [connections=N] [then=PATH]
+
+stop and leave: STOP_SENDING after so many bytes, or so much time; take: lets the server send so many
+bytes and no more; header: sends header fields of that length; connections: opens so many at once
+first that ask nothing, and says how many of them had to show that their address is theirs; then: asks
+for this path on the same connection once there is a line on standard input.
+"""
+
+import asyncio
+import hashlib
+import json
+import sys
+from urllib.parse import urlsplit
+
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated, StreamReset
+
+REQUEST_CANCELLED = 0x10C
+
+
+class Answer:
+    def __init__(self):
+        self.seen = {"status": None, "headers": {}, "trailers": {}, "bytes": 0}
+        self.digest = hashlib.sha256()
+        self.tail = b""
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def end(self, how):
+        if not self.ended.done():
+            self.seen["sha256"] = self.digest.hexdigest()
+            self.seen["tail"] = self.tail.decode("utf-8", "replace")
+            self.seen["ended"] = how
+            self.ended.set_result(self.seen)
+
+
+class Client(QuicConnectionProtocol):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.http = H3Connection(self._quic)
+        self.answers = {}
+        self.stop = None
+
+    def ask(self, url, fields=()):
+        number = self._quic.get_next_available_stream_id()
+        target = url.path + ("?" + url.query if url.query else "")
+        head = [(":method", "GET"), (":scheme", "https"), (":authority", url.netloc), (":path", target)]
+        head += [("te", "trailers"), *fields]
+        answer = self.answers[number] = Answer()
+        self.http.send_headers(number, [(n.encode(), v.encode()) for n, v in head], end_stream=True)
+        self.transmit()
+        return answer
+
+    def leave(self, number):
+        self.stop = None
+        self._quic.stop_stream(number, REQUEST_CANCELLED)
+        self.transmit()
+
+    def quic_event_received(self, event):
+        if isinstance(event, StreamReset) and event.stream_id in self.answers:
+            self.answers[event.stream_id].end(f"reset {event.error_code:#x}")
+        if isinstance(event, ConnectionTerminated):
+            for answer in self.answers.values():
+                answer.end(f"closed {event.error_code:#x} {event.reason_phrase}")
+        for what in self.http.handle_event(event):
+            self.took(what, self.answers.get(what.stream_id))
+
+    def took(self, what, answer):
+        if answer is None:
+            return
+        seen = answer.seen
+        if isinstance(what, HeadersReceived):
+            fields = {n.decode(): v.decode() for n, v in what.headers}
+            if seen["status"] is None:
+                seen["status"] = int(fields.pop(":status"))
+                seen["headers"] = fields
+            else:
+                seen["trailers"] = fields
+        if isinstance(what, DataReceived):
+            seen["bytes"] += len(what.data)
+            answer.digest.update(what.data)
+            answer.tail = (answer.tail + what.data)[-200:]
+            if self.stop is not None and seen["bytes"] >= self.stop:
+                self.leave(what.stream_id)
+        if getattr(what, "stream_ended", False):
+            answer.end("whole")
+
+
+def take_no_more():
+    """Has clients let nothing come but what they let come at first."""
+    grant = QuicConnection._write_stream_limits
+
+    def never(self, builder, space, stream):
+        if stream.receiver.highest_offset == 0:
+            grant(self, builder, space, stream)
+
+    QuicConnection._write_stream_limits = never
+
+
+async def main():
+    ca, url = sys.argv[1], urlsplit(sys.argv[2])
+    options = dict(word.split("=", 1) for word in sys.argv[3:])
+    number = lambda name: int(options[name]) if name in options else None
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, cafile=ca, server_name="localhost")
+    if "take" in options:
+        configuration.max_stream_data = number("take")
+        take_no_more()
+    new = lambda: connect("127.0.0.1", url.port, configuration=configuration, create_protocol=Client)
+    idle = [new() for _ in range(number("connections") or 0)]
+    opened = await asyncio.gather(*[one.__aenter__() for one in idle])
+    retried = sum(one._quic._retry_count > 0 for one in opened)
+    async with new() as client:
+        client.stop = number("stop")
+        fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
+        answer = client.ask(url, fields)
+        answer.seen["retried"] = retried
+        if "leave" in options:
+            await asyncio.sleep(number("leave"))
+            client.leave(0)
+        if "then" in options:
+            await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+            later = client.ask(url._replace(path=options["then"], query=""))
+            print(json.dumps(await later.ended), flush=True)
+        print(json.dumps(await answer.ended), flush=True)
+    for one in idle:
+        await one.__aexit__(None, None, None)
+
+
+asyncio.run(main())
