@@ -15,7 +15,8 @@ pub fn discovery(data: &[u8]) {
         }
     }
     if let Some(places) = consul_answer(data) {
-        let read: Value = serde_json::from_slice(data).expect("it is JSON");
+        // A text that nobody asks for need not be UTF-8, which this reader wants of all of them.
+        let Ok(read) = serde_json::from_slice::<Value>(data) else { return };
         let entries = read.as_array().expect("it is a list");
         let expected: Vec<_> = entries.iter().map(place).collect();
         assert_eq!(places, expected);

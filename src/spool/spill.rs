@@ -51,8 +51,8 @@ use crate::log;
 /// the database is not slow.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a client may let a chunk wait while others wait for the connection behind it. A client
-/// that takes some 20 KB in a second takes a chunk more often than that.
-const STANDSTILL: Duration = Duration::from_secs(5);
+/// that takes some 50 KB in a second takes a chunk more often than that.
+const STANDSTILL: Duration = Duration::from_secs(2);
 /// When room is asked for again where there was none: other streams end.
 const AGAIN: Duration = Duration::from_secs(1);
 /// What is written at a time. Each stream holds one; larger ones are hardly faster.
