@@ -16,6 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,6 +53,9 @@ const HEADERS: usize = 16 * 1024;
 const STREAMS: u32 = 100;
 /// Streams of a connection that carry no request: settings, and QPACK's two.
 const OTHER_STREAMS: u32 = 8;
+/// Requests of one connection that their client stops before they have an answer, over its life;
+/// beyond, it is ended (CVE-2023-44487 of HTTP/2).
+const STOPS: usize = 1000;
 /// Handshakes that go on at a time; of these, those of clients whose address may be forged. Beyond
 /// them a client first has to show that it gets what is sent to its address (RFC 9000, 8.1.2).
 const HANDSHAKES: usize = 256;
@@ -201,7 +205,8 @@ impl Arrived {
             connected,
             ends: &ends,
         };
-        let served = Served { quic, answers: &answers, seat: &seat, header_timeout, write_timeout };
+        let stops = AtomicUsize::new(0);
+        let served = Served { quic, answers: &answers, seat: &seat, header_timeout, write_timeout, stops };
         served.serve_until_end(state).await;
     }
 }
@@ -213,6 +218,8 @@ struct Served<'a> {
     seat: &'a Seat,
     header_timeout: Duration,
     write_timeout: Duration,
+    /// Requests that their client stopped before they had an answer.
+    stops: AtomicUsize,
 }
 
 impl Served<'_> {
@@ -259,19 +266,28 @@ impl Served<'_> {
         }
     }
 
+    /// A client has stopped a stream; one that does nothing else is sent away.
+    fn note_stop(&self, is_answered: bool) {
+        if !is_answered && self.stops.fetch_add(1, Ordering::Relaxed) >= STOPS {
+            self.quic.close(number(Code::H3_EXCESSIVE_LOAD), b"");
+        }
+    }
+
     /// Answers one request, unless its client stops the stream before.
     async fn answer(&self, request: RequestResolver<quic::Connection, Bytes>, mut stopped: Stopped) {
         let resolved = timeout(self.header_timeout, request.resolve_request()).await;
         let Ok(Ok((request, stream))) = resolved else { return };
         let mut stream = Unfinished(stream);
+        let is_answered = AtomicBool::new(false);
         let answered = async {
             let is_head = request.method() == Method::HEAD;
             let Ok(response) = self.answers.answer(request).await;
+            is_answered.store(true, Ordering::Relaxed);
             send(&mut stream.0, response, is_head).await
         };
         let sent = tokio::select! {
             biased;
-            _ = &mut stopped => return,
+            _ = &mut stopped => return self.note_stop(is_answered.load(Ordering::Relaxed)),
             sent = answered => sent,
         };
         match sent {

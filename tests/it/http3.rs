@@ -178,6 +178,16 @@ async fn headers_and_connections_have_limits() {
 }
 
 #[tokio::test]
+async fn who_stops_what_it_asks_for_is_sent_away() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "").await;
+    let answer = ask(&server, &certificate, "/silent", &["stops=3000"]).await;
+    assert!(answer["ended"].as_str().is_some_and(|how| how.starts_with("closed 0x107")), "{answer}");
+    wait_until_gone(&db, "pg_sleep(300)", Duration::from_secs(1)).await;
+    assert_eq!(ask(&server, &certificate, "/one", &[]).await["status"], 200);
+}
+
+#[tokio::test]
 async fn a_drain_lets_streams_end_and_takes_no_more() {
     let (db, certificate) = (TestDb::new().await, Certificate::new());
     let mut server = server(&db, &certificate, "").await;

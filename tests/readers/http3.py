@@ -1,12 +1,13 @@
 """A client of HTTP/3 that is not ours: aioquic. Says what came as one line of JSON per request.
 
 http3.py CA URL [stop=BYTES] [leave=SECONDS] [take=BYTES] [header=BYTES]
-    [connections=N] [then=PATH]
+    [connections=N] [stops=N] [then=PATH]
 
 stop and leave: STOP_SENDING after so many bytes, or so much time; take: lets the server send so many
 bytes and no more; header: sends header fields of that length; connections: opens so many at once
-first that ask nothing, and says how many of them had to show that their address is theirs; then: asks
-for this path on the same connection once there is a line on standard input.
+first that ask nothing, and says how many of them had to show that their address is theirs; stops:
+asks so many times more, and stops each at once; then: asks for this path on the same connection once
+there is a line on standard input.
 """
 
 import asyncio
@@ -121,6 +122,11 @@ async def main():
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried
+        for turn in range(number("stops") or 0):
+            client.ask(url)
+            client.leave(4 * turn + 4)
+            if turn % 50 == 49:
+                await asyncio.sleep(0.05)
         if "leave" in options:
             await asyncio.sleep(number("leave"))
             client.leave(0)
