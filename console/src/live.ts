@@ -1,8 +1,9 @@
-// What the server does now: its metrics, asked for every two seconds while this page is open.
+// What the server does now: its metrics and the streams in flight, asked for every two seconds
+// while this page is open.
 
 import { LitElement, type TemplateResult, html, nothing, svg } from "lit";
 import { bytes, count, duration } from "./format.js";
-import { ADMIN, type Problem, problemOf, request } from "./server.js";
+import { ADMIN, type Problem, ask, problemOf, request } from "./server.js";
 import { styled } from "./styled.js";
 
 const EVERY = 2000;
@@ -18,6 +19,23 @@ type Metrics = Map<string, Map<string, number>>;
 interface Sample {
   at: number;
   metrics: Metrics;
+}
+
+/** A stream in flight, as the server reports it. */
+interface Stream {
+  id: string;
+  endpoint: string;
+  format: string;
+  rows: number;
+  bytes: number;
+  started: string;
+  ms: Record<string, number>;
+}
+
+interface Streams {
+  streams: Stream[];
+  /** How many others there are. */
+  more: number;
 }
 
 /** Kept as long as the page is open, also while another view is. */
@@ -49,7 +67,7 @@ function sum(sample: Sample, name: string, wanted: (labels: string) => boolean =
   return sum;
 }
 
-/** How fast what `of` tells grows up to a sample, per second. A server that began anew begins at 0. */
+/** How fast `of` grows up to a sample, per second. A server that was restarted begins at 0. */
 function rate(index: number, of: (sample: Sample) => number): number {
   const [now, before] = [samples[index]!, samples[Math.max(0, index - OVER)]!];
   const seconds = (now.at - before.at) / 1000;
@@ -57,8 +75,9 @@ function rate(index: number, of: (sample: Sample) => number): number {
 }
 
 export class LiveView extends LitElement {
-  static properties = { failure: { state: true } };
+  static properties = { failure: { state: true }, streams: { state: true } };
   declare failure?: Problem;
+  declare streams?: Streams;
   #timer = 0;
 
   protected createRenderRoot() {
@@ -85,6 +104,8 @@ export class LiveView extends LitElement {
       }
       samples.push({ at: Date.now(), metrics: read(await response.text()) });
       if (samples.length > SAMPLES) samples.shift();
+      // Whoever may read the metrics need not be one who may see the streams.
+      this.streams = await ask<Streams>("streams").catch(() => undefined);
       this.failure = undefined;
     } catch (error) {
       this.failure = { title: "The server cannot be reached", detail: String(error) };
@@ -92,11 +113,19 @@ export class LiveView extends LitElement {
     this.requestUpdate();
   }
 
+  /** Stops a stream. One that has ended meanwhile is not in the next list either. */
+  async #stop(id: string): Promise<void> {
+    const response = await request(new URL(`streams/${id}`, ADMIN), { method: "DELETE" });
+    if (response.ok || response.status === 404 || response.status === 409) await this.#ask();
+    else this.failure = await problemOf(response);
+  }
+
   protected render() {
     return html`<article aria-labelledby="title">
       <header class="title"><h1 id="title">Live</h1></header>
       <p class="summary">Since you opened this view, up to 15 minutes; asked for every two seconds.</p>
       ${this.failure ? this.#failed(this.failure) : nothing} ${samples.length ? this.#all() : nothing}
+      ${this.streams?.streams.length ? this.#inFlight(this.streams) : nothing}
     </article>`;
   }
 
@@ -112,6 +141,42 @@ export class LiveView extends LitElement {
       <p>${detail}</p>
       <p class="hint">${hint}</p>
     </div>`;
+  }
+
+  #inFlight({ streams, more }: Streams) {
+    return html`<section class="card live" aria-label="Each stream in flight" tabindex="0">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Stream</th>
+            <th scope="col">Format</th>
+            <th scope="col" class="number">Runs for</th>
+            <th scope="col" class="number">Rows</th>
+            <th scope="col" class="number">Sent</th>
+            <th scope="col">Where the time went</th>
+            <th scope="col"><span class="quiet">Stop</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${streams.map(
+            ({ id, endpoint, format, started, rows, bytes: sent, ms }) => html`<tr>
+              <th scope="row">${endpoint}</th>
+              <td>${format}</td>
+              <td class="number">${duration(Math.max(0, Date.now() - Date.parse(started)))}</td>
+              <td class="number">${count(rows)}</td>
+              <td class="number">${bytes(sent)}</td>
+              <td>${split(PHASES.map((phase) => (ms[phase] ?? 0) / 1000))}</td>
+              <td>
+                <button class="stop" aria-label="Stop the stream ${id} of ${endpoint}" @click=${() => this.#stop(id)}>
+                  Stop
+                </button>
+              </td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+      ${more ? html`<p class="quiet">and ${count(more)} more</p>` : nothing}
+    </section>`;
   }
 
   #all() {
@@ -209,7 +274,7 @@ function split(phases: number[]) {
   const all = phases.reduce((sum, part) => sum + part, 0);
   if (all === 0) return nothing;
   const said = phases.map((part, index) => `${PHASES[index]} ${duration(part * 1000)}`).join(", ");
-  return html`<div class="bar" role="img" aria-label="per second: ${said}">
+  return html`<div class="bar" role="img" aria-label=${said}>
     ${phases.map((part, index) => html`<i class=${PHASES[index]!} ${styled({ flexGrow: String(part / all) })}></i>`)}
   </div>`;
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Browser, Client, Cut, DOWN, ENTER, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
+    Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy, TestDb, get,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -350,9 +350,16 @@ async fn live_charts_move() {
         Client::HTTP1.receive_buffer(16 * 1024).stream(&server.url("/rows.ndjson?count=500000")).await;
     stream.at_least(1).await;
     console.wait(&streams(1)).await;
-    let rows = "return [...document.querySelectorAll('rs-live tbody tr')].map((row) => row.children[1].textContent);";
+    let rows = "return [...document.querySelectorAll('section[aria-label=\"Endpoints now\"] tbody tr')]
+        .map((row) => row.children[1].textContent);";
     assert_eq!(console.0.run(rows).await, json!(["0", "1"]));
-    drop(stream);
+    let in_flight =
+        "return [...document.querySelectorAll('section[aria-label=\"Each stream in flight\"] tbody tr')]
+        .map((row) => `${row.children[0].textContent} ${row.children[1].textContent}`);";
+    assert_eq!(console.0.run(in_flight).await, json!(["/rows ndjson"]));
+    console.click("rs-live button.stop").await;
+    assert!(matches!(stream.rest().await.ended, Ended::Broken(_)), "it was stopped");
+    console.wait("return document.querySelector('rs-live button.stop') === null;").await;
     console.wait(&streams(0)).await;
     console.has_no_errors().await;
 }
