@@ -111,13 +111,8 @@ async fn take(setting: &Setting, source: Source, count: usize) -> Vec<Streaming>
 
 /// The places of a source that lists may have: they leave lookups the connections that these share,
 /// one for each core and a quarter of all at most, and one more.
-fn places_of_lists(source: Source) -> usize {
-    let shared = match source {
-        Source::Lite => 0,
-        Source::Direct | Source::Faulty => {
-            thread::available_parallelism().map_or(1, NonZero::get).min(PLACES / 4)
-        }
-    };
+fn places_of_lists() -> usize {
+    let shared = thread::available_parallelism().map_or(1, NonZero::get).min(PLACES / 4);
     PLACES - shared - 1
 }
 
@@ -131,7 +126,7 @@ pub(crate) async fn all_can_be_taken_again(setting: &Setting) {
         [(Source::Direct, Source::Lite), (Source::Faulty, Source::Direct), (Source::Lite, Source::Faulty)]
     {
         let deadline = Instant::now() + PATIENCE;
-        let places = places_of_lists(first);
+        let places = places_of_lists();
         let streams = [take(setting, first, places).await, take(setting, second, MAX_STREAMS - places).await];
         let reply = get(&setting.url(second, "event/1")).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"too_many_streams".into()));
