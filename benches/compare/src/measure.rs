@@ -34,6 +34,9 @@ const POOL: u64 = 20;
 /// How often a run is tried before its target is given up.
 const ATTEMPTS: usize = 3;
 
+/// How often a run is repeated because others had the machine meanwhile.
+const DISTURBED: usize = 10;
+
 /// No target needs to be warmed up for longer.
 const WARM: Duration = Duration::from_secs(60);
 
@@ -123,24 +126,24 @@ impl<'a> Contender<'a> {
     fn once(&mut self) -> Result<Sample> {
         let Some(server) = &mut self.server else { return (self.work)() };
         server.reset_peak()?;
-        let before = server.cpu();
-        let mut sample = (self.work)()?;
+        let (before, said) = (server.cpu(), server.said());
+        let mut sample = (self.work)().map_err(|error| server.explained(error, said))?;
         if !server.is_running() {
-            return Err("the server ended".into());
+            return Err(server.explained("it answered, and then failed".into(), said));
         }
         sample.insert(Measure::Cpu, server.cpu() - before);
         sample.insert(Measure::PeakMemory, server.peak());
         Ok(sample)
     }
 
-    /// A run that counts. One that failed is repeated, and told; after too many the target is left
-    /// out of the rounds to come.
+    /// A run that counts. One that failed is repeated, and reported; after too many the target is
+    /// left out of the rounds to come.
     ///
     /// # Errors
     ///
     /// The machine is busy with something else, again and again.
     fn measured(&mut self, size: Size) -> Result<()> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..DISTURBED {
             let watch = Watch::begin(size)?;
             let Some(sample) = self.repeated() else { return Ok(()) };
             match watch.end() {
@@ -265,12 +268,7 @@ impl Lab {
             println!("warming up {} ({} runs)", contender.series.target, contender.series.warm_ups);
             contender.warm_up();
         }
-        for round in 1..=rounds {
-            println!("round {round} of {rounds}");
-            for contender in contenders.iter_mut().filter(|contender| contender.takes_part()) {
-                contender.measured(self.size)?;
-            }
-        }
+        take_turns(&mut contenders, rounds, self.runs, |contender| contender.measured(self.size))?;
         Ok(contenders.into_iter().map(|contender| contender.series).collect())
     }
 
@@ -707,6 +705,35 @@ from (select generate_series(1, :rows::bigint) as i) r
     }
 }
 
+/// Runs the targets by turns, round after round. A machine that others take ends the row early
+/// once it has its `least` rounds.
+///
+/// # Errors
+///
+/// Others take the machine before that.
+fn take_turns<'a>(
+    contenders: &mut [Contender<'a>],
+    rounds: usize,
+    least: usize,
+    mut measured: impl FnMut(&mut Contender<'a>) -> Result<()>,
+) -> Result<()> {
+    for round in 1..=rounds {
+        println!("round {round} of {rounds}");
+        for contender in contenders.iter_mut().filter(|contender| contender.takes_part()) {
+            match measured(contender) {
+                Ok(()) => {}
+                Err(message) if round > least => {
+                    println!("this was the last round: {message}");
+                    contender.series.faults.push(message);
+                    return Ok(());
+                }
+                Err(message) => return Err(message),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The names that the authors have in JSON.
 fn with_names(select: &str) -> String {
     select
@@ -756,4 +783,52 @@ fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     }?;
     digest.agrees_with(expected)?;
     Ok(Proof { bytes, faults })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> [Contender<'static>; 2] {
+        let run = |wall| move || Ok(Sample::from([(Measure::Wall, wall)]));
+        [Contender::new(ROWSTREAM, None, 0, run(1.0)), Contender::new(COPY, None, 0, run(2.0))]
+    }
+
+    /// How many runs each of two targets has, when others take the machine at the n-th run of all.
+    fn runs_until(busy: usize) -> Result<[usize; 2]> {
+        let (mut pair, mut begun) = (pair(), 0);
+        take_turns(&mut pair, 6, 2, |contender| {
+            begun += 1;
+            if begun == busy { Err("the machine was busy".into()) } else { contender.measured(Size::Quick) }
+        })?;
+        let [rowstream, copy] = pair;
+        assert_eq!(rowstream.series.faults.len() + copy.series.faults.len(), usize::from(busy <= 12));
+        Ok([rowstream.series.samples.len(), copy.series.samples.len()])
+    }
+
+    /// Twenty good rounds of twenty-one were once thrown away with the last.
+    #[test]
+    fn a_busy_machine_ends_a_row_that_has_its_rounds() {
+        assert_eq!(runs_until(13), Ok([6, 6]));
+        assert_eq!(runs_until(12), Ok([6, 5]));
+        assert_eq!(runs_until(5), Ok([2, 2]));
+        assert_eq!(runs_until(4), Err("the machine was busy".into()));
+    }
+
+    #[test]
+    fn a_server_that_fails_says_why() {
+        let port = crate::process::free_port().unwrap();
+        let _listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let words = crate::process::words(["sh", "-c", "sleep 0.3; echo java.lang.OutOfMemoryError; exit 3"]);
+        let launch = Launch { name: "test-explained".into(), words, environment: vec![], port };
+        let server = Server::start(&launch).unwrap();
+        let mut contender = Contender::new("rival", Some(server), 0, || {
+            thread::sleep(Duration::from_secs(1));
+            Err("curl: (52) Empty reply from server".into())
+        });
+        let error = contender.once().unwrap_err();
+        for part in ["curl: (52)", "exit status: 3", "OutOfMemoryError"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Launch {
 pub(crate) struct Server {
     child: Child,
     port: u16,
+    /// What it writes to its standard output and error.
+    log: PathBuf,
 }
 
 impl Server {
@@ -46,9 +48,9 @@ impl Server {
         command.args(["--pdeathsig", "KILL", "--"]).args(&launch.words).process_group(0);
         without_postgres_settings(&mut command).envs(launch.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(output.try_clone().map_err(cannot)?).stderr(output);
-        let mut server = Self { child: command.spawn().map_err(cannot)?, port: launch.port };
+        let mut server = Self { child: command.spawn().map_err(cannot)?, port: launch.port, log };
         server.wait_until_open().map_err(|error| {
-            let said = fs::read_to_string(&log).unwrap_or_default();
+            let said = fs::read_to_string(&server.log).unwrap_or_default();
             let end: Vec<&str> = said.lines().rev().take(5).collect();
             format!("{} {error}: {}", launch.name, end.into_iter().rev().collect::<Vec<_>>().join(" | "))
         })?;
@@ -76,6 +78,22 @@ impl Server {
     /// Whether the server is still there; one that ran out of memory may not be.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// How many bytes it has written so far.
+    pub(crate) fn said(&self) -> u64 {
+        fs::metadata(&self.log).map_or(0, |log| log.len())
+    }
+
+    /// An error of its client, with what became of the server and its first complaint after so many
+    /// bytes: a client sees a cut answer where a server ran out of memory.
+    pub(crate) fn explained(&mut self, error: String, from: u64) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let said = String::from_utf8_lossy(log.get(from..).unwrap_or_default());
+        let ended = self.child.try_wait().ok().flatten().map(|status| format!("the server ended ({status})"));
+        let said = complaint(&said).map(|line| format!("the server said: {line}"));
+        [Some(error), ended, said].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
     /// User and system time so far, of all its processes, in seconds.
@@ -135,6 +153,18 @@ impl Drop for Server {
         }
         eprintln!("process group {group} does not end");
     }
+}
+
+/// The first line of a program's output that names an error, and not more of it than a report has
+/// room for.
+pub(crate) fn complaint(said: &str) -> Option<String> {
+    const WORDS: [&str; 5] = ["error", "exception", "fatal", "panic", "cannot"];
+    const LENGTH: usize = 200;
+    let names_an_error = |line: &&str| {
+        let line = line.to_lowercase();
+        WORDS.iter().any(|word| line.contains(word))
+    };
+    Some(said.lines().find(names_an_error)?.trim().chars().take(LENGTH).collect())
 }
 
 /// A developer's own `PGHOST` or `PGSSLMODE` is not what is measured.
@@ -206,6 +236,18 @@ mod tests {
         assert!(server.peak() > 0.0);
         drop(server);
         assert!(pids.iter().all(|pid| group_of(*pid) != Some(pids[0])), "{pids:?}");
+    }
+
+    #[test]
+    fn complaints_are_found() {
+        let said = "GET /authors\n  java.lang.OutOfMemoryError: Java heap space\nFATAL: later\n";
+        assert_eq!(complaint(said).as_deref(), Some("java.lang.OutOfMemoryError: Java heap space"));
+        assert_eq!(
+            complaint("[ERROR] Failed to execute goal\n").as_deref(),
+            Some("[ERROR] Failed to execute goal")
+        );
+        assert_eq!(complaint("listening\n"), None);
+        assert_eq!(complaint(&format!("error {}", "é".repeat(1000))).unwrap().chars().count(), 200);
     }
 
     #[test]

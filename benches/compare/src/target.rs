@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::database::{Data, Postgres, run};
-use crate::process::{Launch, free_port, word, words};
+use crate::database::{Data, Postgres};
+use crate::process::{Launch, complaint, free_port, word, words};
 use crate::{Result, workspace};
 
 /// Eight for each of two cores, most of which wait for the database.
@@ -121,18 +121,37 @@ impl Platform {
             return Err(format!("{program} is not here"));
         }
         match self {
-            Self::Go => run(Command::new("go")
-                .args(["build", "-buildvcs=false", "-o"])
-                .arg(workspace::scratch()?.join(Rival::GoPgx.name()))
-                .arg(".")
-                .current_dir(folder().join(Rival::GoPgx.name()))),
-            Self::Java => run(Command::new("mvn")
-                .args(["--batch-mode", "--quiet", "--no-transfer-progress", "package"])
-                .arg(format!("-Drivals.target={}", java_target()?.display()))
-                .current_dir(folder())),
+            Self::Go => build(
+                Command::new("go")
+                    .args(["build", "-buildvcs=false", "-o"])
+                    .arg(workspace::scratch()?.join(Rival::GoPgx.name()))
+                    .arg(".")
+                    .current_dir(folder().join(Rival::GoPgx.name())),
+            ),
+            Self::Java => build(
+                Command::new("mvn")
+                    .args(["--batch-mode", "--quiet", "--no-transfer-progress", "package"])
+                    .arg(format!("-Drivals.target={}", java_target()?.display()))
+                    .current_dir(folder()),
+            ),
             Self::Php => php_has_postgres(),
         }
     }
+}
+
+/// Builds a rival. The report says in a line why it cannot be built, the terminal all.
+fn build(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("cannot run {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    eprintln!("{said}");
+    let last = || said.lines().rfind(|line| !line.trim().is_empty()).map(String::from);
+    let why = complaint(&said).or_else(last).unwrap_or_else(|| output.status.to_string());
+    Err(format!("{program} cannot build it: {why}"))
 }
 
 fn php_has_postgres() -> Result<()> {
@@ -201,4 +220,22 @@ fn rowstream(config: PathBuf, log: AccessLog) -> Result<Launch> {
     let listen = format!("127.0.0.1:{port}");
     let words = words([&program, "serve", &config, "--listen", &listen, "--log-format", log]);
     Ok(Launch { name: "rowstream".into(), words, environment: Vec::new(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_that_fails_says_why() {
+        let of = |script: &str| build(Command::new("sh").args(["-c", script]));
+        assert_eq!(of("true"), Ok(()));
+        let maven = "echo '[ERROR] Could not resolve vertx'; echo Help 1 >&2; exit 1";
+        assert_eq!(of(maven), Err("sh cannot build it: [ERROR] Could not resolve vertx".into()));
+        let go = "echo '# rival' >&2; echo 'main.go:5: undefined: x' >&2; exit 1";
+        assert_eq!(of(go), Err("sh cannot build it: main.go:5: undefined: x".into()));
+        assert_eq!(of("exit 7"), Err("sh cannot build it: exit status: 7".into()));
+        let missing = build(&mut Command::new("no-such-program")).unwrap_err();
+        assert!(missing.starts_with("cannot run no-such-program"), "{missing}");
+    }
 }
