@@ -31,18 +31,6 @@ async fn server_at(url: &str, settings: &str, endpoints: &[(&str, &str)]) -> Ser
     Server::start(&[("rowstream.toml", config.as_str())].into_iter().chain(sql).collect::<Vec<_>>()).await
 }
 
-/// Waits until no statement of the database runs, but the one that asks.
-async fn until_none_active(db: &TestDb) {
-    let client = db.client().await;
-    let sql = "select count(*) from pg_stat_activity
-        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-    let deadline = Instant::now() + SOON;
-    while client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) > 0 {
-        assert!(Instant::now() < deadline, "statements still run");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// The line of the access log for a target, once it is there.
 async fn line_of(server: &Server, target: &str) -> String {
     let target = format!(" GET {target} HTTP/");
@@ -83,7 +71,7 @@ async fn a_client_that_takes_nothing_is_ended(client: Client) {
     let line = line_of(&server, "/long").await;
     assert!(line.contains(" 200 client_stalled "), "{line}");
     assert!(number(&line, "bytes") > 100_000.0 && number(&line, "rows") > 1000.0, "{line}");
-    until_none_active(&db).await;
+    db.until_none_active().await;
     assert!(matches!(stream.rest().await.ended, Ended::Broken(_)));
 }
 
@@ -165,7 +153,7 @@ async fn one_stalled_stream_of_http2_is_ended_while_others_go_on() {
     assert!(line.contains(" 200 client_stalled "), "{line}");
     let line = line_of(&server, "/short").await;
     assert!(line.contains(" 200 complete ") && number(&line, "ms") > 800.0, "{line}");
-    until_none_active(&db).await;
+    db.until_none_active().await;
     // What was on its way comes, then the reset; the connection goes on.
     let (read, whole) = read_h2(stalled, Duration::ZERO).await;
     assert!(!whole && read < 200_000, "{read} bytes");
@@ -194,7 +182,7 @@ async fn no_row_in_time_is_a_504_and_cancels_the_statement() {
     ] {
         let reply = get(&server.url(path)).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (504, &code.into()), "{path}");
-        until_none_active(&db).await;
+        db.until_none_active().await;
     }
     assert_eq!(get(&server.url("/quick")).await.text(), "[{\"n\":1}]");
     let reply = get(&server.url("/later.ndjson")).await;
@@ -239,7 +227,7 @@ async fn an_answer_that_takes_too_long_is_broken_off() {
         assert_eq!(reply.status, 200);
         assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
         assert!(reply.text().starts_with("[{\"n\":1,"));
-        until_none_active(&db).await;
+        db.until_none_active().await;
     }
     let line = line_of(&server, "/slow").await;
     assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
@@ -269,7 +257,7 @@ async fn an_http2_answer_that_takes_too_long_is_told_to_have_failed() {
         assert_eq!(error.reason(), Some(h2::Reason::INTERNAL_ERROR), "{target}: {error}");
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
-        until_none_active(&db).await;
+        db.until_none_active().await;
     }
 }
 
@@ -282,7 +270,7 @@ async fn an_answer_that_takes_too_long_is_broken_off_while_its_client_takes_noth
         let stream = begun(client, &server, target).await;
         let line = line_of(&server, target).await;
         assert!(line.contains(" 200 failed ") && line.contains("error=total_timeout: "), "{line}");
-        until_none_active(&db).await;
+        db.until_none_active().await;
         assert!(matches!(stream.rest().await.ended, Ended::Broken(_)));
     }
 }

@@ -1,6 +1,6 @@
 //! Streams in flight: their list, and how one is stopped.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value as Json, json};
@@ -33,18 +33,6 @@ async fn stop(server: &Server, id: &str, token: Option<&str>) -> Reply {
     Client::HTTP1.send(request.body(String::new()).expect("a request")).await
 }
 
-/// Waits until no statement of the database runs, but the one that asks.
-async fn until_none_active(db: &TestDb) {
-    let client = db.client().await;
-    let sql = "select count(*) from pg_stat_activity
-        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()";
-    let deadline = Instant::now() + SOON;
-    while client.query_one(sql, &[]).await.expect("it can be asked").get::<_, i64>(0) > 0 {
-        assert!(Instant::now() < deadline, "statements still run");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Whether its client reads or not, by either version of HTTP, a stream that is stopped is seen to
 /// have failed, and its statement ends.
 #[tokio::test]
@@ -67,7 +55,7 @@ async fn a_stream_that_is_stopped_is_aborted_and_its_statement_ends() {
                 stream.rest().await.ended
             });
             assert_eq!(stop(&server, &id, None).await.status, 204, "{what}");
-            until_none_active(&db).await;
+            db.until_none_active().await;
             assert!(matches!(reading.await.unwrap(), Ended::Broken(_)), "{what}");
             let report = get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
             assert_eq!(
@@ -99,7 +87,7 @@ async fn a_stream_is_stopped_by_those_who_may() {
     for (token, status) in [(None, 401), (Some("reader"), 403), (Some("operator"), 204)] {
         assert_eq!(stop(&server, &id, token).await.status, status, "{token:?}");
     }
-    until_none_active(&db).await;
+    db.until_none_active().await;
     assert_eq!(get(&server.url("/_rowstream/streams")).await.status, 401, "ids of others' streams");
 }
 
