@@ -75,10 +75,13 @@ function rate(index: number, of: (sample: Sample) => number): number {
 }
 
 export class LiveView extends LitElement {
-  static properties = { failure: { state: true }, streams: { state: true } };
+  static properties = { failure: { state: true }, refused: { state: true }, streams: { state: true } };
   declare failure?: Problem;
+  /** Why the last stream that was to be stopped was not. */
+  declare refused?: Problem;
   declare streams?: Streams;
   #timer = 0;
+  #isAsking = false;
 
   protected createRenderRoot() {
     return this;
@@ -95,7 +98,10 @@ export class LiveView extends LitElement {
     clearInterval(this.#timer);
   }
 
+  /** Asks, unless an answer is still awaited: a slow server is not asked twice. */
   async #ask(): Promise<void> {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
     try {
       const response = await request(new URL("metrics", ADMIN), { headers: { Accept: "text/plain" } });
       if (!response.ok) {
@@ -109,6 +115,8 @@ export class LiveView extends LitElement {
       this.failure = undefined;
     } catch (error) {
       this.failure = { title: "The server cannot be reached", detail: String(error) };
+    } finally {
+      this.#isAsking = false;
     }
     this.requestUpdate();
   }
@@ -116,8 +124,9 @@ export class LiveView extends LitElement {
   /** Stops a stream. One that has ended meanwhile is not in the next list either. */
   async #stop(id: string): Promise<void> {
     const response = await request(new URL(`streams/${id}`, ADMIN), { method: "DELETE" });
-    if (response.ok || response.status === 404 || response.status === 409) await this.#ask();
-    else this.failure = await problemOf(response);
+    const isGone = response.ok || response.status === 404 || response.status === 409;
+    this.refused = isGone ? undefined : await problemOf(response);
+    await this.#ask();
   }
 
   protected render() {
@@ -125,6 +134,7 @@ export class LiveView extends LitElement {
       <header class="title"><h1 id="title">Live</h1></header>
       <p class="summary">Since you opened this view, up to 15 minutes; asked for every two seconds.</p>
       ${this.failure ? this.#failed(this.failure) : nothing} ${samples.length ? this.#all() : nothing}
+      ${this.refused ? this.#failed(this.refused) : nothing}
       ${this.streams?.streams.length ? this.#inFlight(this.streams) : nothing}
     </article>`;
   }

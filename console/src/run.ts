@@ -109,7 +109,13 @@ export class Run {
   }
 
   async #read(url: URL): Promise<void> {
-    const timer = setInterval(() => void this.#ask(), 1000);
+    let isAsking = false;
+    const ask = async () => {
+      if (isAsking) return;
+      isAsking = true;
+      await this.#ask().finally(() => (isAsking = false));
+    };
+    const timer = setInterval(() => void ask(), 1000);
     try {
       await this.#receive(url);
     } catch (error) {
