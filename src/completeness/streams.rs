@@ -210,10 +210,10 @@ impl Stream {
             "rows": self.rows.load(Ordering::Relaxed),
             "bytes": self.bytes.load(Ordering::Relaxed),
             "started": written(self.started),
+            "ms": ms.collect::<serde_json::Map<_, _>>(),
         });
         if let Some(end) = self.end.get() {
             report["ended"] = json!(written(end.at));
-            report["ms"] = Json::Object(ms.collect());
             for (name, value) in
                 [("digest", end.digest.as_ref().map(|d| json!(d))), ("error", end.error.clone())]
             {
@@ -221,8 +221,6 @@ impl Stream {
                     report[name] = value;
                 }
             }
-        } else {
-            report["ms"] = Json::Object(ms.collect());
         }
         report
     }
