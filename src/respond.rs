@@ -78,8 +78,8 @@ impl App {
         }
     }
 
-    /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body where many
-    /// of them wait: a client that opens no window would have it wait, too.
+    /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body
+    /// where many of them wait: a client that opens no window would have it wait, too.
     fn refuse<B>(self: Arc<Self>, request: &Request<B>, error: Error) -> Response<ResponseBody> {
         let (held, has_room) = self.admission.hold_refused();
         let is_told = has_room || request.version() < Version::HTTP_2;

@@ -1,4 +1,5 @@
-//! Headers of the PROXY protocol: what follows one is left as it is, and none is taken that was cut.
+//! Headers of the PROXY protocol: what follows one is left as it is, and none is taken that was
+//! cut.
 
 use rowstream::fuzzing::proxy_header;
 

@@ -6,8 +6,8 @@ use super::jwt::Unverified;
 use crate::config::JwtSettings;
 use crate::jwk::Key;
 
-/// The claims of a token, if it is signed by one of the keys and valid at the time `now`, in seconds
-/// since 1970.
+/// The claims of a token, if it is signed by one of the keys and valid at the time `now`, in
+/// seconds since 1970.
 pub fn claims(token: &str, keys: &[Key], settings: &JwtSettings, now: f64) -> Option<Map<String, Json>> {
     let token = Unverified::read(token, settings).ok()?;
     token.verify(keys, settings, now).ok().map(|claims| claims.all)

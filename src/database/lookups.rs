@@ -1,5 +1,5 @@
-//! What lookups of many requests share: for each thread of the server a link to the database, as far
-//! as the size of its pool allows. What a link is, the databases know.
+//! What lookups of many requests share: for each thread of the server a link to the database, as
+//! far as the size of its pool allows. What a link is, the databases know.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -927,8 +927,8 @@ impl AnyDatabase {
         }
     }
 
-    /// Waits for a connection that reads one shard of a table: from `given`, or from a new snapshot,
-    /// which is kept for a while.
+    /// Waits for a connection that reads one shard of a table: from `given`, or from a new
+    /// snapshot, which is kept for a while.
     ///
     /// # Errors
     /// The pool's (503, 504), or 503 when the database cannot be reached, keeps too many snapshots,

@@ -2,9 +2,9 @@
 //!
 //! QUIC's flow control takes the place of the socket's buffers: [a window](QUIC_WINDOW) of a
 //! connection bounds what was sent and is not acknowledged, and beyond it, or beyond what the
-//! client lets come, a body is not polled. A stream is ended by its FIN when its body has ended, and
-//! in every other case by RESET_STREAM: quinn would end one by FIN that is just dropped, and half an
-//! answer would look whole.
+//! client lets come, a body is not polled. A stream is ended by its FIN when its body has ended,
+//! and in every other case by RESET_STREAM: quinn would end one by FIN that is just dropped, and
+//! half an answer would look whole.
 //!
 //! All streams of a connection are polled where the connection is, each only when it was woken, and
 //! end with it.
@@ -67,7 +67,8 @@ const ALL_INCOMING_BYTES: u64 = 1024 * 1024;
 /// After which a client that sends nothing is gone, and how often it is asked for a sign.
 const IDLE: VarInt = VarInt::from_u32(30_000);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// In which what was sent before a reset is on its way: QUIC drops with a reset what it still holds.
+/// In which what was sent before a reset is on its way: QUIC drops with a reset what it still
+/// holds.
 const BEFORE_RESET: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 /// In which GOAWAY is written, and the end of all connections is known to their clients.
 const LAST_WORD: Duration = Duration::from_secs(1);

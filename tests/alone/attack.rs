@@ -130,8 +130,8 @@ async fn slowhttptest() {
         assert!(seconds.len() > 1, "{mode}: {csv}");
         let most = seconds.iter().filter_map(|cells| cells.get(3)).max();
         let gone: Vec<_> = seconds.iter().filter(|cells| cells.get(4) == Some(&0)).collect();
-        // Whom it probes by asks for the same list from the address of the slow readers, and so waits
-        // among them for a connection of the database until the rest of theirs is spilled.
+        // Whom it probes by asks for the same list from the address of the slow readers, and so
+        // waits among them for a connection of the database until the rest of theirs is spilled.
         let may_be_gone = if mode == "-X" { seconds.len() / 10 } else { 0 };
         println!(
             "slowhttptest {mode}: {} s, {most:?} connections at most, service gone in {} of them",

@@ -76,8 +76,8 @@ impl LocksAlone {
     }
 }
 
-/// Writes until it is to stop, and returns how many transactions: each leaves the rows 1 to 6000, and
-/// 0 as the sum of `moved`.
+/// Writes until it is to stop, and returns how many transactions: each leaves the rows 1 to 6000,
+/// and 0 as the sum of `moved`.
 pub(crate) fn write_on(db: &TestDb, seed: i32, stop: &Arc<AtomicBool>) -> JoinHandle<i32> {
     let (url, stop) = (db.url(), Arc::clone(stop));
     tokio::spawn(async move {

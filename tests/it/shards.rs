@@ -158,8 +158,9 @@ async fn a_snapshot_that_is_gone_is_said_to_be() {
     assert_ne!(token(&again), token(&first));
 }
 
-/// A snapshot says which rows are read and not where they lie: a table that was written anew has them
-/// elsewhere. Here the token is made up, as nothing can write the table anew while a snapshot is kept.
+/// A snapshot says which rows are read and not where they lie: a table that was written anew has
+/// them elsewhere. Here the token is made up, as nothing can write the table anew while a snapshot
+/// is kept.
 #[tokio::test]
 async fn a_table_that_was_written_anew_is_not_read_by_the_places_of_before() {
     let db = TestDb::new().await;

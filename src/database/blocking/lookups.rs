@@ -1,15 +1,15 @@
 //! Lookups: short statements of many requests, which share a connection and its thread.
 //!
-//! On a connection of its own, a lookup wakes two threads and has them sleep again, which costs more
-//! than its statement. Here the lookups of a server's thread share one: what has been asked by the
-//! time its driver gets to it goes to the worker together, and the answers come back together. While
-//! they are awaited, the next batch gathers.
+//! On a connection of its own, a lookup wakes two threads and has them sleep again, which costs
+//! more than its statement. Here the lookups of a server's thread share one: what has been asked by
+//! the time its driver gets to it goes to the worker together, and the answers come back together.
+//! While they are awaited, the next batch gathers.
 //!
 //! ```text
 //! request ──look_up()──► asked ──drive()──► worker, one after the other ──► request
 //!                                              │
-//!        Elsewhere: a connection of its own    ◄── it held up the others, its columns have changed,
-//!                                                  or the connection was lost or could not be had
+//!       Elsewhere: a connection of its own    ◄── it held up the others, its columns have changed,
+//!                                                 or the connection was lost or could not be had
 //! ```
 //!
 //! Statements only read, so whatever was not answered may be asked again. Invariants:

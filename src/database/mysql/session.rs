@@ -233,8 +233,8 @@ impl Session {
     }
 
     /// The text under which a statement is prepared. A response may have the same one twice, and
-    /// interleave them; a statement has one cursor, so the second is another, with a blank after it.
-    /// Calls have no cursors.
+    /// interleave them; a statement has one cursor, so the second is another, with a blank after
+    /// it. Calls have no cursors.
     fn own_text(&self, sql: &Arc<str>) -> Arc<str> {
         let mut own = Arc::clone(sql);
         while self.prepared.iter().any(|prepared| !prepared.is_call && prepared.sql == own) {

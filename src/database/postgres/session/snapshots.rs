@@ -1,9 +1,9 @@
 //! Snapshots that are kept for responses to come, each by a session that reads nothing.
 //!
-//! A snapshot can be read for as long as the transaction is open that has exported it. What it costs
-//! is bounded: the sessions that keep some are a quarter of the pool at most, each ends once nobody
-//! has read its snapshot for [`UNREAD`], and none lasts longer than [`AT_MOST`]: meanwhile the
-//! database keeps each row that was deleted since, and the table cannot be altered.
+//! A snapshot can be read for as long as the transaction is open that has exported it. What it
+//! costs is bounded: the sessions that keep some are a quarter of the pool at most, each ends once
+//! nobody has read its snapshot for [`UNREAD`], and none lasts longer than [`AT_MOST`]: meanwhile
+//! the database keeps each row that was deleted since, and the table cannot be altered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ impl Snapshots {
         })
     }
 
-    /// Says that a snapshot is read until that is dropped; `None` where it is not kept here. Another
-    /// replica may keep it.
+    /// Says that a snapshot is read until that is dropped; `None` where it is not kept here.
+    /// Another replica may keep it.
     pub(super) fn reader(&self, snapshot: &TableSnapshot) -> Option<Reader> {
         self.kept.lock().get(&snapshot.id).cloned()
     }

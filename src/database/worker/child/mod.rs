@@ -55,8 +55,8 @@ pub(crate) fn run(memory: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the socket and the folder that is made for it, which a server that was killed leaves. One
-/// that ends in peace may be removing them at the same moment.
+/// Removes the socket and the folder that is made for it, which a server that was killed leaves.
+/// One that ends in peace may be removing them at the same moment.
 fn remove_folder(socket: &Path) {
     let _ = fs::remove_file(socket);
     let _ = socket.parent().map(fs::remove_dir);

@@ -34,8 +34,8 @@ mod c {
     pub(super) const TIMESTAMP: i16 = 93;
 }
 
-/// How long a connection may take to open, where the driver has such a limit; shorter than the server
-/// waits.
+/// How long a connection may take to open, where the driver has such a limit; shorter than the
+/// server waits.
 const LOGIN_SECONDS: usize = 20;
 
 /// What a driver says of itself.
