@@ -50,9 +50,22 @@ pub(crate) fn read(url: &str) -> Result<Sample> {
     curl(url, Http::One, Path::new(NOWHERE))
 }
 
+/// Reads one answer with a content coding, or with none, and throws it away as it comes: `curl`
+/// does not decode it. The request seems to come through a proxy: what comes from this machine
+/// itself is not compressed.
+pub(crate) fn coded(url: &str, coding: &str) -> Result<Sample> {
+    let coding = format!("Accept-Encoding: {coding}");
+    curl_with(url, Http::One, Path::new(NOWHERE), &[&coding, "Via: 1.1 compare"])
+}
+
 fn curl(url: &str, http: Http, file: &Path) -> Result<Sample> {
+    curl_with(url, http, file, &[])
+}
+
+fn curl_with(url: &str, http: Http, file: &Path, headers: &[&str]) -> Result<Sample> {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", TIMEOUT_SECONDS, "--header", TOKEN]);
+    command.args(headers.iter().flat_map(|header| ["--header", header]));
     if http == Http::Two {
         command.arg("--http2-prior-knowledge");
     }

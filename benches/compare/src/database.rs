@@ -178,9 +178,9 @@ pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Makes the events' SQLite file anew, and says where it is.
-pub(crate) fn fill_sqlite(size: Size) -> Result<PathBuf> {
-    let file = workspace::scratch()?.join("events.db");
+/// Makes an example's SQLite file anew, and says where it is.
+pub(crate) fn fill_sqlite(data: Data, size: Size) -> Result<PathBuf> {
+    let file = workspace::scratch()?.join(format!("{}.db", data.name()));
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let path = PathBuf::from(format!("{}{suffix}", file.display()));
         if path.exists() {
@@ -188,11 +188,11 @@ pub(crate) fn fill_sqlite(size: Size) -> Result<PathBuf> {
                 .map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
         }
     }
-    println!("filling SQLite with {} events", Data::Events.rows(size));
+    println!("filling SQLite with {} {}", data.rows(size), data.name());
     let cannot = |error| format!("cannot fill {}: {error}", file.display());
     let database = rusqlite::Connection::open(&file).map_err(cannot)?;
     database.execute_batch("pragma synchronous = off; begin").map_err(cannot)?;
-    database.execute_batch(&Data::Events.script("sqlite.sql", size)?).map_err(cannot)?;
+    database.execute_batch(&data.script("sqlite.sql", size)?).map_err(cannot)?;
     database.execute_batch("commit").map_err(cannot)?;
     Ok(file)
 }

@@ -52,12 +52,19 @@ fn libraries() -> Vec<(String, String)> {
     let module = include_str!("../rivals/go-pgx/go.mod");
     let between = |from: &str, to: &str| Some(pom.split_once(from)?.1.split_once(to)?.0.to_owned());
     let pgx = module.lines().find_map(|line| line.trim().split_once("github.com/jackc/pgx/v5 "));
+    let lock = include_str!("../rivals/xitca/Cargo.lock");
+    let locked = |name: &str| {
+        let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
     vec![
         fact(
             "Spring Boot",
             between("<artifactId>spring-boot-starter-parent</artifactId>\n    <version>", "<"),
         ),
         fact("Vert.x", between("<vertx.version>", "<")),
+        fact("xitca-web", locked("xitca-web")),
+        fact("xitca-postgres", locked("xitca-postgres")),
         fact("pgx", pgx.map(|(_, version)| version.split(' ').next().unwrap_or(version).to_owned())),
     ]
 }

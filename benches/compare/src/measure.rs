@@ -21,8 +21,9 @@ use crate::proof::Digest;
 use crate::quiet::Watch;
 use crate::record::{self, Machine, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
-    ALONE, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BY_ROWS, BY_STREAMS, COPIES, COPY, CURL, HOLD, LOGGING,
-    PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, is_claimed_of,
+    ALONE, ARROW, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BROTLI, BY_ROWS, BY_STREAMS, COPIES, COPY, CSV, CURL,
+    GZIP, HOLD, JSON, LOGGING, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, ZSTD,
+    is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
@@ -73,11 +74,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { Err(format!("rows that could not be run: {}", failed.join(" "))) }
 }
 
-/// The row, unless a floor was so fast or so slow as it never is on this machine: then something
-/// else was measured.
+/// The row, unless a floor was slower than it is on this machine: then something else was measured.
 fn usual(run: RowRun, machine: &Machine, size: Size) -> Result<RowRun> {
     match size {
-        Size::Full => record::off_its_usual(&run, machine, &record::all().unwrap_or_default()),
+        Size::Full => record::slower_than_usual(&run, machine, &record::all().unwrap_or_default()),
         Size::Quick => None,
     }
     .map_or(Ok(run), Err)
@@ -131,7 +131,12 @@ impl<'a> Contender<'a> {
         if !server.is_running() {
             return Err(server.explained("it answered, and then failed".into(), said));
         }
-        sample.insert(Measure::Cpu, server.cpu() - before);
+        let cpu = server.cpu() - before;
+        sample.insert(Measure::Cpu, cpu);
+        let rate = sample.get(&Measure::RequestsPerSecond).copied().filter(|rate| *rate > 0.0);
+        if let Some(rate) = rate {
+            sample.insert(Measure::CpuPerRequest, cpu / (rate * sample[&Measure::Wall]));
+        }
         sample.insert(Measure::PeakMemory, server.peak());
         Ok(sample)
     }
@@ -211,6 +216,8 @@ struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Lines,
+    /// The same in any order.
+    Shuffled,
     Json,
 }
 
@@ -236,7 +243,10 @@ impl Lab {
             Row::EventsEnvelope => (self.events("/events", Answer::Json, Http::One)?, vec![]),
             Row::EventsH2 => (self.events("/events.ndjson", Answer::Lines, Http::Two)?, vec![]),
             Row::FirstByte => (self.first_byte()?, vec![]),
+            Row::Parallel => (self.parallel()?, vec![]),
+            Row::Formats => (self.formats()?, vec![]),
             Row::Sqlite => (self.sqlite()?, vec![]),
+            Row::SqliteLookups => (self.sqlite_lookups()?, vec![]),
             Row::RivalsEvents => (self.rivals_events()?, vec![]),
             Row::Authors => (self.authors()?, vec![]),
             Row::Slow => (self.slow()?, vec![]),
@@ -320,8 +330,61 @@ impl Lab {
         self.alternate(vec![rowstream], self.many())
     }
 
+    /// The events by one connection and by three. Those of three are in no order.
+    fn parallel(&self) -> Result<Vec<Series>> {
+        let source = format!("[source.events]\nurl = \"{}\"", self.postgres.url());
+        let stream = |name: &str, folder: &str, keys: &str| {
+            let endpoint = format!("/*\n{keys}\n*/\nselect {NAMED_EVENTS} from payment_event\n");
+            workspace::write(&workspace::scratch()?.join(folder).join("endpoints/events.sql"), &endpoint)?;
+            let server = Server::start(&target::configured(folder, "endpoints", &source)?)?;
+            let warm_ups = self.warm_ups(None, 0);
+            self.stream(name, server, "/events.ndjson", Answer::Shuffled, Http::One, warm_ups)
+        };
+        let one = stream(ROWSTREAM, "parallel-one", "summary = \"Payment events\"")?;
+        let three = stream(PARALLEL, "parallel-three", "parallel = 3")?;
+        self.alternate(vec![one, three, self.copy()], self.many())
+    }
+
+    /// One list in each format, and its NDJSON with each coding. That without one is proven.
+    fn formats(&self) -> Result<Vec<Series>> {
+        let mut contenders = Vec::new();
+        for (name, path, coding) in [
+            (ROWSTREAM, "/authors.ndjson", "identity"),
+            (JSON, "/authors", "identity"),
+            (CSV, "/authors.csv", "identity"),
+            (ARROW, "/authors.arrow", "identity"),
+            (ZSTD, "/authors.ndjson", "zstd"),
+            (BROTLI, "/authors.ndjson", "br"),
+            (GZIP, "/authors.ndjson", "gzip"),
+        ] {
+            let server = self.example(Data::Authors)?;
+            let url = format!("http://127.0.0.1:{}{path}", server.port());
+            let faults = match name {
+                ROWSTREAM => prove(&url, Answer::Lines, self.expected_authors()?)?.faults,
+                _ => Vec::new(),
+            };
+            let work = move || client::coded(&url, coding);
+            contenders.push(Contender::new(name, Some(server), self.warm_ups(None, 0), work).after(faults));
+        }
+        self.alternate(contenders, self.many())
+    }
+
+    fn sqlite_lookups(&self) -> Result<Vec<Series>> {
+        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
+        let file = database::fill_sqlite(Data::Authors, self.size)?;
+        let url = format!("sqlite:{}", file.display());
+        let server = Server::start(&target::example(Data::Authors, &url, AccessLog::Off)?)?;
+        let path = format!("http://127.0.0.1:{}/authors", server.port());
+        for id in [1, ids / 3, ids] {
+            self.prove_row(&format!("{path}/{id}"), &format!("{} where id = {id}", author_columns()))?;
+        }
+        let (url, amount) = (format!("{path}/{{1-{ids}}}"), Amount::Seconds(seconds));
+        let load = Load { url, connections: 64, amount, slow: None, rate: None, rows: None };
+        self.alternate(vec![loaded(ROWSTREAM, load, server, self.warm_ups(None, 0))], self.runs)
+    }
+
     fn sqlite(&self) -> Result<Vec<Series>> {
-        let file = database::fill_sqlite(self.size)?;
+        let file = database::fill_sqlite(Data::Events, self.size)?;
         let warm_ups = self.warm_ups(None, 0);
         let url = format!("sqlite:{}", file.display());
         let server = Server::start(&target::example(Data::Events, &url, AccessLog::Off)?)?;
@@ -367,7 +430,7 @@ impl Lab {
     }
 
     fn rivals_events(&mut self) -> Result<Vec<Series>> {
-        let (rivals, mut missing) = self.rivals(&Rival::ALL, POOL);
+        let (rivals, mut missing) = self.rivals(&Rival::STREAMS, POOL);
         let server = self.example(Data::Events)?;
         let path = "/events.ndjson";
         let mut contenders = vec![
@@ -387,7 +450,7 @@ impl Lab {
     }
 
     fn authors(&mut self) -> Result<Vec<Series>> {
-        let rivals = self.rivals(&Rival::ALL, POOL);
+        let rivals = self.rivals(&Rival::STREAMS, POOL);
         let (clients, requests) = (20, self.size.of(100).max(20));
         let floor = self.copies(clients, requests);
         self.against(Data::Authors, floor, rivals, 1, |server| {
@@ -524,8 +587,7 @@ impl Lab {
 
     fn lookups(&mut self) -> Result<Vec<Series>> {
         let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
-        let columns = AUTHORS.trim_end_matches(" order by id");
-        let statement = format!("{columns} where id");
+        let statement = format!("{} where id", author_columns());
         let work = Asked { connections: 64, amount: Amount::Seconds(seconds), java_warm_ups: 12 };
         self.asked(Data::Authors, &statement, ids, POOL, work)
     }
@@ -677,9 +739,7 @@ from (select generate_series(1, :rows::bigint) as i) r
     }
 
     fn expected_events(&self) -> Result<&Digest> {
-        let named = "event_no as \"eventNo\", paymt_status as \"paymentStatus\", status_chg_rsn as \"statusChangeReason\", \
-                     status_chg_date as \"statusChanged\"";
-        self.expected(&self.events, &format!("select {named} from payment_event order by event_no"))
+        self.expected(&self.events, &format!("select {NAMED_EVENTS} from payment_event order by event_no"))
     }
 
     fn expected_authors(&self) -> Result<&Digest> {
@@ -734,6 +794,15 @@ fn take_turns<'a>(
     Ok(())
 }
 
+/// The events' columns, with the names that they have in JSON.
+const NAMED_EVENTS: &str = "event_no as \"eventNo\", paymt_status as \"paymentStatus\", \
+                            status_chg_rsn as \"statusChangeReason\", status_chg_date as \"statusChanged\"";
+
+/// The authors' columns, without an order.
+fn author_columns() -> &'static str {
+    AUTHORS.trim_end_matches(" order by id")
+}
+
 /// The names that the authors have in JSON.
 fn with_names(select: &str) -> String {
     select
@@ -779,6 +848,7 @@ fn prove(url: &str, answer: Answer, expected: &Digest) -> Result<Proof> {
     };
     let digest = match answer {
         Answer::Lines => Digest::of_lines(&body),
+        Answer::Shuffled => Digest::of_lines_in_any_order(&body),
         Answer::Json => Digest::of_json(&body),
     }?;
     digest.agrees_with(expected)?;

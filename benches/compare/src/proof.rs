@@ -39,6 +39,20 @@ impl Digest {
         Ok(rows.finish())
     }
 
+    /// The same of lines that come in any order: in that of their first numbers.
+    pub(crate) fn of_lines_in_any_order(file: &Path) -> Result<Self> {
+        let mut lines = BufReader::new(open(file)?)
+            .lines()
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(|error| format!("cannot read an answer: {error}"))?;
+        lines.sort_by_cached_key(|line| first_number(line));
+        let mut rows = Rows::default();
+        for line in &lines {
+            rows.add(&serde_json::from_str(line).map_err(|error| format!("a line is no JSON: {error}"))?);
+        }
+        Ok(rows.finish())
+    }
+
     /// Of an array of rows, or an object with such an array as its only member.
     pub(crate) fn of_json(file: &Path) -> Result<Self> {
         let mut rows = Rows::default();
@@ -75,6 +89,12 @@ impl Digest {
         };
         Err(format!("its data are not the database's: {what} {ours} instead of {theirs}"))
     }
+}
+
+fn first_number(line: &str) -> Option<u64> {
+    let digits = line.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
 }
 
 fn open(file: &Path) -> Result<File> {
@@ -206,6 +226,16 @@ mod tests {
         assert_eq!(lines.rows, 2);
         array.agrees_with(&lines).unwrap();
         object.agrees_with(&lines).unwrap();
+    }
+
+    #[test]
+    fn lines_in_any_order_are_in_that_of_their_numbers() {
+        let lines = digest("ordered", "{\"no\":2}\n{\"no\":10}\n", Digest::of_lines).unwrap();
+        let shuffled = "{\"no\":10}\n{\"no\":2}\n";
+        digest("shuffled", shuffled, Digest::of_lines_in_any_order).unwrap().agrees_with(&lines).unwrap();
+        let twice = "{\"no\":10}\n{\"no\":10}\n";
+        let twice = digest("twice", twice, Digest::of_lines_in_any_order).unwrap();
+        assert!(twice.agrees_with(&lines).is_err());
     }
 
     #[test]

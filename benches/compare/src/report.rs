@@ -244,7 +244,7 @@ fn cell(text: &str) -> String {
 }
 
 /// The order of columns.
-const COLUMNS: [Measure; 12] = [
+const COLUMNS: [Measure; 14] = [
     Measure::BytesPerSecond,
     Measure::RequestsPerSecond,
     Measure::Wall,
@@ -254,8 +254,10 @@ const COLUMNS: [Measure; 12] = [
     Measure::Freed,
     Measure::HeldPerStream,
     Measure::Cpu,
+    Measure::CpuPerRequest,
     Measure::PeakMemory,
     Measure::SocketMemory,
+    Measure::Bytes,
     Measure::Failures,
 ];
 
@@ -268,6 +270,7 @@ fn heading(measure: Measure) -> &'static str {
         Measure::Wall => "time",
         Measure::FirstByte => "first byte",
         Measure::Cpu => "server CPU",
+        Measure::CpuPerRequest => "server CPU per request",
         Measure::PeakMemory => "peak memory",
         Measure::RequestsPerSecond => "requests/s",
         Measure::P99 => "p99",
@@ -285,6 +288,7 @@ fn unit(measure: Measure) -> &'static str {
     match measure {
         Measure::Wall | Measure::Cpu | Measure::Freed | Measure::HeldPerStream => "s",
         Measure::FirstByte | Measure::P99 | Measure::P99Meanwhile => "ms",
+        Measure::CpuPerRequest => "µs",
         Measure::PeakMemory | Measure::SocketMemory | Measure::Bytes => "MB",
         Measure::RequestsPerSecond | Measure::Failures => "requests",
         Measure::BytesPerSecond => "GB/s",
@@ -298,6 +302,7 @@ fn number(measure: Measure, value: f64) -> String {
         Measure::Wall | Measure::Cpu => format!("{value:.3}"),
         Measure::Freed | Measure::HeldPerStream => format!("{value:.1}"),
         Measure::FirstByte | Measure::P99 | Measure::P99Meanwhile => format!("{:.2}", value * 1e3),
+        Measure::CpuPerRequest => format!("{:.1}", value * 1e6),
         Measure::PeakMemory | Measure::Bytes => format!("{:.1}", value / 1e6),
         Measure::SocketMemory => format!("{:.3}", value / 1e6),
         Measure::BytesPerSecond => format!("{:.2}", value / 1e9),

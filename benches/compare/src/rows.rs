@@ -14,6 +14,14 @@ pub(crate) const PGBENCH: &str = "pgbench";
 /// What the databases' own clients need.
 pub(crate) const FLOORS: [&str; 5] = [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH];
 pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
+pub(crate) const PARALLEL: &str = "rowstream, 3 connections";
+/// The formats and codings of one list; [`ROWSTREAM`] is its NDJSON.
+pub(crate) const JSON: &str = "rowstream, JSON";
+pub(crate) const CSV: &str = "rowstream, CSV";
+pub(crate) const ARROW: &str = "rowstream, Arrow";
+pub(crate) const ZSTD: &str = "rowstream, zstd";
+pub(crate) const BROTLI: &str = "rowstream, br";
+pub(crate) const GZIP: &str = "rowstream, gzip";
 pub(crate) const LOGGING: &str = "rowstream, access log";
 pub(crate) const BY_ROWS: &str = "rowstream, by rows";
 pub(crate) const BY_STREAMS: &str = "rowstream, by streams";
@@ -31,7 +39,10 @@ pub(crate) enum Row {
     EventsEnvelope,
     EventsH2,
     FirstByte,
+    Parallel,
+    Formats,
     Sqlite,
+    SqliteLookups,
     Authors,
     Slow,
     Beside,
@@ -47,17 +58,20 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
         Self::FirstByte,
         Self::RivalsEvents,
+        Self::Parallel,
+        Self::Formats,
         Self::Sqlite,
         Self::Authors,
         Self::Slow,
         Self::Beside,
         Self::Lookups,
+        Self::SqliteLookups,
         Self::Films,
         Self::SmallMachine,
         Self::AccessLog,
@@ -73,7 +87,10 @@ impl Row {
             Self::EventsEnvelope => "events-envelope",
             Self::EventsH2 => "events-h2",
             Self::FirstByte => "first-byte",
+            Self::Parallel => "parallel",
+            Self::Formats => "formats",
             Self::Sqlite => "sqlite",
+            Self::SqliteLookups => "sqlite-lookups",
             Self::Authors => "authors",
             Self::Slow => "slow",
             Self::Beside => "beside",
@@ -113,6 +130,19 @@ impl Row {
             Self::RivalsEvents => (
                 "1,000,000 events, and how others send them",
                 "The same stream from servers that others would write, each set up as those who know it would.",
+            ),
+            Self::Parallel => (
+                "1,000,000 events by several connections",
+                "The rows of the first row from an endpoint with `parallel = 3`, in any order, and from one without. The floor is \
+                 that of the first row, which is one connection.",
+            ),
+            Self::Formats => (
+                "100,000 authors in each format and coding",
+                "One `curl` reads `/authors` in a format or with a coding and throws it away. All else is divided by NDJSON without a coding.",
+            ),
+            Self::SqliteLookups => (
+                "Lookups in SQLite",
+                "64 connections ask for `/authors/{id}` of the authors example on its SQLite file, ids by chance, for 5 seconds.",
             ),
             Self::Sqlite => (
                 "1,000,000 events from SQLite, as NDJSON",
@@ -174,9 +204,10 @@ impl Row {
     /// The target that the others of a table are divided by, and in what.
     pub(crate) fn base(self) -> Option<(&'static str, Measure)> {
         match self {
-            Self::Events | Self::EventsEnvelope | Self::EventsH2 | Self::RivalsEvents => {
+            Self::Events | Self::EventsEnvelope | Self::EventsH2 | Self::RivalsEvents | Self::Parallel => {
                 Some((COPY, Measure::Wall))
             }
+            Self::Formats => Some((ROWSTREAM, Measure::Cpu)),
             Self::Sqlite => Some((BARE_LOOP, Measure::Wall)),
             Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
@@ -184,18 +215,32 @@ impl Row {
             Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
             Self::AccessLogLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
             Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
-            Self::FirstByte | Self::Slow | Self::Growth => None,
+            Self::FirstByte | Self::Slow | Self::SqliteLookups | Self::Growth => None,
         }
     }
 
     /// Measures that any run has and that say nothing in this row.
     pub(crate) fn beside_the_point(self) -> &'static [Measure] {
         match self {
-            Self::Slow => &[Measure::RequestsPerSecond, Measure::Wall, Measure::P99],
-            Self::Beside => &[Measure::RequestsPerSecond, Measure::Wall],
-            Self::Growth => &[Measure::RequestsPerSecond, Measure::P99],
-            Self::LoadTester => &[Measure::RequestsPerSecond, Measure::P99, Measure::FirstByte],
-            _ => &[],
+            Self::Slow => &[
+                Measure::RequestsPerSecond,
+                Measure::Wall,
+                Measure::P99,
+                Measure::CpuPerRequest,
+                Measure::Bytes,
+            ],
+            Self::Beside => {
+                &[Measure::RequestsPerSecond, Measure::Wall, Measure::CpuPerRequest, Measure::Bytes]
+            }
+            Self::Growth => {
+                &[Measure::RequestsPerSecond, Measure::P99, Measure::CpuPerRequest, Measure::Bytes]
+            }
+            Self::LoadTester => {
+                &[Measure::RequestsPerSecond, Measure::P99, Measure::FirstByte, Measure::Bytes]
+            }
+            Self::Formats => &[],
+            Self::Lookups | Self::SqliteLookups | Self::Films | Self::AccessLogLookups => &[Measure::Bytes],
+            _ => &[Measure::CpuPerRequest, Measure::Bytes],
         }
     }
 
@@ -229,6 +274,18 @@ impl Row {
             Self::FirstByte => &[Claim {
                 of: Of::Median(ROWSTREAM, Measure::FirstByte),
                 limit: Limit::AtMost(0.002, Some(0.001)),
+            }],
+            Self::Parallel => &[
+                Claim { of: Of::Ratio(PARALLEL, COPY, Measure::Wall), limit: Limit::AtMost(0.58, None) },
+                Claim { of: Of::Greatest(PARALLEL, Measure::PeakMemory), limit: Limit::AtMost(16e6, None) },
+            ],
+            Self::Formats => &[
+                Claim { of: Of::Ratio(CSV, ROWSTREAM, Measure::Cpu), limit: Limit::AtMost(1.0, None) },
+                Claim { of: Of::Ratio(ZSTD, ROWSTREAM, Measure::Bytes), limit: Limit::AtMost(0.25, None) },
+            ],
+            Self::SqliteLookups => &[Claim {
+                of: Of::Median(ROWSTREAM, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(90_000.0, None),
             }],
             Self::Sqlite => &[Claim {
                 of: Of::Ratio(ROWSTREAM, BARE_LOOP, Measure::Wall),
@@ -266,10 +323,16 @@ impl Row {
                 Claim { of: Of::Ratio(HOLD, ALONE, Measure::P99), limit: Limit::AtMost(1.5, Some(1.1)) },
                 Claim { of: Of::Greatest(SPILL, Measure::Failures), limit: Limit::AtMost(0.0, None) },
             ],
-            Self::Lookups => &[Claim {
-                of: Of::Ratio(ROWSTREAM, PGBENCH, Measure::RequestsPerSecond),
-                limit: Limit::AtLeast(0.75, Some(1.0)),
-            }],
+            Self::Lookups => &[
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, PGBENCH, Measure::RequestsPerSecond),
+                    limit: Limit::AtLeast(0.75, Some(1.0)),
+                },
+                Claim {
+                    of: Of::Median(ROWSTREAM, Measure::CpuPerRequest),
+                    limit: Limit::AtMost(12e-6, Some(10e-6)),
+                },
+            ],
             Self::Films => &[
                 Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
                 Claim {

@@ -20,10 +20,22 @@ pub(crate) enum Rival {
     SpringMvcBuffered,
     SpringWebflux,
     Php,
+    Xitca,
 }
 
 impl Rival {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
+        Self::GoPgx,
+        Self::Vertx,
+        Self::SpringMvcStreaming,
+        Self::SpringMvcBuffered,
+        Self::SpringWebflux,
+        Self::Php,
+        Self::Xitca,
+    ];
+
+    /// Those that stream.
+    pub(crate) const STREAMS: [Self; 6] = [
         Self::GoPgx,
         Self::Vertx,
         Self::SpringMvcStreaming,
@@ -33,8 +45,8 @@ impl Rival {
     ];
 
     /// Those that answer a lookup differently: of the two with Spring MVC, one.
-    pub(crate) const LOOKUPS: [Self; 5] =
-        [Self::GoPgx, Self::Vertx, Self::SpringMvcBuffered, Self::SpringWebflux, Self::Php];
+    pub(crate) const LOOKUPS: [Self; 6] =
+        [Self::Xitca, Self::GoPgx, Self::Vertx, Self::SpringMvcBuffered, Self::SpringWebflux, Self::Php];
 
     /// The name of its folder.
     pub(crate) fn name(self) -> &'static str {
@@ -45,6 +57,7 @@ impl Rival {
             Self::SpringMvcBuffered => "spring-mvc-buffered",
             Self::SpringWebflux => "spring-webflux",
             Self::Php => "php",
+            Self::Xitca => "xitca",
         }
     }
 
@@ -57,6 +70,7 @@ impl Rival {
         match self {
             Self::GoPgx => Platform::Go,
             Self::Php => Platform::Php,
+            Self::Xitca => Platform::Rust,
             Self::Vertx | Self::SpringMvcStreaming | Self::SpringMvcBuffered | Self::SpringWebflux => {
                 Platform::Java
             }
@@ -72,6 +86,7 @@ impl Rival {
         let words = match self.platform() {
             Platform::Go => vec![word(workspace::scratch()?.join(self.name()))],
             Platform::Java => self.java()?,
+            Platform::Rust => vec![word(rust_target()?.join("release").join(self.name()))],
             Platform::Php => {
                 // A process for each request at a time: more than these only cost memory, and a
                 // connection each.
@@ -104,6 +119,7 @@ pub(crate) enum Platform {
     Go,
     Java,
     Php,
+    Rust,
 }
 
 impl Platform {
@@ -113,6 +129,7 @@ impl Platform {
             Self::Go => &["go"],
             Self::Java => &["java", "mvn"],
             Self::Php => &["php"],
+            Self::Rust => &["cargo"],
         }
     }
 
@@ -135,6 +152,12 @@ impl Platform {
                     .current_dir(folder()),
             ),
             Self::Php => php_has_postgres(),
+            Self::Rust => build(
+                Command::new("cargo")
+                    .args(["build", "--release", "--locked", "--quiet", "--target-dir"])
+                    .arg(rust_target()?)
+                    .current_dir(folder().join(Rival::Xitca.name())),
+            ),
         }
     }
 }
@@ -185,6 +208,10 @@ fn folder() -> PathBuf {
 
 fn java_target() -> Result<PathBuf> {
     Ok(workspace::scratch()?.join("java"))
+}
+
+fn rust_target() -> Result<PathBuf> {
+    Ok(workspace::scratch()?.join(Rival::Xitca.name()))
 }
 
 /// Rowstream's access log, which the rivals do not have.
