@@ -112,8 +112,8 @@ fn main() -> std::io::Result<()> {
     let port = std::env::var("PORT").unwrap_or_default();
     App::new()
         .with_async_state(Database::connect)
-        .at("/authors/:id", get(handler_service(author)))
-        .at("/films/:id", get(handler_service(film)))
+        .at("/authors/{id}", get(handler_service(author)))
+        .at("/films/{id}", get(handler_service(film)))
         .serve()
         .bind(format!("127.0.0.1:{port}"))?
         .run()
