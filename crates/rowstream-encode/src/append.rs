@@ -65,13 +65,21 @@ impl<'a> Slot<'a> {
         Self { out, taken: 0 }
     }
 
-    /// A place with `prefix` before it, if there is one.
+    /// A place with `prefix` before it.
     #[inline]
-    pub(crate) fn after(prefix: Option<u8>, out: &'a mut Vec<u8>) -> Self {
+    pub(crate) fn after(prefix: u8, out: &'a mut Vec<u8>) -> Self {
         let mut block = [0; BLOCK];
-        block[0] = prefix.unwrap_or_default();
+        block[0] = prefix;
         out.extend_from_slice(&block);
-        Self { out, taken: usize::from(prefix.is_some()) }
+        Self { out, taken: 1 }
+    }
+
+    /// The room of [`Self::after`] with the byte before it, which is to be the prefix again.
+    #[inline]
+    pub(crate) fn with_prefix(&mut self) -> &mut [u8; 1 + ROOM] {
+        let block = self.out.last_chunk_mut::<BLOCK>();
+        let room = block.and_then(|block| block.first_chunk_mut());
+        room.expect("a block ends in room for a value")
     }
 
     #[inline]
