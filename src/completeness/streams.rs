@@ -210,10 +210,13 @@ impl Stream {
             "rows": self.rows.load(Ordering::Relaxed),
             "bytes": self.bytes.load(Ordering::Relaxed),
             "started": written(self.started),
-            "ms": ms.collect::<serde_json::Map<_, _>>(),
         });
-        if let Some(end) = self.end.get() {
+        let end = self.end.get();
+        if let Some(end) = end {
             report["ended"] = json!(written(end.at));
+        }
+        report["ms"] = Json::Object(ms.collect());
+        if let Some(end) = end {
             for (name, value) in
                 [("digest", end.digest.as_ref().map(|d| json!(d))), ("error", end.error.clone())]
             {
