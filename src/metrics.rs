@@ -16,6 +16,7 @@
 mod denied;
 mod exposition;
 mod families;
+pub(crate) mod history;
 mod meter;
 mod requests;
 mod runtime;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 pub(crate) use self::denied::{Denied, RateLimited};
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
+use self::history::History;
 pub(crate) use self::meter::{Meter, Subject};
 use self::requests::Counts;
 pub(crate) use self::requests::Series;
@@ -68,6 +70,8 @@ pub(crate) struct Metrics {
     pub(crate) denied: Denied,
     /// Requests of clients that asked too often.
     pub(crate) rate_limited: RateLimited,
+    /// What the last minutes were like.
+    pub(crate) history: History,
     /// Held while it is reported: whoever asks again and again takes no more than one thread and
     /// its memory.
     telling: Arc<tokio::sync::Mutex<()>>,
@@ -96,6 +100,17 @@ impl Metrics {
         };
         let text = tokio::task::spawn_blocking(tell).await;
         text.map_err(|cause| Error::endpoint("the metrics could not be written").cause(cause))
+    }
+
+    /// Keeps what the `server` is like now in its history. A moment at which that panics is left
+    /// out.
+    pub(crate) async fn remember(server: Arc<impl Observed>) {
+        let one = Arc::clone(&server.metrics().telling).lock_owned().await;
+        let look = move || {
+            server.metrics().history.add(history::now(), Snapshot::take(&*server).lately());
+            drop(one);
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
     }
 
     /// What was counted of every endpoint, by its template.

@@ -60,7 +60,7 @@ use self::workers::Workers;
 use crate::client::{UNIX, network_of};
 use crate::config::Config;
 use crate::log;
-use crate::metrics::Observed as _;
+use crate::metrics::{Metrics, Observed as _, history};
 use crate::respond::App;
 use crate::traces;
 
@@ -197,6 +197,7 @@ impl Serving {
         let (state, workers) = (watch::Sender::new(State::Serving), Workers::start(app.metrics())?);
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
         tasks.spawn(send_spans(Arc::clone(&current)));
+        tasks.spawn(keep_history(Arc::clone(&current)));
         Ok(Self { listeners, http3, current, reloader, tasks, connections, room, admin_room, state, workers })
     }
 
@@ -306,6 +307,14 @@ async fn send_spans(current: Arc<Current>) {
         tokio::time::sleep(traces::EVERY).await;
         let spans = current.get().spans();
         spans.send().await;
+    }
+}
+
+/// Keeps what the server is like every so often, for who looks later.
+async fn keep_history(current: Arc<Current>) {
+    loop {
+        Metrics::remember(current.get()).await;
+        tokio::time::sleep(history::EVERY).await;
     }
 }
 

@@ -10,6 +10,7 @@ use prometheus_client::encoding::{
 
 use super::Observed;
 use super::families::{self as family, Family};
+use super::history::Key;
 use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
 use super::runtime::Worker;
 use crate::admission::{self, Refusal};
@@ -109,6 +110,44 @@ impl Snapshot {
             workers: metrics.workers.map(WorkerSeen::of),
             process: ProcessSeen::look(&ProcessFiles::own()),
         }
+    }
+
+    /// What the history keeps: sums over all endpoints, and what each pool and host is busy with.
+    pub(super) fn lately(&self) -> Vec<(Key, f64)> {
+        let clients = || self.all().filter(|(path, _)| *path != ADMIN).map(|(_, counts)| counts);
+        let totals = || clients().flat_map(|counts| &counts.kinds).map(|(_, totals)| totals);
+        let ended = |ended: Ended| totals().map(|totals| totals.requests[ended as usize]).sum::<u64>();
+        let (complete, all) = (ended(Ended::Complete), Ended::ALL.into_iter().map(ended).sum::<u64>());
+        let of_server = [
+            (&family::REQUESTS, "complete", Some(complete as f64)),
+            (&family::REQUESTS, "other", Some((all - complete) as f64)),
+            (&family::STREAMS_RUNNING, "", Some(clients().map(Counts::running).sum::<u64>() as f64)),
+            (&family::ROWS, "", Some(totals().map(|totals| totals.rows).sum::<u64>() as f64)),
+            (&family::SENT_BYTES, "", Some(totals().map(|totals| totals.bytes).sum::<u64>() as f64)),
+            (&family::RESIDENT, "", self.process.resident.map(|bytes| bytes as f64)),
+            (&family::CPU, "", self.process.cpu),
+        ];
+        let of_server = of_server.into_iter().filter_map(|(family, outcome, value)| {
+            let labels = [("outcome", outcome)];
+            Some((Key::new(family, if outcome.is_empty() { &[] } else { &labels }), value?))
+        });
+        let of_pools = self.pools.iter().flat_map(|pool| {
+            let labels = [("source", &*pool.source)];
+            let stats = &pool.stats;
+            [
+                (&family::POOL_USED, stats.usage.used),
+                (&family::POOL_WAITING, stats.usage.waiting),
+                (&family::POOL_MAX, stats.max),
+            ]
+            .map(|(family, value)| (Key::new(family, &labels), value as f64))
+        });
+        let of_hosts = self.pools.iter().flat_map(|pool| {
+            pool.hosts.iter().map(|host| {
+                let labels = [("source", &*pool.source), ("host", &*host.name)];
+                (Key::new(&family::HOST_IN_FLIGHT, &labels), host.in_flight as f64)
+            })
+        });
+        of_server.chain(of_pools).chain(of_hosts).collect()
     }
 
     fn endpoints(&self) -> impl Iterator<Item = (&str, &Counts)> {

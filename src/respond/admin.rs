@@ -21,6 +21,7 @@ use crate::endpoint::Endpoint;
 use crate::error::pages;
 use crate::metrics::{Exposition, Metrics};
 use crate::openapi;
+use crate::params::{self, Param, ParamType, ParamValue};
 
 /// Before the path of each admin endpoint.
 pub(super) const ADMIN: &str = "/_rowstream/";
@@ -30,6 +31,8 @@ const LIVE: &str = "live";
 const READY: &str = "ready";
 /// Where the metrics are, below [`ADMIN`].
 const METRICS: &str = "metrics";
+/// Below [`ADMIN`]: what the last minutes were like.
+const HISTORY: &str = "history";
 /// Below [`ADMIN`]: the replicas, for Prometheus.
 const DISCOVERY: &str = "sd";
 /// Below [`ADMIN`]: the endpoints as an OpenAPI document.
@@ -73,6 +76,8 @@ pub(super) enum AdminEndpoint {
     Live,
     Ready,
     Metrics(Exposition),
+    /// The moments of the last minutes after one, in milliseconds since 1970.
+    History(u64),
     /// What Prometheus is to scrape, as JSON.
     Discovery(String),
     /// The endpoints that who asks may call.
@@ -118,6 +123,7 @@ impl App {
             LIVE if is_here => AdminEndpoint::Live,
             READY if is_here => AdminEndpoint::Ready,
             METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
+            HISTORY if is_here => AdminEndpoint::History(after(request.uri().query())?),
             DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
             LIST if is_here => AdminEndpoint::Streams,
             OPENAPI => AdminEndpoint::OpenApi(openapi::Asked::read(request.uri().query())?),
@@ -161,7 +167,9 @@ impl App {
         let wanted = match endpoint {
             AdminEndpoint::Live => &access.live,
             AdminEndpoint::Ready => &access.ready,
-            AdminEndpoint::Metrics(_) | AdminEndpoint::Discovery(_) => &access.metrics,
+            AdminEndpoint::Metrics(_) | AdminEndpoint::History(_) | AdminEndpoint::Discovery(_) => {
+                &access.metrics
+            }
             AdminEndpoint::Streams => &access.streams,
             // Nobody shows who they are: then only those on this machine may.
             AdminEndpoint::Stop(_, Asks::Elsewhere) if !self.asks_credentials() => {
@@ -202,15 +210,12 @@ impl App {
                 Ok(ok())
             }
             AdminEndpoint::Metrics(exposition) => Box::pin(self.report_metrics(exposition, tracker)).await,
+            AdminEndpoint::History(after) => {
+                self.report_json(self.state.metrics.history.after(after), tracker)
+            }
             AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), "application/json")),
             AdminEndpoint::OpenApi(asked) => self.answer_openapi(asked, tracker),
-            AdminEndpoint::Streams => {
-                let list = self.state.streams.list();
-                if let Some(held) = &mut tracker.permit {
-                    self.admission.widen(held, list.len(), Holder::Admin)?;
-                }
-                Ok(report(Bytes::from(list), "application/json"))
-            }
+            AdminEndpoint::Streams => self.report_json(self.state.streams.list(), tracker),
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), "application/json")),
             AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
                 let mut response = Response::new(Answer::Nothing);
@@ -224,6 +229,14 @@ impl App {
             }
             AdminEndpoint::Console(asked) => Ok(asked.answer()),
         }
+    }
+
+    /// A text that may be long, as JSON.
+    fn report_json(&self, text: String, tracker: &mut RequestTracker) -> Result<Response<Answer>, Error> {
+        if let Some(held) = &mut tracker.permit {
+            self.admission.widen(held, text.len(), Holder::Admin)?;
+        }
+        Ok(report(Bytes::from(text), "application/json"))
     }
 
     async fn report_metrics(
@@ -290,6 +303,23 @@ impl App {
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization"));
         Ok(response)
     }
+}
+
+/// What a query for the history says: `after`, in milliseconds since 1970, or nothing.
+///
+/// # Errors
+/// 400 that names what is unknown or wrong.
+fn after(query: Option<&str>) -> Result<u64, Error> {
+    let param = Param {
+        default: Some(ParamValue::Integer(0)),
+        min: Some(ParamValue::Integer(0)),
+        ..Param::new("after", ParamType::Integer)
+    };
+    let bound = params::bind(&[param], &[] as &[(&str, &str)], query, &HeaderMap::new())?;
+    Ok(match bound.values.first() {
+        Some(ParamValue::Integer(at)) => at.unsigned_abs(),
+        _ => 0,
+    })
 }
 
 /// 403: without tokens, streams are stopped from the server's own machine.

@@ -129,6 +129,7 @@ async fn ask_everything(server: &Server) {
         "/_rowstream/",
         "/_rowstream/streams",
         "/_rowstream/metrics",
+        "/_rowstream/history",
         "/_rowstream/openapi.json",
         "/_rowstream/ready",
         "/_rowstream/sd",

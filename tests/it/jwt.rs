@@ -265,7 +265,7 @@ async fn each_credential_opens_what_is_for_it_and_nothing_else() {
     // By what each route is opened; those of `ALL` answer, the others are 401, or 403 where it is
     // known who asks.
     const ALL: &[&str] = &["reader", "scraper", "scoped", "jwt", "jwt:scraper", "basic"];
-    const ROUTES: [(&str, &[&str], bool); 15] = [
+    const ROUTES: [(&str, &[&str], bool); 16] = [
         ("/open", ALL, true),
         ("/open-upstream", ALL, true),
         ("/_rowstream/live", ALL, true),
@@ -280,6 +280,7 @@ async fn each_credential_opens_what_is_for_it_and_nothing_else() {
         ("/orders", &["jwt"], false),
         ("/reports", &["scoped"], false),
         ("/_rowstream/metrics", &["scraper"], false),
+        ("/_rowstream/history", &["scraper"], false),
         ("/_rowstream/sd", &["scraper"], false),
     ];
     let keys = Keys::new();

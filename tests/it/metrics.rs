@@ -10,6 +10,7 @@ use crate::support::{
 };
 use crate::worked;
 use http::{Method, Request};
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -459,6 +460,62 @@ async fn scrapers_get_what_they_ask_for() {
     assert!(!plain.text().contains("# EOF") && !plain.text().contains("# UNIT"));
 }
 
+/// The newest moment of the history by series, once it has `complete` requests that were.
+async fn newest_moment(server: &Server, complete: u64) -> (u64, BTreeMap<String, Json>) {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let history = get(&server.url("/_rowstream/history")).await.json();
+        let series = history["series"].as_array().expect("series");
+        let name =
+            |series: &Json| [&series["name"], &series["labels"]].map(|part| part.as_str().unwrap()).join(" ");
+        if let Some(moment) = history["moments"].as_array().and_then(|moments| moments.last()) {
+            let values = moment["values"].as_array().expect("values").iter().cloned();
+            let values: BTreeMap<_, _> = series.iter().map(name).zip(values).collect();
+            if values["rowstream_requests_total outcome=\"complete\""].as_f64() >= Some(complete as f64) {
+                return (moment["at"].as_u64().expect("a time"), values);
+            }
+        }
+        assert!(Instant::now() < deadline, "{history}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Whoever opens the console when something is wrong sees what was before; and neither time nor
+/// clients make what is kept larger.
+#[tokio::test]
+async fn the_last_minutes_are_kept() {
+    let db = TestDb::new().await;
+    let server = server(&db, "", "max = 4", &[("few", FEW)]).await;
+    for _ in 0..5 {
+        assert_eq!(get(&server.url("/few")).await.status, 200);
+    }
+    let (at, values) = newest_moment(&server, 5).await;
+    let rows = get(&server.url("/few")).await.json().as_array().expect("rows").len();
+    for (series, value) in [
+        ("rowstream_requests_total outcome=\"complete\"", 5),
+        ("rowstream_requests_total outcome=\"other\"", 0),
+        ("rowstream_streams_running ", 0),
+        ("rowstream_rows_total ", 5 * rows),
+        ("rowstream_pool_used source=\"db\"", 0),
+        ("rowstream_pool_waiting source=\"db\"", 0),
+        ("rowstream_pool_max source=\"db\"", 4),
+    ] {
+        assert_eq!(values[series], json!(value as f64), "{series}");
+    }
+    assert!(values["process_resident_memory_bytes "].as_f64() > Some(1e6));
+    for number in 0..50 {
+        assert_eq!(get(&server.url(&format!("/no-{number}?x={number}"))).await.status, 404);
+    }
+    let (later, more) = newest_moment(&server, 6).await;
+    assert_eq!(more.keys().collect::<Vec<_>>(), values.keys().collect::<Vec<_>>());
+    let newer = get(&server.url(&format!("/_rowstream/history?after={at}"))).await.json();
+    let newer: Vec<_> = newer["moments"].as_array().unwrap().iter().map(|moment| &moment["at"]).collect();
+    assert!(newer[0].as_u64() > Some(at) && newer.contains(&&json!(later)), "{newer:?}");
+    for query in ["after=x", "after=-1", "since=1"] {
+        assert_eq!(get(&server.url(&format!("/_rowstream/history?{query}"))).await.status, 400, "{query}");
+    }
+}
+
 /// With `admin_listen` the public port tells nothing of the server, but how a stream went to
 /// whoever knows its id.
 #[tokio::test]
@@ -473,13 +530,20 @@ async fn the_servers_own_paths_can_have_a_port_of_their_own() {
         let base = rest.lines().next().expect("a line").trim_end_matches("/_rowstream/");
         format!("{base}{path}")
     };
-    for path in ["/_rowstream/metrics", "/_rowstream/live", "/_rowstream/ready", "/_rowstream/none"] {
+    for path in [
+        "/_rowstream/metrics",
+        "/_rowstream/history",
+        "/_rowstream/live",
+        "/_rowstream/ready",
+        "/_rowstream/none",
+    ] {
         assert_eq!(get_alone(&server.url(path)).await.status, 404, "{path}");
     }
     // This client has the only connection there is.
     let mut stream = begun(&server, "/long.ndjson").await;
     for (path, status) in [
         ("/_rowstream/metrics", 200),
+        ("/_rowstream/history", 200),
         ("/_rowstream/live", 200),
         ("/_rowstream/ready", 200),
         ("/_rowstream/none", 404),

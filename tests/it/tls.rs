@@ -221,6 +221,7 @@ async fn a_certificate_stands_in_for_no_token() {
         ("/missing", [404, 404, 404, 404]),
         ("/_rowstream/live", [200, 200, 200, 200]),
         ("/_rowstream/metrics", [401, 403, 403, 401]),
+        ("/_rowstream/history", [401, 403, 403, 401]),
         ("/_rowstream/openapi.json", [200, 200, 200, 200]),
         ("/_rowstream/streams/none", [404, 404, 404, 404]),
     ];
