@@ -1,6 +1,7 @@
 // One endpoint: its form, and what comes of running it.
 
 import { LitElement, html, nothing } from "lit";
+import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration } from "./format.js";
@@ -10,6 +11,7 @@ import { members } from "./rows.js";
 import { ADMIN, ROOT, type Problem, request, token } from "./server.js";
 import { snippets } from "./snippets.js";
 import { styled } from "./styled.js";
+import "./compare.js";
 import "./table.js";
 
 /** Bytes per second at which a client reads, by the places of the slider. */
@@ -180,7 +182,8 @@ export class EndpointView extends LitElement {
       </header>
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}
       ${needsToken && !token() ? html`<p class="note">It needs a token, which you have not entered.</p>` : nothing}
-      ${this.#form()} ${this.run ? this.#result(this.run) : nothing} ${this.#code()} ${this.#columns()}
+      ${this.#form()} ${this.run ? this.#result(this.run) : nothing} ${this.#code()}
+      ${this.#comparison()} ${this.#columns()}
       <p class="spoken" role="status" aria-live="polite">${this.said}</p>
     </article>`;
   }
@@ -377,6 +380,14 @@ export class EndpointView extends LitElement {
       </div>
       <pre tabindex="0" role="region" aria-label=${name}>${text}</pre>
     </section>`;
+  }
+
+  /** Of lists alone: one row is whole when it comes. */
+  #comparison() {
+    const { formats } = this.endpoint;
+    if (!formats.includes("ndjson") || !formats.includes("json")) return nothing;
+    const request = () => (this.querySelector("form")?.reportValidity() ? this.#request() : undefined);
+    return keyed(this.endpoint.path, html`<rs-compare .request=${request}></rs-compare>`);
   }
 
   #columns() {

@@ -1,5 +1,5 @@
-// What the server does now: its metrics and the streams in flight, asked for every two seconds
-// while this page is open.
+// What the server does now, and what it did in the last minutes: its history, and while this page is
+// open its metrics and the streams in flight, asked for every two seconds.
 
 import { LitElement, type TemplateResult, html, nothing, svg } from "lit";
 import { bytes, count, duration } from "./format.js";
@@ -7,17 +7,23 @@ import { ADMIN, type Problem, ask, problemOf, request } from "./server.js";
 import { styled } from "./styled.js";
 
 const EVERY = 2000;
-/** Fifteen minutes of them. */
-const SAMPLES = 450;
+/** As long as the server keeps its history. */
+const SPAN = 15 * 60_000;
+/** What a chart shows at least, so that it does not crawl. */
+const LEAST_SPAN = 2 * 60_000;
 /** Over how many samples a rate is taken. */
 const OVER = 5;
+const BUCKETS = "rowstream_request_duration_seconds_bucket";
 const PHASES = ["pool", "database", "encode", "client"];
 
 /** The values of a metric by the text of its labels. */
 type Metrics = Map<string, Map<string, number>>;
 
 interface Sample {
+  /** By the server's clock, in milliseconds since 1970. */
   at: number;
+  /** Whether it knows the endpoints apart. */
+  isWhole: boolean;
   metrics: Metrics;
 }
 
@@ -38,12 +44,21 @@ interface Streams {
   more: number;
 }
 
-/** Kept as long as the page is open, also while another view is. */
-const samples: Sample[] = [];
+/** What the server kept while nobody looked: sums over all endpoints, under the metrics' names. */
+interface History {
+  now: number;
+  series: { name: string; labels: string }[];
+  moments: { at: number; values: (number | null)[] }[];
+}
+
+/** In the order of their time. Kept as long as the page is open, also while another view is. */
+let samples: Sample[] = [];
+/** By how much the server's clock is ahead of this one, in milliseconds. */
+let ahead = 0;
 
 /** Those of the metrics that the view shows; buckets would be most of them. */
 const SHOWN =
-  /^(rowstream_(requests|rows|sent_bytes|phase_seconds)_total|rowstream_(streams_running|permits|permits_max|pool_(used|max|waiting|idle)|connections)|process_(resident_memory_bytes|cpu_seconds_total))(?:\{(.*)\})? (\S+)$/;
+  /^(rowstream_(requests|rows|sent_bytes|phase_seconds)_total|rowstream_(streams_running|permits|permits_max|pool_(used|max|waiting|idle)|connections|host_in_flight|request_duration_seconds_bucket)|process_(resident_memory_bytes|cpu_seconds_total))(?:\{(.*)\})? (\S+)$/;
 
 function read(text: string): Metrics {
   const metrics: Metrics = new Map();
@@ -57,6 +72,26 @@ function read(text: string): Metrics {
   return metrics;
 }
 
+/** A moment of the history as if it had been asked for then. */
+function sampleOf({ series }: History, { at, values }: History["moments"][number]): Sample {
+  const metrics: Metrics = new Map();
+  values.forEach((value, index) => {
+    const { name, labels } = series[index]!;
+    if (value === null) return;
+    metrics.set(name, (metrics.get(name) ?? new Map<string, number>()).set(labels, value));
+  });
+  return { at, isWhole: false, metrics };
+}
+
+/** Adds samples that are newer than all others, and leaves out what is too old to be shown. */
+function add(newer: Sample[]): void {
+  const last = samples.at(-1)?.at ?? 0;
+  // Only the last has buckets: they are most of a sample, and shown as they are now.
+  samples.at(-1)?.metrics.delete(BUCKETS);
+  samples.push(...newer.filter(({ at }) => at > last));
+  samples = samples.filter(({ at }) => at > samples.at(-1)!.at - SPAN);
+}
+
 const label = (labels: string, name: string): string =>
   new RegExp(`(?:^|,)${name}="((?:[^"\\\\]|\\\\.)*)"`).exec(labels)?.[1] ?? "";
 
@@ -68,8 +103,9 @@ function sum(sample: Sample, name: string, wanted: (labels: string) => boolean =
 }
 
 /** How fast `of` grows up to a sample, per second. A server that was restarted begins at 0. */
-function rate(index: number, of: (sample: Sample) => number): number {
-  const [now, before] = [samples[index]!, samples[Math.max(0, index - OVER)]!];
+function rate(index: number, of: (sample: Sample) => number, isKnown: (sample: Sample) => boolean = () => true) {
+  const now = samples[index]!;
+  const before = samples.slice(Math.max(0, index - OVER), index).find(isKnown) ?? now;
   const seconds = (now.at - before.at) / 1000;
   return seconds > 0 ? Math.max(0, of(now) - of(before)) / seconds : 0;
 }
@@ -89,13 +125,24 @@ export class LiveView extends LitElement {
 
   connectedCallback(): void {
     super.connectedCallback();
-    void this.#ask();
+    void this.#catchUp().then(() => this.#ask());
     this.#timer = setInterval(() => void this.#ask(), EVERY);
   }
 
   disconnectedCallback(): void {
     super.disconnectedCallback();
     clearInterval(this.#timer);
+  }
+
+  /** Asks for what the server kept while nobody looked. Charts begin now where it says nothing. */
+  async #catchUp(): Promise<void> {
+    this.#isAsking = true;
+    const history = await ask<History>(`history?after=${samples.at(-1)?.at ?? 0}`).catch(() => undefined);
+    if (history) {
+      ahead = history.now - Date.now();
+      add(history.moments.map((moment) => sampleOf(history, moment)));
+    }
+    this.#isAsking = false;
   }
 
   /** Asks, unless an answer is still awaited: a slow server is not asked twice. */
@@ -108,8 +155,8 @@ export class LiveView extends LitElement {
         this.failure = await problemOf(response);
         return;
       }
-      samples.push({ at: Date.now(), metrics: read(await response.text()) });
-      if (samples.length > SAMPLES) samples.shift();
+      const metrics = read(await response.text());
+      add([{ at: Date.now() + ahead, isWhole: true, metrics }]);
       // Whoever may read the metrics need not be one who may see the streams.
       this.streams = await ask<Streams>("streams").catch(() => undefined);
       this.failure = undefined;
@@ -132,7 +179,7 @@ export class LiveView extends LitElement {
   protected render() {
     return html`<article aria-labelledby="title">
       <header class="title"><h1 id="title">Live</h1></header>
-      <p class="summary">Since you opened this view, up to 15 minutes; asked for every two seconds.</p>
+      <p class="summary">The last 15 minutes, and now; asked for every two seconds.</p>
       ${this.failure ? this.#failed(this.failure) : nothing} ${samples.length ? this.#all() : nothing}
       ${this.refused ? this.#failed(this.refused) : nothing}
       ${this.streams?.streams.length ? this.#inFlight(this.streams) : nothing}
@@ -207,10 +254,19 @@ export class LiveView extends LitElement {
         ${chart("Other ends per second", perSecond("rowstream_requests_total", ill), tenths, "not complete")}
         ${chart("Memory", gauge("process_resident_memory_bytes"), bytes, "resident")}
         ${chart("Processor", cpu, (value) => `${value.toFixed(0)} %`, "of one core")}
-        ${[...(now.metrics.get("rowstream_pool_used") ?? new Map<string, number>()).keys()].map(pool)}
+        ${labelsOf(now, "rowstream_pool_used").map(pool)} ${labelsOf(now, "rowstream_host_in_flight").map(host)}
       </div>
       ${endpoints(now)}`;
   }
+}
+
+/** The labels of each series of a metric. */
+const labelsOf = (sample: Sample, name: string): string[] => [...(sample.metrics.get(name)?.keys() ?? [])];
+
+/** A host of a source: how many requests or connections it has. */
+function host(labels: string): TemplateResult {
+  const value = (index: number) => samples[index]!.metrics.get("rowstream_host_in_flight")?.get(labels) ?? 0;
+  return chart(`Host ${label(labels, "host")}`, value, count, `in flight, of ${label(labels, "source")}`);
 }
 
 /** A pool: how many of its places are in use, and how many requests wait for one. */
@@ -227,9 +283,11 @@ const tenths = (value: number): string => (value < 10 ? value.toFixed(1) : count
 function chart(name: string, value: (index: number) => number, shown: (value: number) => string, more = "") {
   const values = samples.map((_, index) => value(index));
   const most = Math.max(...values, 1e-9);
-  const at = (index: number) => 200 - (samples.length - 1 - index) * (200 / Math.max(60, samples.length - 1));
-  const points = values.map((value, index) => `${at(index).toFixed(1)},${(46 - (value / most) * 42).toFixed(1)}`);
-  const area = `${at(0).toFixed(1)},48 ${points.join(" ")} 200,48`;
+  const last = samples.at(-1)!.at;
+  const span = Math.max(LEAST_SPAN, last - samples[0]!.at);
+  const at = (index: number) => (200 - (200 * (last - samples[index]!.at)) / span).toFixed(1);
+  const points = values.map((value, index) => `${at(index)},${(46 - (value / most) * 42).toFixed(1)}`);
+  const area = `${at(0)},48 ${points.join(" ")} 200,48`;
   return html`<section class="card chart" aria-label=${name}>
     <h2>${name}</h2>
     <p><b>${shown(values.at(-1) ?? 0)}</b> <span class="quiet">${more}</span></p>
@@ -240,19 +298,35 @@ function chart(name: string, value: (index: number) => number, shown: (value: nu
   </section>`;
 }
 
-/** Each endpoint: what it does, and which side it waits for. */
+/** Within how many seconds 95 of 100 requests of an endpoint have ended, since the server began. */
+function mostWithin(now: Sample, path: string): number | undefined {
+  const buckets = [...(now.metrics.get(BUCKETS) ?? [])]
+    .filter(([labels]) => label(labels, "endpoint") === path)
+    .map(([labels, count]) => ({ bound: Number(label(labels, "le").replace("+Inf", "Infinity")), count }))
+    .sort((one, other) => one.bound - other.bound);
+  const all = buckets.at(-1)?.count ?? 0;
+  return all ? buckets.find(({ count }) => count >= 0.95 * all)?.bound : undefined;
+}
+
+const within = (seconds?: number) =>
+  seconds === undefined ? "" : seconds === Infinity ? "longer" : duration(seconds * 1000);
+
+/** Each endpoint: what it does, and which side it waits for; the slowest first. */
 function endpoints(now: Sample) {
-  const names = [...(now.metrics.get("rowstream_streams_running") ?? new Map<string, number>()).keys()];
+  const names = labelsOf(now, "rowstream_streams_running");
   const last = samples.length - 1;
+  const isWhole = (sample: Sample) => sample.isWhole;
   const rows = names.map((labels) => {
     const path = label(labels, "endpoint");
     const own = (other: string) => label(other, "endpoint") === path;
-    const of = (name: string) => rate(last, (sample) => sum(sample, name, own));
-    const phases = PHASES.map((phase) =>
-      rate(last, (sample) => sum(sample, "rowstream_phase_seconds_total", (l) => own(l) && label(l, "phase") === phase)),
+    const of = (name: string) => rate(last, (sample) => sum(sample, name, own), isWhole);
+    const phase = (name: string) => (other: string) => own(other) && label(other, "phase") === name;
+    const phases = PHASES.map((name) =>
+      rate(last, (sample) => sum(sample, "rowstream_phase_seconds_total", phase(name)), isWhole),
     );
-    return { path, running: sum(now, "rowstream_streams_running", own), of, phases };
+    return { path, running: sum(now, "rowstream_streams_running", own), of, phases, most: mostWithin(now, path) };
   });
+  rows.sort((one, other) => (other.most ?? -1) - (one.most ?? -1));
   return html`<section class="card live" aria-label="Endpoints now" tabindex="0">
     <table>
       <thead>
@@ -261,16 +335,18 @@ function endpoints(now: Sample) {
           <th scope="col" class="number">Streams</th>
           <th scope="col" class="number">Requests/s</th>
           <th scope="col" class="number">Rows/s</th>
+          <th scope="col" class="number">95 % within</th>
           <th scope="col">Where the time goes</th>
         </tr>
       </thead>
       <tbody>
         ${rows.map(
-          ({ path, running, of, phases }) => html`<tr>
+          ({ path, running, of, phases, most }) => html`<tr>
             <th scope="row"><a href="#/endpoints${path}">${path}</a></th>
             <td class="number">${count(running)}</td>
             <td class="number">${tenths(of("rowstream_requests_total"))}</td>
             <td class="number">${count(of("rowstream_rows_total"))}</td>
+            <td class="number">${within(most)}</td>
             <td>${split(phases)}</td>
           </tr>`,
         )}

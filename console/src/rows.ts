@@ -72,6 +72,11 @@ export class Rows {
     return this.#first.length + (this.#missing > 0 ? 1 : 0) + this.#lastCount;
   }
 
+  /** How much text is kept, in UTF-16 units. */
+  get text(): number {
+    return this.#firstText + this.#lastText;
+  }
+
   /** How many rows are kept. */
   get kept(): number {
     return this.#first.length + this.#lastCount;

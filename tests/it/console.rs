@@ -339,7 +339,14 @@ async fn the_keyboard_is_enough() {
 #[tokio::test]
 async fn live_charts_move() {
     let (server, console) = tokio::join!(server(), Console::start());
+    let moments =
+        async || get(&server.url("/_rowstream/history")).await.json()["moments"].as_array().unwrap().len();
+    while moments().await < 2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     console.0.open(&server.url("/_rowstream/#/live")).await;
+    // What the server kept is there at once, before this view has asked twice.
+    console.wait("return document.querySelector('rs-live polyline')?.points.length >= 3;").await;
     let streams = |number: u32| {
         format!(
             "return document.querySelector('section[aria-label=\"Streams in flight\"] b')?.textContent === '{number}';"
@@ -362,6 +369,44 @@ async fn live_charts_move() {
     console.wait("return document.querySelector('rs-live button.stop') === null;").await;
     console.wait(&streams(0)).await;
     console.has_no_errors().await;
+}
+
+/// The same rows, as they come and all at once: what the first costs is the last of the second.
+#[tokio::test]
+async fn a_list_is_compared_with_reading_it_whole() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    console.open(server.address(), "/rows?count=200000").await;
+    console.click("rs-compare summary").await;
+    console.click("rs-compare button").await;
+    console.wait("return document.querySelectorAll('rs-compare thead th').length === 2;").await;
+    let cells = "return [...document.querySelectorAll('rs-compare tbody tr')].map((row) =>
+        [...row.children].map((cell) => cell.textContent.trim()));";
+    let cells: Vec<[String; 3]> = serde_json::from_value(console.0.run(cells).await).expect("a table");
+    let names: Vec<&str> = cells.iter().map(|[name, ..]| name.as_str()).collect();
+    let expected =
+        ["First row after", "All rows after", "Text held in this tab", "Memory of the server, at most"];
+    assert_eq!(names, expected);
+    let [_, streamed, whole] = &cells[0];
+    assert!(milliseconds(streamed) < milliseconds(whole), "{cells:?}");
+    // Of 200,000 rows of 95 letters a window is kept, and the array is held as a whole.
+    assert!(megabytes(&cells[2][1]) < 5.0 && megabytes(&cells[2][2]) > 15.0, "{cells:?}");
+    let said = "return document.querySelector('rs-compare [role=status]').textContent.trim();";
+    assert_eq!(console.0.run(said).await, json!("200,000 rows, twice"));
+    // A server that fails is said to.
+    console.open(server.address(), "/rows?count=0").await;
+    console.click("rs-compare summary").await;
+    console.click("rs-compare button").await;
+    console.wait("return document.querySelector('rs-compare [role=alert]') !== null;").await;
+}
+
+/// Of a duration as the console shows it.
+fn milliseconds(shown: &str) -> f64 {
+    let (number, unit) = shown.trim_start_matches("< ").split_once(' ').expect("a unit");
+    number.parse::<f64>().expect("a number") * if unit == "s" { 1000.0 } else { 1.0 }
+}
+
+fn megabytes(shown: &str) -> f64 {
+    shown.strip_suffix(" MB").expect("megabytes").parse().expect("a number")
 }
 
 #[tokio::test]
