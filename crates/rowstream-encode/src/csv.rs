@@ -213,19 +213,6 @@ impl CsvEncoder {
         Some(quoted - 2)
     }
 
-    /// The first value of a row, which has nothing before it.
-    #[inline(never)]
-    fn write_first(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
-        match value {
-            Value::Int(int) | Value::Int4(int) if self.plain => {
-                let mut slot = Slot::new(out);
-                let length = integer::put_int(int, slot.room());
-                slot.keep(length);
-            }
-            value => self.write_value(value, out),
-        }
-    }
-
     /// Any value, by any dialect.
     #[inline(never)]
     fn write_value(&mut self, value: Value<'_>, out: &mut Vec<u8>) {
@@ -315,14 +302,16 @@ impl RowWriter for CsvEncoder {
             return;
         }
         self.column += 1;
-        if self.column == 1 {
-            return self.write_first(value, out);
-        }
-        let separator = self.dialect.separator.byte();
-        let mut slot = Slot::after(separator, out);
+        // What ends the row before a first value is written again, so that it has a prefix, too.
+        let before = match self.column {
+            1 => out.pop(),
+            _ => Some(self.dialect.separator.byte()),
+        };
+        let Some(before) = before else { return self.write_value(value, out) };
+        let mut slot = Slot::after(before, out);
         let room = slot.with_prefix();
         let length = if self.plain { self.put_value(value, room) } else { None };
-        room[0] = separator;
+        room[0] = before;
         match length {
             Some(length) => slot.keep(length),
             None => self.write_value(value, slot.release()),
