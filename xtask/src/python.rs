@@ -1,5 +1,5 @@
-//! pyarrow, polars and duckdb, which read our Arrow in a test: pinned versions in a virtual
-//! environment below `target/`.
+//! pyarrow, polars and duckdb, which read our Arrow in a test: in a virtual environment below
+//! `target/`, pinned by version and hash. An index cannot give another file for either.
 //!
 //! Where they are not to be had (no Python, no package index), that test is skipped, and the
 //! summary says so.
@@ -28,7 +28,7 @@ pub(crate) fn install(folder: &Path, requirements: &Path) -> Result<()> {
     make(folder)?;
     let mut python = Command::new(folder.join(PYTHON));
     let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "2"];
-    let install = ["install", "--only-binary", ":all:", "--requirement"];
+    let install = ["install", "--require-hashes", "--only-binary", ":all:", "--requirement"];
     needs::run(python.args(pip).args(install).arg(requirements))
 }
 
