@@ -13,7 +13,7 @@ use crate::support::{
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// How long the browser may take for anything, on a machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -93,6 +93,16 @@ impl Console {
 
     async fn text(&self, script: &str) -> String {
         self.0.run(script).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What is seen of the page, as a file.
+    async fn picture(&self, folder: &Path, name: &str) {
+        use base64::Engine as _;
+        let picture =
+            self.0.devtools("Page.captureScreenshot", json!({"format": "webp", "quality": 82})).await;
+        let data = picture["data"].as_str().expect("base64");
+        let bytes = base64::prelude::BASE64_STANDARD.decode(data).expect("base64");
+        std::fs::write(folder.join(format!("{name}.webp")), bytes).expect("it can be written");
     }
 
     /// The heap of the page once what is garbage is collected, in bytes.
@@ -434,30 +444,39 @@ async fn packages_axe_finds_nothing_serious() {
     }
 }
 
-/// Pictures for whoever changes how it looks, and for the documents:
-/// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`.
+/// Pictures of the authors example, for whoever changes how it looks, and for the documents, which
+/// have `rows-light-1280` and `rows-dark-1280` in `docs/src/pictures`:
+/// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`, with a
+/// release as `ROWSTREAM_TEST_RELEASE_BIN`.
 #[tokio::test]
 #[ignore = "it asserts nothing, and writes files"]
 async fn pictures() {
     let folder = PathBuf::from(std::env::var_os("ROWSTREAM_TEST_PICTURES").expect("a folder"));
-    let (server, console) = tokio::join!(server(), Console::start());
+    let database = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", database.path().join("authors.db").display());
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/authors");
+    let server = Launch::folder(example).release().variable("AUTHORS_URL", &url).start();
+    let (server, console) = tokio::join!(server, Console::start());
     for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)] {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         console.0.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
-        let size = json!({"width": width, "height": 860, "deviceScaleFactor": 1, "mobile": width < 1000});
+        let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 1000});
         console.0.devtools("Emulation.setDeviceMetricsOverride", size).await;
-        for (name, place) in [("rows", "/rows?count=100000"), ("problem", "/one/{id}?id=x")] {
+        for (name, place) in [("rows", "/authors"), ("problem", "/authors/{id}?id=x")] {
             console.open(server.address(), place).await;
             console.click("button.run").await;
             console.ended().await;
-            let picture = console.0.devtools("Page.captureScreenshot", json!({})).await;
-            write_picture(&folder.join(format!("{name}-{scheme}-{width}.png")), &picture["data"]);
+            console.0.run("scrollTo(0, 0);").await;
+            console.picture(&folder, &format!("{name}-{scheme}-{width}")).await;
         }
+        console.open(server.address(), "/authors").await;
+        console.click("rs-compare summary").await;
+        console.click("rs-compare button").await;
+        console.wait("return document.querySelectorAll('rs-compare thead th').length === 2;").await;
+        console.0.run("document.querySelector('rs-compare').scrollIntoView({ block: 'center' });").await;
+        console.picture(&folder, &format!("compare-{scheme}-{width}")).await;
+        console.0.open(&server.url("/_rowstream/#/live")).await;
+        console.wait("return document.querySelector('rs-live .charts') !== null;").await;
+        console.picture(&folder, &format!("live-{scheme}-{width}")).await;
     }
-}
-
-fn write_picture(path: &Path, data: &Value) {
-    use base64::Engine as _;
-    let bytes = base64::prelude::BASE64_STANDARD.decode(data.as_str().expect("base64")).expect("base64");
-    std::fs::write(path, bytes).expect("it can be written");
 }
