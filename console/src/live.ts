@@ -1,5 +1,5 @@
-// What the server does now, and what it did in the last minutes: its history, and while this page is
-// open its metrics and the streams in flight, asked for every two seconds.
+// What the server does now, and what it did in the last minutes: its history, and while this page
+// is open its metrics and the streams in flight, asked for every two seconds.
 
 import { LitElement, type TemplateResult, html, nothing, svg } from "lit";
 import { bytes, count, duration } from "./format.js";

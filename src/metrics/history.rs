@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //!
-//! 1. memory is bounded: [`MOMENTS`] of [`SERIES`] numbers, some 400 kB at most. A series that comes
-//!    later is left out;
+//! 1. memory is bounded: [`MOMENTS`] of [`SERIES`] numbers, some 400 kB at most. A series that
+//!    comes later is left out;
 //! 2. nothing is counted for it: a moment is a few sums of what is counted anyway, taken every
 //!    [`EVERY`].
 
@@ -24,7 +24,7 @@ use crate::lock::Mutex;
 pub(crate) const EVERY: Duration = Duration::from_secs(3);
 /// Fifteen minutes of them.
 const MOMENTS: usize = 300;
-/// Twelve of the server, three for each source, and one for each of its hosts.
+/// Seven of the server, three of each source, and one of each of its hosts.
 const SERIES: usize = 160;
 
 /// The last moments of a server.

@@ -419,6 +419,98 @@ fn megabytes(shown: &str) -> f64 {
     shown.strip_suffix(" MB").expect("megabytes").parse().expect("a number")
 }
 
+/// Clicks the button of the page whose text begins so.
+async fn click_button(console: &Console, begins: &str) {
+    let script = format!(
+        "const found = [...document.querySelectorAll('button')].find((button) => button.innerText.startsWith({begins:?}));
+         found?.click(); return !!found;"
+    );
+    assert_eq!(console.0.run(&script).await, true, "there is no button {begins}");
+}
+
+/// Pauses hold the table, and nothing is lost meanwhile.
+#[tokio::test]
+async fn a_live_tail_pauses_and_goes_on() {
+    let db = TestDb::new().await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sql = "/*\nkey = [\"n\"]\nfollow = { commits = \"ordered\" }\n*/\nselect n, t from t order by n";
+    let client = db.client().await;
+    client.batch_execute("create table t (n bigint primary key, t text)").await.unwrap();
+    let insert = async |from: i64, to: i64| {
+        let sql = "insert into t select n, 'row ' || n from generate_series($1::bigint, $2::bigint) n";
+        client.execute(sql, &[&from, &to]).await.unwrap();
+    };
+    insert(1, 2).await;
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/tail.sql", sql)];
+    let (server, console) = tokio::join!(Server::start(&files), Console::start());
+    let shown = |rows: usize| {
+        format!("return document.querySelectorAll('rs-table tbody tr:not(.gap)').length === {rows};")
+    };
+    console.open(server.address(), "/tail?_follow=1").await;
+    console.click("button.run").await;
+    console.wait(&shown(2)).await;
+    insert(3, 3).await;
+    console.wait(&shown(3)).await;
+    click_button(&console, "Pause").await;
+    insert(4, 8).await;
+    let waiting = "return [...document.querySelectorAll('button')].some((button) => button.innerText === 'Go on (5 new)');";
+    console.wait(waiting).await;
+    assert_eq!(console.0.run(&shown(3)).await, true);
+    click_button(&console, "Go on").await;
+    console.wait(&shown(8)).await;
+    console.click("button.stop").await;
+    assert_eq!(console.ended().await.0, "cancelled");
+    console.has_no_errors().await;
+}
+
+/// A token opens what it is for, and is shown nowhere.
+#[tokio::test]
+async fn a_token_is_entered_and_not_shown() {
+    let (token, hash) =
+        ("a-token-of-the-console", "52f7bab45ed08d24c9e634b27aad9f939e53c82b5da7aba72270336e3e378b8e");
+    let settings = format!("authorization = [\"reader\"]\n[token.reader]\nsha256 = \"{hash}\"\n");
+    let (server, console) = tokio::join!(server_with(&settings), Console::start());
+    console.0.open(&server.url("/_rowstream/")).await;
+    console.wait("return document.body.innerText.includes('There is none that you may call.');").await;
+    click_button(&console, "Token").await;
+    let enter = format!(
+        "document.querySelector('#token').value = {token:?};
+         document.querySelector('dialog.token button.run').click(); return true;"
+    );
+    console.0.run(&enter).await;
+    console.wait("return document.querySelectorAll('nav li').length === 2;").await;
+    console.click("nav li a[href$='rows']").await;
+    console.wait("return document.querySelector('button.run') !== null;").await;
+    console.click("rs-endpoint button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    let seen = console.text("return location.href + document.documentElement.outerHTML;").await;
+    assert!(!seen.contains(token), "the page shows the token");
+    console.has_no_errors().await;
+}
+
+#[tokio::test]
+async fn all_of_it_is_downloaded() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    let folder = tempfile::tempdir().expect("a folder");
+    let behaviour = json!({"behavior": "allow", "downloadPath": folder.path()});
+    console.0.devtools("Page.setDownloadBehavior", behaviour).await;
+    console.open(server.address(), "/rows?count=30000&_format=csv").await;
+    click_button(&console, "Download").await;
+    let (file, deadline) = (folder.path().join("rows.csv"), Instant::now() + PATIENCE);
+    while !file.is_file() {
+        assert!(Instant::now() < deadline, "nothing is downloaded");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let text = std::fs::read_to_string(&file).expect("text");
+    assert_eq!(text.lines().count(), 1 + 30_000);
+    assert!(
+        text.ends_with("\r\n30000,9007199254770993,,a text that takes its room\r\n"),
+        "{}",
+        &text[text.len() - 80..]
+    );
+}
+
 #[tokio::test]
 async fn packages_axe_finds_nothing_serious() {
     let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
