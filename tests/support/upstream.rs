@@ -181,11 +181,20 @@ impl Upstream {
 
     /// Waits until it answers so many.
     pub async fn until_running(&self, count: usize) {
-        let deadline = Instant::now() + SOON;
-        while self.running() != count {
-            assert!(Instant::now() < deadline, "{} requests run, and not {count}", self.running());
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        until(count, "requests run", || self.running()).await;
+    }
+
+    /// Waits until it has taken so many connections: a client has one before it is taken.
+    pub async fn until_connections(&self, count: usize) {
+        until(count, "connections were taken", || self.connections()).await;
+    }
+}
+
+async fn until(count: usize, what: &str, now: impl Fn() -> usize) {
+    let deadline = Instant::now() + SOON;
+    while now() != count {
+        assert!(Instant::now() < deadline, "{} {what}, and not {count}", now());
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
