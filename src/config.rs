@@ -39,7 +39,7 @@ use crate::endpoint::{Endpoint, SourceRef};
 use crate::error::ErrorDetail;
 use crate::log::LogSettings;
 use crate::settings::ChosenBy;
-use crate::source::SourceConfig;
+use crate::source::{Kind, SourceConfig};
 use crate::spool::Spooling;
 use crate::traces::TraceSettings;
 
@@ -107,6 +107,16 @@ impl Config {
     /// How much of what a database says reaches clients.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
+    }
+
+    /// Has endpoints answer with the plans of their statements where that is asked for.
+    fn explain(&mut self) {
+        for endpoint in &mut self.endpoints {
+            if let Kind::Sql(database) = self.sources[endpoint.source.index()].kind {
+                let explained = endpoint.explained(database.dialect(), &self.admin.explain);
+                endpoint.explained = explained.map(Box::new);
+            }
+        }
     }
 
     /// The settings of a source.

@@ -6,6 +6,7 @@
 mod calls;
 pub(crate) mod compression;
 pub(crate) mod csv;
+mod explain;
 mod follow;
 mod handler;
 mod key;
@@ -89,6 +90,8 @@ pub struct Endpoint {
     pub heartbeat: Duration,
     /// Who may call it.
     pub authorization: Authorization,
+    /// What answers with its statements and their plans; `None`: nobody may see them.
+    pub explained: Option<Box<Endpoint>>,
     /// The file it was read from.
     pub file: PathBuf,
 }

@@ -175,6 +175,9 @@ impl App {
         let request = &request;
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
         let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
+        if !std::ptr::eq(stream_request.endpoint, endpoint) {
+            self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
+        }
         tracker.meter.format(stream_request.reading.format);
         stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {

@@ -3,6 +3,7 @@
 
 import { LitElement, html, nothing } from "lit";
 import { bytes, count, duration } from "./format.js";
+import { problem } from "./problem.js";
 import { Run } from "./run.js";
 import { ADMIN, type Problem, problemOf, request } from "./server.js";
 import { styled } from "./styled.js";
@@ -131,10 +132,7 @@ export class CompareView extends LitElement {
           ${this.isRunning ? "Reading …" : this.sides.length === 2 ? `${count(this.rows)} rows, twice` : ""}
         </span>
       </div>
-      ${this.problem
-        ? html`<div class="problem" role="alert"><h2>${this.problem.title}</h2><p>${this.problem.detail}</p></div>`
-        : nothing}
-      ${this.sides.length ? this.#table() : nothing}
+      ${this.problem ? problem(this.problem) : nothing} ${this.sides.length ? this.#table() : nothing}
     </details>`;
   }
 

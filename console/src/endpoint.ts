@@ -7,11 +7,13 @@ import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration } from "./format.js";
 import { type Endpoint, type Param, typeName } from "./openapi.js";
 import { FRAMED, Run, type State } from "./run.js";
+import { problem } from "./problem.js";
 import { members } from "./rows.js";
-import { ADMIN, ROOT, type Problem, request, token } from "./server.js";
+import { ROOT, request, token } from "./server.js";
 import { snippets } from "./snippets.js";
 import { styled } from "./styled.js";
 import "./compare.js";
+import "./plan.js";
 import "./table.js";
 
 /** Bytes per second at which a client reads, by the places of the slider. */
@@ -183,7 +185,7 @@ export class EndpointView extends LitElement {
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}
       ${needsToken && !token() ? html`<p class="note">It needs a token, which you have not entered.</p>` : nothing}
       ${this.#form()} ${this.run ? this.#result(this.run) : nothing} ${this.#code()}
-      ${this.#comparison()} ${this.#columns()}
+      ${this.#plan()} ${this.#comparison()} ${this.#columns()}
       <p class="spoken" role="status" aria-live="polite">${this.said}</p>
     </article>`;
   }
@@ -382,12 +384,20 @@ export class EndpointView extends LitElement {
     </section>`;
   }
 
+  /** The request of the form, once all that it needs is filled in. */
+  #filled = () => (this.querySelector("form")?.reportValidity() ? this.#request() : undefined);
+
+  /** Where the server's configuration allows it. */
+  #plan() {
+    if (!this.endpoint.controls.has("_explain")) return nothing;
+    return keyed(this.endpoint.path, html`<rs-plan .request=${this.#filled}></rs-plan>`);
+  }
+
   /** Of lists alone: one row is whole when it comes. */
   #comparison() {
     const { formats } = this.endpoint;
     if (!formats.includes("ndjson") || !formats.includes("json")) return nothing;
-    const request = () => (this.querySelector("form")?.reportValidity() ? this.#request() : undefined);
-    return keyed(this.endpoint.path, html`<rs-compare .request=${request}></rs-compare>`);
+    return keyed(this.endpoint.path, html`<rs-compare .request=${this.#filled}></rs-compare>`);
   }
 
   #columns() {
@@ -403,9 +413,9 @@ export class EndpointView extends LitElement {
 
   /** Saves all of it: by the browser itself, or with the token, which a link cannot have. */
   #download = async (): Promise<void> => {
-    const form = this.querySelector("form");
-    if (!form?.reportValidity()) return;
-    const { url, headers } = this.#request();
+    const asked = this.#filled();
+    if (!asked) return;
+    const { url, headers } = asked;
     url.searchParams.delete("_end");
     url.searchParams.delete("_follow");
     const name = this.endpoint.path.replaceAll(/[^\w-]+/g, "-").replaceAll(/^-+|-+$/g, "") || "rows";
@@ -463,17 +473,6 @@ function fact(name: string, value: string) {
 }
 
 const speedName = (speed: number): string => (SPEEDS[speed] ? `${bytes(SPEEDS[speed]!)}/s` : "full speed");
-
-function problem({ title, status, code, detail, hint, sqlstate }: Problem) {
-  return html`<div class="problem" role="alert">
-    <h2>${status ? html`<span>${status}</span>` : nothing} ${title ?? code ?? "It failed"}</h2>
-    ${detail ? html`<p>${detail}</p>` : nothing} ${hint ? html`<p class="hint">${hint}</p>` : nothing}
-    <p class="quiet">
-      ${code ? html`<a href=${new URL(`errors/${code}`, ADMIN).href} target="_blank" rel="noreferrer">What ${code} means</a>` : nothing}
-      ${sqlstate ? html` SQLSTATE ${sqlstate}` : nothing}
-    </p>
-  </div>`;
-}
 
 /** Where the time went: until the first row, or of all of it once it has ended. */
 function phases(run: Run) {

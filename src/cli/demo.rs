@@ -47,6 +47,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.
 listen    = "127.0.0.1:8080"
 endpoints = "endpoints"
+explain   = true                      # the console shows the SQL and its plan
 
 # Delete demo.db, and the next start makes it again.
 [source.demo]

@@ -20,6 +20,8 @@ pub struct AdminAccess {
     pub stop: Authorization,
     /// What `rowstream doctor` asks for.
     pub probe: Authorization,
+    /// The plans of an endpoint's statements, beside whoever may call it.
+    pub explain: Authorization,
 }
 
 impl AdminAccess {
@@ -31,11 +33,12 @@ impl AdminAccess {
         streams: Authorization::Public,
         stop: Authorization::Public,
         probe: Authorization::Public,
+        explain: Authorization::Public,
     };
     /// What probes ask, which rarely have a token.
     const OPEN: [&str; 2] = ["live", "ready"];
 
-    fn each(&mut self) -> [(&'static str, &mut Authorization); 6] {
+    fn each(&mut self) -> [(&'static str, &mut Authorization); 7] {
         [
             ("live", &mut self.live),
             ("ready", &mut self.ready),
@@ -43,6 +46,7 @@ impl AdminAccess {
             ("streams", &mut self.streams),
             ("stop", &mut self.stop),
             ("probe", &mut self.probe),
+            ("explain", &mut self.explain),
         ]
     }
 }

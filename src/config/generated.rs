@@ -21,7 +21,10 @@ pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<
     };
     let endpoints: Vec<_> = files.iter().filter_map(endpoint).collect();
     read::check_conflicts(&endpoints, &errors);
-    errors.finish(Config { endpoints, ..bare(source) })
+    let mut config = Config { endpoints, ..bare(source) };
+    // Who serves a file wants to see what is in it.
+    config.explain();
+    errors.finish(config)
 }
 
 /// A configuration of a source and nothing else.

@@ -119,6 +119,9 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         endpoints,
         unserved,
     };
+    if table.take("explain").and_then(|value| value.boolean()) == Some(true) {
+        config.explain();
+    }
     if let Some(value) = table.take("memory") {
         config.limits.memory = value.size();
         memory::fit_defaults(&mut config);

@@ -187,6 +187,7 @@ pub(crate) fn read(file: File<'_>, relative: &Path, defaults: &Defaults<'_>) -> 
         slow_clients: slow_clients.unwrap_or(defaults.slow_clients),
         heartbeat: heartbeat.unwrap_or(defaults.heartbeat),
         authorization,
+        explained: None,
         file: file.path.to_owned(),
     };
     if let (Some(value), Some(dialect), Some(sql)) = (&follow, dialect, endpoint.sql_mut()) {
@@ -263,6 +264,7 @@ pub(crate) fn single(
         slow_clients: SlowClients::default(),
         heartbeat: HEARTBEAT,
         authorization: Authorization::Public,
+        explained: None,
         file: file.path.to_owned(),
     };
     endpoint.formats = all_formats(&endpoint);

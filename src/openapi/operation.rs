@@ -58,10 +58,12 @@ impl Operation<'_> {
     fn controls(&self) -> impl Iterator<Item = &'static str> {
         let (has_key, is_followed) = (self.endpoint.key().is_some(), self.endpoint.follow().is_some());
         let has_shards = self.endpoint.shards().is_some();
+        let is_explained = self.endpoint.explained.is_some();
         let is_taken = move |name: &&str| match *name {
             "after" => has_key,
             "follow" => is_followed,
             "shard" | "snapshot" => has_shards,
+            "explain" => is_explained,
             _ => true,
         };
         let is_proxy = self.is_proxy();
@@ -273,6 +275,7 @@ const CONTROLS: &[Control] = &[
     ("snapshot", "the token of the snapshot that a shard is of", Vec::new),
     ("end", "a record of the server's own at the end of the rows", names::<End>),
     ("digest", "a digest of what is sent", names::<Algorithm>),
+    ("explain", "answers with how the database would run the statements", || vec!["0", "1"]),
     ("wait", "answers once all of the result is there", names::<Wait>),
     ("download", "the name of the file that a browser saves", Vec::new),
     ("numbers", "how integers of 64 bits and decimals are written", names::<Numbers>),

@@ -12,7 +12,7 @@ use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
 
 /// The parameters of the server's own, which begin with `_` so that they never meet an endpoint's.
-const CONTROLS: [&str; 13] = [
+const CONTROLS: [&str; 14] = [
     "_format",
     "_after",
     "_follow",
@@ -26,6 +26,7 @@ const CONTROLS: [&str; 13] = [
     "_end",
     "_digest",
     "_wait",
+    "_explain",
 ];
 
 /// `_follow` in the words of CouchDB: a control parameter where the endpoint has none of this name.
@@ -58,6 +59,8 @@ pub struct Bound {
     pub options: Chosen,
     /// `_end` and the others that ask for what proves completeness.
     pub completeness: Controls,
+    /// `_explain`: whether the plans of the statements are asked for.
+    pub explain: bool,
 }
 
 /// The options of values that a request chooses.
@@ -153,6 +156,7 @@ struct Given<'a> {
     download: Option<String>,
     options: Chosen,
     completeness: Controls,
+    explain: Option<bool>,
     wrong: Vec<(String, String)>,
     /// What was not looked at, because enough is wrong.
     unread: usize,
@@ -173,6 +177,7 @@ impl<'a> Given<'a> {
             download: None,
             options: Chosen::default(),
             completeness: Controls::default(),
+            explain: None,
             wrong: Vec::new(),
             unread: 0,
         }
@@ -218,6 +223,7 @@ impl<'a> Given<'a> {
             "_end" => take(&mut self.completeness.end, value, choice),
             "_digest" => take(&mut self.completeness.digest, value, choice),
             "_wait" => take(&mut self.completeness.wait, value, choice),
+            "_explain" => take(&mut self.explain, value, switch),
             _ => return self.unknown(name),
         };
         if let Err(message) = taken {
@@ -302,7 +308,20 @@ impl<'a> Given<'a> {
         }
         let Self { format, after, follow, feed, shard, snapshot, .. } = self;
         let Self { download, options, completeness, .. } = self;
-        Ok(Bound { values, format, after, follow, feed, shard, snapshot, download, options, completeness })
+        let explain = self.explain.unwrap_or_default();
+        Ok(Bound {
+            values,
+            format,
+            after,
+            follow,
+            feed,
+            shard,
+            snapshot,
+            download,
+            options,
+            completeness,
+            explain,
+        })
     }
 }
 
@@ -357,6 +376,14 @@ fn file_name(text: &str) -> Result<String, String> {
     match is_well {
         true => Ok(text.to_owned()),
         false => Err("it must be the name of a file, without folders and invisible characters".to_owned()),
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err(format!("{} is not one of `0` and `1`", shown(text))),
     }
 }
 

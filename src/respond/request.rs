@@ -17,7 +17,7 @@ use crate::compress::Coding;
 use crate::database::Actor;
 use crate::endpoint::{Compression, Endpoint, Followed, Timeout};
 use crate::negotiate::{self, Encoding};
-use crate::params::{self, AskedShard, Claims, ParamValue, Shard};
+use crate::params::{self, AskedShard, Bound, Claims, ParamValue, Shard};
 use crate::route::{Match, Suffix};
 use crate::stream::Reading;
 use crate::upstream::fields;
@@ -85,6 +85,7 @@ pub(super) fn read_stream_request<'a, B>(
 ) -> Result<StreamRequest<'a>, Error> {
     let mut bound =
         params::bind_with(claims, &endpoint.params, &found.args, request.uri().query(), request.headers())?;
+    let endpoint = if bound.explain { explained(endpoint, &bound)? } else { endpoint };
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
     let formats = match (followed, &found.suffix, &bound.format) {
@@ -123,6 +124,25 @@ pub(super) fn read_stream_request<'a, B>(
         values,
         actor: None,
         forwarded: HeaderMap::new(),
+    })
+}
+
+/// What answers with the plans of the endpoint's statements.
+fn explained<'a>(endpoint: &'a Endpoint, bound: &Bound) -> Result<&'a Endpoint, Error> {
+    let wrong = |why: &str| Error::invalid_parameters(vec![("_explain".to_owned(), why.to_owned())]);
+    let others = [
+        ("_after", bound.after.is_some()),
+        ("_follow", bound.follow.is_some()),
+        ("feed", bound.feed.is_some()),
+        ("_shard", bound.shard.is_some()),
+    ];
+    if let Some((name, _)) = others.iter().find(|(_, is_given)| *is_given) {
+        return Err(wrong(&format!("it explains the statements as they are written, without `{name}`")));
+    }
+    endpoint.explained.as_deref().ok_or_else(|| {
+        let why = "the statements of this endpoint are not explained";
+        wrong(why)
+            .hint("`explain = true` in rowstream.toml has those explained that the database can explain")
     })
 }
 

@@ -34,6 +34,9 @@ pub struct Dialect {
     pub interleaved: Result<(), Refusal>,
     /// How several connections read parts of one table.
     pub parts: Result<Parts, Refusal>,
+    /// What has the database say how it would run the statement that follows; `None`: none of its
+    /// SQL does, or that is not known.
+    pub explain: Option<&'static str>,
     /// How the catalog is asked for unique keys; `None`: it is not asked.
     pub unique_keys: Option<UniqueKeys>,
     /// How the catalog is asked for tables; `None`: it is not asked.
@@ -382,6 +385,7 @@ pub(crate) mod samples {
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         parts: Err(REFUSAL),
+        explain: None,
         unique_keys: None,
         catalog: None,
     };
@@ -405,6 +409,7 @@ pub(crate) mod samples {
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         parts: Err(REFUSAL),
+        explain: None,
         unique_keys: None,
         catalog: None,
     };
@@ -428,6 +433,7 @@ pub(crate) mod samples {
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         parts: Err(REFUSAL),
+        explain: None,
         unique_keys: None,
         catalog: None,
     };

@@ -4,14 +4,9 @@ use std::time::Duration;
 
 use http::Request;
 
-use crate::support::{Client, Launch, Reply, Server, get};
+use crate::support::{Client, Launch, Reply, Server, get, sha256};
 
 const SOON: Duration = Duration::from_secs(60);
-
-fn sha256(text: &str) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fn token(name: &str, more: &str) -> String {
     format!("[token.{name}]\nsha256 = \"{}\"\n{more}\n", sha256(name))

@@ -409,6 +409,30 @@ async fn a_list_is_compared_with_reading_it_whole() {
     console.wait("return document.querySelector('rs-compare [role=alert]') !== null;").await;
 }
 
+/// The plan is that of the form as it stands, and nobody sees it where nothing allows it.
+#[tokio::test]
+async fn statements_are_explained_where_that_is_allowed() {
+    let (server, silent, console) = tokio::join!(server_with("explain = true\n"), server(), Console::start());
+    console.open(server.address(), "/rows").await;
+    console.click("rs-plan summary").await;
+    console.click("rs-plan button").await;
+    console.wait("return document.querySelectorAll('rs-plan pre').length === 2;").await;
+    let [sql, plan] = ["SQL", "Plan"].map(|what| {
+        format!("return document.querySelector('rs-plan [aria-label=\"{what} of rows\"]').textContent;")
+    });
+    let sql = console.text(&sql).await;
+    assert!(sql.starts_with("with recursive") && sql.contains("id < ?1"), "{sql}");
+    // Nested as SQLite's shell has it.
+    let plan = console.text(&plan).await;
+    assert!(plan.contains("\n  RECURSIVE STEP\n    SCAN n\n"), "{plan}");
+    console.open(server.address(), "/one/{id}?id=x").await;
+    console.click("rs-plan summary").await;
+    console.click("rs-plan button").await;
+    console.wait("return document.querySelector('rs-plan .problem[role=alert]') !== null;").await;
+    console.open(silent.address(), "/rows").await;
+    assert_eq!(console.0.run("return document.querySelector('rs-plan') === null;").await, true);
+}
+
 /// Of a duration as the console shows it.
 fn milliseconds(shown: &str) -> f64 {
     let (number, unit) = shown.trim_start_matches("< ").split_once(' ').expect("a unit");
@@ -515,7 +539,7 @@ async fn all_of_it_is_downloaded() {
 async fn packages_axe_finds_nothing_serious() {
     let packages = std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`");
     let axe = std::fs::read_to_string(Path::new(&packages).join("axe-core/axe.min.js")).unwrap();
-    let (server, console) = tokio::join!(server(), Console::start());
+    let (server, console) = tokio::join!(server_with("explain = true\n"), Console::start());
     for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 390)] {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         console.0.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
@@ -526,6 +550,11 @@ async fn packages_axe_finds_nothing_serious() {
             if runs {
                 console.click("button.run").await;
                 console.ended().await;
+                console.click("rs-plan summary").await;
+                console.click("rs-plan button").await;
+                console
+                    .wait("return document.querySelector('rs-plan pre, rs-plan .problem') !== null;")
+                    .await;
             }
             let check = format!(
                 "{axe}; return axe.run().then(({{ violations }}) => violations.map(({{ id, impact, nodes }}) =>

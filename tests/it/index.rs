@@ -6,7 +6,7 @@ use http::Request;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Client, Launch, Reply, Server, get};
+use crate::support::{Client, Launch, Reply, Server, get, sha256};
 
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
@@ -101,8 +101,6 @@ async fn browsers_get_a_page_without_scripts() {
 /// Who may not call an endpoint learns nothing of it.
 #[tokio::test]
 async fn endpoints_are_listed_for_those_who_may_call_them() {
-    let sha256 =
-        |token: &str| Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let config = format!(
         "{CONFIG}[token.reader]\nsha256 = \"{}\"\n[token.other]\nsha256 = \"{}\"\n",
         sha256("r"),

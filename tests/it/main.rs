@@ -37,6 +37,7 @@ mod environment;
 mod error_detail;
 mod error_pages;
 mod examples;
+mod explain;
 mod floors;
 mod follow;
 mod fragments;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::delegate;
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
-use crate::support::{Client, Ended, Launch, Server, TestDb, get, rowstream};
+use crate::support::{Client, Ended, Launch, Server, TestDb, get, rowstream, sha256};
 use crate::worked;
 
 /// What a server answers, and its document.
@@ -215,11 +215,6 @@ async fn python_reads_the_document_of_upstreams() {
 }
 
 const PROXY: &str = "[upstream]\nsource = \"up\"\nrequest = \"GET /demo?processDuration=PT0S&id=1\"\n";
-
-fn sha256(text: &str) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 #[tokio::test]
 async fn only_what_may_be_called_is_there() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use serde_json::{Value as Json, json};
 
-use crate::support::{Client, Ended, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Reply, Server, TestDb, get, sha256};
 
 /// Rows without end, as they are made.
 const LONG: &str = "select generate_series(1, 100000000) as n, repeat('x', 100) as t";
@@ -73,10 +73,6 @@ async fn a_stream_that_is_stopped_is_aborted_and_its_statement_ends() {
 /// Who may, `[admin]` says; who may only call the endpoint may not.
 #[tokio::test]
 async fn a_stream_is_stopped_by_those_who_may() {
-    let sha256 = |text: &str| -> String {
-        use sha2::Digest as _;
-        sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-    };
     let token = |name: &str| format!("[token.{name}]\nsha256 = \"{}\"\n", sha256(name));
     let db = TestDb::new().await;
     let tokens = format!("{}{}[admin]\nauthorization = [\"operator\"]\n", token("reader"), token("operator"));

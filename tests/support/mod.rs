@@ -39,6 +39,7 @@ mod prometheus;
 mod proxy;
 mod replicas;
 mod server;
+mod tokens;
 pub mod upstream;
 
 pub use altered::altered_conversations;
@@ -53,6 +54,7 @@ pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use replicas::Replicas;
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
+pub use tokens::sha256;
 
 /// A variable that `cargo xtask test` sets.
 fn given(name: &str) -> String {

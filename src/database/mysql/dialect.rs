@@ -58,6 +58,7 @@ pub static DIALECT: Dialect = Dialect {
         message: "connections of MySQL and MariaDB cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",
     }),
+    explain: Some("explain "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

@@ -50,6 +50,7 @@ pub static DIALECT: Dialect = Dialect {
         message: "connections of SQLite cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",
     }),
+    explain: Some("explain query plan "),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
         table: TableName::Bare,

@@ -67,6 +67,7 @@ const COMMON: Dialect = Dialect {
         message: "connections of a driver cannot be made to read one snapshot",
         hint: "leave out `parallel` and `shards`",
     }),
+    explain: None,
     unique_keys: None,
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS }),
 };

@@ -1,0 +1,60 @@
+//! `_explain=1`: how the database would run an endpoint's statements, in the place of their rows.
+
+use bytes::Bytes;
+use rowstream_encode::Format;
+use serde_json::json;
+
+use super::{Authorization, Cardinality, Endpoint, Handler, Piece, Sql, Statement};
+use crate::database;
+use crate::sql::Dialect;
+
+impl Endpoint {
+    /// The endpoint that answers with this one's statements and their plans, for who is authorized
+    /// to see them; `None`: it has no statements, or some that the database does not explain.
+    pub(crate) fn explained(&self, dialect: &Dialect, authorization: &Authorization) -> Option<Self> {
+        let explain = dialect.explain?;
+        let is_plain = |statement: &Statement| statement.opener.is_none();
+        if self.statements().is_empty() || !self.statements().iter().all(is_plain) {
+            return None;
+        }
+        let statements = self.statements().iter().map(|statement| statement.explained(explain)).collect();
+        let mut endpoint = self.clone();
+        endpoint.body = plans(self.statements());
+        endpoint.handler = Handler::Sql(Sql::new(statements));
+        endpoint.formats = vec![Format::Json];
+        endpoint.authorization = authorization.clone();
+        Some(endpoint)
+    }
+}
+
+impl Statement {
+    fn explained(&self, explain: &str) -> Self {
+        let mut statement = self.clone();
+        statement.query = database::Statement {
+            sql: format!("{explain}{}", self.query.sql).into(),
+            types: self.query.types.clone(),
+        };
+        statement.cardinality = Cardinality::Many;
+        statement.nested = None;
+        for (place, _) in &mut statement.origin.pieces {
+            *place += explain.len();
+        }
+        statement
+    }
+}
+
+/// `{"statements":[{"name":…,"sql":…,"plan":[…]},…]}`.
+fn plans(statements: &[Statement]) -> Vec<Piece> {
+    let mut pieces = Vec::with_capacity(2 * statements.len() + 1);
+    let mut before = r#"{"statements":["#.to_owned();
+    for (index, statement) in statements.iter().enumerate() {
+        let own = json!({"name": statement.name, "sql": statement.query.sql.trim()}).to_string();
+        before.push_str(own.trim_end_matches('}'));
+        before.push_str(r#","plan":"#);
+        pieces.push(Piece::Literal(Bytes::from(before)));
+        pieces.push(Piece::Rows(index));
+        before = "},".to_owned();
+    }
+    pieces.push(Piece::Literal(Bytes::from_static(b"}]}")));
+    pieces
+}

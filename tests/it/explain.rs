@@ -1,0 +1,135 @@
+//! `_explain=1`: what the databases themselves say of how they would run an endpoint's statements.
+
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::support::{Client, Launch, MariaDb, Reply, Server, TestDb, get, sha256};
+
+const LIST: &str = "/*\n[params]\nleast = { type = 'integer', default = 0 }\n*/\n\
+    select id, name from thing where id > :least order by id";
+const BODY: &str = "/*\nbody = { things = \"$things\", total = \"$total\" }\n*/\n\
+    -- name: things :many\nselect id from thing order by id;\n\
+    -- name: total :value\nselect count(*) from thing;";
+const ONE: &str = "/*\nresult = \"one\"\n[params]\nid = 'integer'\n*/\nselect name from thing where id = :id";
+
+async fn server(url: &str, settings: &str) -> Server {
+    let config = format!("{settings}\n[source.main]\nurl = \"{url}\"\n");
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/things.sql", LIST),
+        ("endpoints/things/{id}.sql", ONE),
+        ("endpoints/body.sql", BODY),
+    ];
+    Launch::files(&files).start().await
+}
+
+/// The plans of an endpoint's statements, by their names.
+async fn plans(server: &Server, target: &str) -> Vec<(String, String, Vec<Value>)> {
+    let reply = get(&server.url(target)).await;
+    assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+    let body = reply.json();
+    let plan = |statement: &Value| {
+        let text = |name: &str| statement[name].as_str().expect("a text").to_owned();
+        (text("name"), text("sql"), statement["plan"].as_array().expect("rows").clone())
+    };
+    body["statements"].as_array().expect("a list").iter().map(plan).collect()
+}
+
+#[tokio::test]
+async fn postgres_explains_what_it_would_run() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table thing(id int primary key, name text);
+         insert into thing select n, 'n' || n from generate_series(1, 10000) n; analyze thing",
+    )
+    .await;
+    let server = server(&db.url(), "explain = true").await;
+    let [(name, sql, plan)] = &plans(&server, "/things?least=9990&_explain=1").await[..] else {
+        panic!("one statement")
+    };
+    assert_eq!(name, "rows");
+    assert_eq!(sql, "select id, name from thing where id > $1 order by id");
+    assert!(plan[0]["QUERY PLAN"].as_str().expect("a line").starts_with("Index Scan"), "{plan:?}");
+    let [things, total] = &plans(&server, "/body?_explain=1").await[..] else { panic!("two statements") };
+    assert_eq!((things.0.as_str(), total.0.as_str()), ("things", "total"));
+    assert!(total.2[0]["QUERY PLAN"].as_str().expect("a line").starts_with("Aggregate"), "{total:?}");
+    assert_eq!(plans(&server, "/things/7?_explain=1").await.len(), 1);
+    // Beside it, the answer is what it always is.
+    assert_eq!(
+        get(&server.url("/things?least=9999&_explain=0")).await.text(),
+        "[{\"id\":10000,\"name\":\"n10000\"}]"
+    );
+    let described = get(&server.url("/_rowstream/openapi.json")).await.json();
+    let refers = described["paths"]["/things"]["get"]["parameters"].to_string();
+    assert!(refers.contains("#/components/parameters/explain"), "{refers}");
+}
+
+#[tokio::test]
+async fn sqlite_and_mariadb_explain_theirs() {
+    let schema = "create table thing(id int primary key, name varchar(9)); insert into thing values (1, 'a')";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("things.db");
+    rusqlite::Connection::open(&file).expect("a database").execute_batch(schema).expect("a table");
+    let sqlite = server(&format!("sqlite:{}", file.display()), "explain = true").await;
+    let [(_, sql, plan)] = &plans(&sqlite, "/things/1?_explain=1").await[..] else { panic!("one statement") };
+    assert_eq!(sql, "select name from thing where id = ?1");
+    assert!(plan[0]["detail"].as_str().expect("a text").starts_with("SEARCH thing USING INDEX"), "{plan:?}");
+    let maria = MariaDb::new(schema);
+    let maria = server(&maria.url(), "explain = true").await;
+    let [(_, sql, plan)] = &plans(&maria, "/things/1?_explain=1").await[..] else { panic!("one statement") };
+    assert_eq!(sql, "select name from thing where id = ?");
+    assert_eq!((&plan[0]["table"], &plan[0]["key"]), (&json!("thing"), &json!("PRIMARY")), "{plan:?}");
+}
+
+fn problem(reply: &Reply) -> (u16, String) {
+    (reply.status.as_u16(), reply.json()["code"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn what_is_not_explained_says_why() {
+    let db = TestDb::new().await;
+    db.execute("create table thing(id int primary key, name text)").await;
+    let silent = server(&db.url(), "").await;
+    let reply = get(&silent.url("/things?_explain=1")).await;
+    assert_eq!(problem(&reply), (400, "invalid_parameter".to_owned()));
+    assert!(reply.text().contains("`explain = true`"), "{}", reply.text());
+    let speaking = server(&db.url(), "explain = true").await;
+    for target in ["/things?_explain=yes", "/things?_explain=1&_after=x", "/things?_explain=1&_follow=1"] {
+        let reply = get(&speaking.url(target)).await;
+        assert_eq!(problem(&reply), (400, "invalid_parameter".to_owned()), "{target}");
+        assert!(reply.text().contains("_explain"), "{target}: {}", reply.text());
+    }
+    assert_eq!(get(&speaking.url("/things.csv?_explain=1")).await.status, 406);
+    // The database refuses what it would refuse without it.
+    db.execute("drop table thing").await;
+    let reply = get(&speaking.url("/things?_explain=1")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["sqlstate"]), (500, &json!("42P01")));
+}
+
+#[tokio::test]
+async fn plans_are_for_those_who_may_see_them() {
+    let db = TestDb::new().await;
+    db.execute("create table thing(id int primary key, name text)").await;
+    let token = |name: &str| format!("[token.{name}]\nsha256 = \"{}\"\n", sha256(name));
+    let settings = |admin: &str| {
+        format!(
+            "explain = true\nauthorization = [\"reader\", \"operator\"]\n{}{}{}[admin]\n{admin}\n",
+            token("reader"),
+            token("operator"),
+            token("stranger"),
+        )
+    };
+    let asked = async |server: &Server, name: &str| {
+        let request = Request::get(server.url("/things?_explain=1"));
+        let request = request.header("authorization", format!("Bearer {name}"));
+        Client::HTTP1.send(request.body(String::new()).expect("a request")).await.status.as_u16()
+    };
+    let named = server(&db.url(), &settings("authorization = [\"operator\", \"stranger\"]")).await;
+    for (name, status) in [("reader", 403), ("operator", 200), ("stranger", 403), ("nobody", 401)] {
+        assert_eq!(asked(&named, name).await, status, "{name}");
+    }
+    let open = server(&db.url(), &settings("public = [\"explain\"]")).await;
+    for (name, status) in [("reader", 200), ("operator", 200), ("stranger", 403), ("nobody", 401)] {
+        assert_eq!(asked(&open, name).await, status, "{name}");
+    }
+}
