@@ -409,6 +409,57 @@ async fn a_list_is_compared_with_reading_it_whole() {
     console.wait("return document.querySelector('rs-compare [role=alert]') !== null;").await;
 }
 
+/// A page that reads slowly has the server wait for it, and with it the database, until it reads on.
+/// Chromium holds some 60 MB before that.
+#[tokio::test]
+async fn a_slow_page_has_the_server_wait() {
+    let endless = "with recursive n(id) as (select 1 union all select id + 1 from n)
+        select id, 'a text that takes its room' as text from n";
+    let files = [
+        ("rowstream.toml", CONFIG),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/endless.sql", endless),
+    ];
+    let server = Launch::files(&files).argument("--log-format=off").start();
+    let (server, console) = tokio::join!(server, Console::start());
+    let sent = async || get(&server.url("/_rowstream/streams")).await.json()["streams"][0]["rows"].as_u64();
+    let read_at = async |place: &str| {
+        let script = format!(
+            "const slider = document.querySelector('.result input[type=range]');
+             slider.value = slider.{place}; slider.dispatchEvent(new Event('input'));"
+        );
+        console.0.run(&script).await;
+    };
+    console.open(server.address(), "/endless").await;
+    console.click("button.run").await;
+    console.wait("return document.querySelector('.state')?.dataset.state === 'running';").await;
+    read_at("max").await;
+    let stands = within(PATIENCE, async || {
+        let before = sent().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = sent().await;
+        now.filter(|_| before == now)
+    });
+    let (stands, shown) = (stands.await, console.result().await);
+    assert!(shown.contains("10 KB/s") && shown.contains("The server has sent"), "{shown:.300}");
+    read_at("min").await;
+    within(PATIENCE, async || sent().await.filter(|now| *now > 2 * stands)).await;
+    console.click("button.stop").await;
+    within(PATIENCE, async || sent().await.is_none().then_some(())).await;
+}
+
+/// What comes of `look` once there is something.
+async fn within<T>(patience: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not in {patience:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// The plan is that of the form as it stands, and nobody sees it where nothing allows it.
 #[tokio::test]
 async fn statements_are_explained_where_that_is_allowed() {
