@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use http::header::USER_AGENT;
 use http::{Method, Request, StatusCode, Version};
 
+use crate::completeness::Id;
 use crate::log::lines::ACCESS;
 use crate::log::text::{Object, Word, bounded, one_line};
 use crate::log::{LogFormat, LogSettings};
@@ -41,6 +42,8 @@ pub struct Entry {
     pub spilled: u64,
     /// Where the time went.
     pub times: Times,
+    /// The id of its stream, where it is streamed.
+    pub(crate) stream: Option<Id>,
 }
 
 /// What the request's head says, which is gone when the line is made. Nothing where there is no
@@ -78,6 +81,7 @@ impl Entry {
             bytes: 0,
             spilled: 0,
             times: Times::default(),
+            stream: None,
         }
     }
 
@@ -162,6 +166,9 @@ impl Entry {
         if let Some(id) = self.asked.trace_id {
             let _ = write!(line, " trace_id={id:032x}");
         }
+        if let Some(id) = self.stream {
+            let _ = write!(line, " stream_id={id}");
+        }
         for (name, text) in self.texts(names) {
             let _ = write!(line, " {name}={}", Word(text));
         }
@@ -193,6 +200,9 @@ impl Entry {
         }
         if let Some(id) = self.asked.trace_id {
             line.raw("trace_id", format_args!("\"{id:032x}\""));
+        }
+        if let Some(id) = self.stream {
+            line.raw("stream_id", format_args!("\"{id}\""));
         }
         for (name, text) in self.texts(names) {
             line.text(name, text);

@@ -35,6 +35,8 @@ pub(crate) const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// The most bounds of any histogram.
 const MOST: usize = 12;
+/// The most buckets: the last is of what is beyond all bounds.
+pub(crate) const BUCKETS: usize = MOST + 1;
 
 /// What a histogram is of: times, or numbers of things.
 pub(crate) trait Measure: Copy + PartialOrd + AddAssign + 'static {
@@ -65,8 +67,7 @@ impl Measure for u64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Histogram<M: Measure = Duration> {
     bounds: &'static [M],
-    /// One more than there are bounds: the last is of what is beyond them.
-    counts: [u64; MOST + 1],
+    counts: [u64; BUCKETS],
     sum: M,
 }
 
@@ -74,14 +75,23 @@ impl<M: Measure> Histogram<M> {
     /// An empty one; at most [`MOST`] bounds, in their order.
     pub(crate) const fn new(bounds: &'static [M]) -> Self {
         assert!(bounds.len() <= MOST, "too many bounds");
-        Self { bounds, counts: [0; MOST + 1], sum: M::ZERO }
+        Self { bounds, counts: [0; BUCKETS], sum: M::ZERO }
     }
 
     /// One more that took so long, or is so large.
     pub(crate) fn observe(&mut self, measure: M) {
-        let bucket = self.bounds.iter().position(|bound| measure <= *bound).unwrap_or(self.bounds.len());
-        self.counts[bucket] += 1;
+        self.counts[self.bucket(measure)] += 1;
         self.sum += measure;
+    }
+
+    /// The bucket of what takes so long, or is so large.
+    pub(crate) fn bucket(&self, measure: M) -> usize {
+        self.bounds.iter().position(|bound| measure <= *bound).unwrap_or(self.bounds.len())
+    }
+
+    /// How many buckets there are.
+    pub(super) fn len(&self) -> usize {
+        self.bounds.len() + 1
     }
 
     /// So many more that took no time at all.

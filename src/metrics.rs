@@ -14,6 +14,7 @@
 //!    ends, and a pool whose settings stay the same goes on counting.
 
 mod denied;
+mod exemplars;
 mod exposition;
 mod families;
 pub(crate) mod history;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use self::denied::{Denied, RateLimited};
+pub(crate) use self::exemplars::Ids;
 pub(crate) use self::exposition::Exposition;
 pub use self::families::table;
 use self::history::History;

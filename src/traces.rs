@@ -97,6 +97,7 @@ fn new_id() -> u64 {
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) version: Version,
+    pub(crate) scheme: &'a str,
     pub(crate) path: &'a str,
     /// The endpoint's path template.
     pub(crate) route: Option<&'a str>,
@@ -105,6 +106,8 @@ pub(crate) struct Request<'a> {
     pub(crate) status: Option<StatusCode>,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
+    /// The id of its stream, where it is streamed.
+    pub(crate) stream: Option<String>,
     pub(crate) took: Duration,
     pub(crate) phases: [(&'static str, Duration); 4],
     /// How it ended, as the access log has it.
@@ -283,7 +286,7 @@ fn of_http(request: &Request<'_>) -> Value {
     let address = request.address.map(|address| address.to_string());
     let texts = [
         ("http.request.method", Some(request.method)),
-        ("url.scheme", Some("http")),
+        ("url.scheme", Some(request.scheme)),
         ("url.path", Some(request.path)),
         ("http.route", request.route),
         ("network.protocol.version", Some(version)),
@@ -291,6 +294,7 @@ fn of_http(request: &Request<'_>) -> Value {
         ("user_agent.original", request.user_agent),
         ("error.type", request.code),
         ("rowstream.ended", Some(request.ended)),
+        ("rowstream.stream.id", request.stream.as_deref()),
     ];
     let mut attributes: Vec<_> =
         texts.into_iter().filter_map(|(name, value)| Some(text(name, value?))).collect();

@@ -7,6 +7,7 @@ use http::{HeaderMap, header};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+use super::exemplars;
 use super::snapshot::Snapshot;
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
@@ -41,12 +42,13 @@ impl Exposition {
     /// Writes what was seen.
     pub(super) fn write(self, snapshot: Snapshot) -> String {
         let mut registry = Registry::default();
+        let exemplars = snapshot.exemplars();
         registry.register_collector(Box::new(snapshot));
         let mut out = String::new();
         // A text takes whatever is written to it.
         let _ = text::encode(&mut out, &registry);
         match self {
-            Self::OpenMetrics => out,
+            Self::OpenMetrics => exemplars::insert(&out, exemplars),
             Self::Text => without_open_metrics(&out),
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Version;
 use rowstream_encode::Format;
 
+use super::exemplars::Ids;
 use super::requests::{End, Kind, Part, Protocol, Series};
 use crate::access_log::Entry;
 use crate::outcome::Times;
@@ -91,13 +92,13 @@ impl Meter {
         series.add(self.kind, part);
     }
 
-    /// Counts its end.
-    pub(crate) fn end(&mut self, series: &Series, entry: &Entry, outcome: &Outcome) {
+    /// Counts its end, under what it is found elsewhere.
+    pub(crate) fn end(&mut self, series: &Series, entry: &Entry, outcome: &Outcome, ids: Ids) {
         let duration = self.admitted.then(|| entry.elapsed());
         let (streamed, first_row) = (self.counted.is_some(), self.first_row);
         let part = self.part(entry);
         let ended = Ended::of(outcome, entry.status);
-        series.end(self.kind, part, End { ended, streamed, duration, first_row });
+        series.end(self.kind, part, End { ended, streamed, duration, first_row, ids: ids.any() });
     }
 
     /// What has not been counted, which from now on it has.

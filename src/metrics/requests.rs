@@ -11,6 +11,8 @@ use std::time::Duration;
 use http::Version;
 use rowstream_encode::Format;
 
+use super::exemplars::{Exemplars, Ids};
+use super::families::{self as family, Family};
 use crate::histogram::{ANSWERS, Histogram, WAITS};
 use crate::lock::Mutex;
 use crate::outcome::Ended;
@@ -99,12 +101,15 @@ pub(super) struct Counts {
     /// Of requests that had a permit.
     pub(super) durations: Histogram,
     pub(super) first_rows: Histogram,
+    /// Requests that stand for others; none as long as none of them is found elsewhere.
+    pub(super) exemplars: Option<Box<Exemplars>>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
         let (durations, first_rows) = (Histogram::new(ANSWERS), Histogram::new(WAITS));
-        Self { kinds: Vec::new(), times: Times::default(), begun: 0, durations, first_rows }
+        let (kinds, times) = (Vec::new(), Times::default());
+        Self { kinds, times, begun: 0, durations, first_rows, exemplars: None }
     }
 }
 
@@ -117,6 +122,18 @@ impl Counts {
         &mut self.kinds[index].1
     }
 
+    /// How many buckets the times of a family of [`Exemplars::OF`] have.
+    pub(super) fn buckets(&self, family: &Family) -> usize {
+        if family.name == family::DURATION.name { self.durations.len() } else { self.first_rows.len() }
+    }
+
+    /// A request stands for those that took as long.
+    #[cold]
+    fn exemplify(&mut self, ids: Ids, end: &End) {
+        let exemplars = self.exemplars.get_or_insert_default();
+        exemplars.note(ids, (&self.durations, &self.first_rows), (end.duration, end.first_row));
+    }
+
     fn add(&mut self, other: &Self) {
         for (kind, totals) in &other.kinds {
             self.kind(*kind).add(totals);
@@ -125,6 +142,9 @@ impl Counts {
         self.begun += other.begun;
         self.durations.add(&other.durations);
         self.first_rows.add(&other.first_rows);
+        if let Some(other) = &other.exemplars {
+            self.exemplars.get_or_insert_default().add(other);
+        }
     }
 
     /// Streams that have begun and not ended. Those that end while the workers' counts are read may
@@ -152,6 +172,8 @@ pub(super) struct End {
     /// From the request to its last byte, where it had a permit.
     pub(super) duration: Option<Duration>,
     pub(super) first_row: Option<Duration>,
+    /// Under what it is found elsewhere, if anywhere.
+    pub(super) ids: Option<Ids>,
 }
 
 /// The counts of an endpoint, one for each worker.
@@ -206,6 +228,9 @@ impl Series {
         if let Some(first_row) = end.first_row {
             counts.first_rows.observe(first_row);
         }
+        if let Some(ids) = end.ids {
+            counts.exemplify(ids, &end);
+        }
         let totals = counts.kind(kind);
         totals.requests[end.ended as usize] += 1;
         totals.streams[end.ended as usize] += u64::from(end.streamed);
@@ -238,11 +263,11 @@ mod tests {
                     series.begin_stream();
                     series.add(kinds[0], part);
                     let duration = Some(Duration::from_millis(7));
-                    let end = End { ended: Ended::Failed, streamed: true, duration, first_row: None };
+                    let (first_row, ids) = (None, None);
+                    let end = End { ended: Ended::Failed, streamed: true, duration, first_row, ids };
                     series.end(kinds[0], part, end);
                     series.begin_stream();
-                    let end =
-                        End { ended: Ended::ClientError, streamed: false, duration: None, first_row: None };
+                    let end = End { ended: Ended::ClientError, streamed: false, duration: None, ..end };
                     series.end(kinds[1], Part::default(), end);
                 });
             }

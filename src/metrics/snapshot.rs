@@ -9,6 +9,7 @@ use prometheus_client::encoding::{
 };
 
 use super::Observed;
+use super::exemplars::{Exemplar, Exemplars};
 use super::families::{self as family, Family};
 use super::history::Key;
 use super::requests::{ADMIN, Counts, NONE, Protocol, Totals};
@@ -148,6 +149,19 @@ impl Snapshot {
             })
         });
         of_server.chain(of_pools).chain(of_hosts).collect()
+    }
+
+    /// How the buckets of the families begin that have exemplars, and one for each bucket, in the
+    /// order in which they are written.
+    pub(super) fn exemplars(&self) -> [(String, std::vec::IntoIter<Option<Exemplar>>); Exemplars::OF.len()] {
+        Exemplars::OF.map(|family| {
+            let of_endpoint = |(_, counts): (&str, &Counts)| match &counts.exemplars {
+                Some(exemplars) => exemplars.of(family)[..counts.buckets(family)].to_vec(),
+                None => vec![None; counts.buckets(family)],
+            };
+            let all: Vec<_> = self.endpoints().flat_map(of_endpoint).collect();
+            (format!("{}_bucket{{", family.name), all.into_iter())
+        })
     }
 
     fn endpoints(&self) -> impl Iterator<Item = (&str, &Counts)> {

@@ -199,6 +199,7 @@ impl App {
         let stream = self.state.streams.begin(&request.endpoint.path, request.reading.format.name(), stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
+        tracker.entry.stream = Some(stream.id());
         tracker.stream = Some(stream);
         tracker.meter.begin_stream(self.series(tracker.meter.subject));
         tell_parts(&streaming.stream, response.headers_mut());

@@ -14,7 +14,7 @@ use crate::access_log::{Entry, Names};
 use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::Stream;
-use crate::metrics::{self, Meter, SERVER_TIMING, Subject};
+use crate::metrics::{self, Ids, Meter, SERVER_TIMING, Subject};
 use crate::outcome::{Ended, Outcome, Times};
 use crate::pool::Waiter;
 use crate::rate_limit::{self, Quotas};
@@ -130,11 +130,13 @@ impl RequestTracker {
                 version: entry.version(),
                 path: entry.path(),
                 route: endpoint.map(|endpoint| endpoint.path.as_str()),
+                scheme: if self.app.config.tls.is_some() { "https" } else { "http" },
                 address: entry.address(),
                 user_agent: entry.user_agent(),
                 status: entry.status,
                 rows: entry.rows,
                 bytes: entry.bytes,
+                stream: entry.stream.map(|id| id.to_string()),
                 took: entry.elapsed(),
                 phases: [("pool", pool), ("database", waited), ("encode", encode), ("client", client)],
                 ended: Ended::of(outcome, entry.status).name(),
@@ -201,7 +203,8 @@ impl Drop for RequestTracker {
             {
                 self.app.state.metrics.rate_limited.count(by);
             }
-            self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome);
+            let ids = Ids { trace: self.span.as_ref().map(|span| span.trace), stream: self.entry.stream };
+            self.meter.end(self.app.series(self.meter.subject), &self.entry, outcome, ids);
             self.entry.end(&self.app.config.log, outcome, || self.names());
             if let Some(span) = &self.span {
                 self.end_span(span, outcome);

@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use http::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::upstream::{Speaks, Upstream, reply};
-use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get};
+use crate::support::{Client, Ended, Launch, Prometheus, Reply, Server, TestDb, get};
 
 const SOON: Duration = Duration::from_secs(30);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -157,8 +157,12 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
     ask(&server, "/n/8", "00").await;
     assert_eq!(get(&server.url("/_rowstream/live")).await.status, 200);
     assert_eq!(get(&server.url("/n/9")).await.status, 200);
-    assert!(matches!(ask(&server, "/fails.ndjson", "01").await.ended, Ended::Broken(_)));
+    let reply = ask(&server, "/fails.ndjson", "01").await;
+    assert!(matches!(reply.ended, Ended::Broken(_)));
     let failed = span(&collector, "GET /fails").await;
+    let id = reply.header("rowstream-stream").expect("an id");
+    assert_eq!(attribute(&failed, "rowstream.stream.id"), id);
+    server.wait_for_stdout(&format!("stream_id={id}"), SOON).await;
     assert_eq!(failed["status"]["code"], 2);
     assert_eq!(attribute(&failed, "http.response.status_code"), "200");
     assert_eq!(attribute(&failed, "error.type"), "invalid_data");
@@ -168,6 +172,37 @@ async fn a_request_is_a_span_with_its_head_its_statement_and_its_body() {
         2,
         "{names:?}"
     );
+}
+
+/// Whoever sees in a histogram that something took long finds what that was.
+#[tokio::test]
+async fn exemplars_lead_from_a_bucket_to_its_trace_and_its_stream() {
+    let (collector, db) = (collector().await, TestDb::new().await);
+    let server = server(&collector, &db, "sample = 0").await;
+    let prometheus = Prometheus::start(&server).await;
+    let stream = ask(&server, "/fails.ndjson", "01").await;
+    let stream = stream.header("rowstream-stream").expect("an id").to_owned();
+    assert_eq!(ask(&server, "/n/7", "01").await.status, 200);
+    assert_eq!(get(&server.url("/proxy")).await.status, 200);
+    let expected = [
+        ("/fails", json!({"trace_id": TRACE, "stream_id": stream})),
+        ("/n/{id}", json!({"trace_id": TRACE})),
+    ];
+    for (endpoint, ids) in expected {
+        let found = prometheus.exemplars("rowstream_request_duration_seconds_bucket", endpoint).await;
+        assert_eq!(found[0]["labels"], ids, "{found:?}");
+        let took: f64 = found[0]["value"].as_str().and_then(|text| text.parse().ok()).expect("seconds");
+        assert!((endpoint == "/n/{id}") == (took > 1.1), "{found:?}");
+    }
+    // What is found nowhere else is none, and the older format has none at all.
+    let reply = get(&server.url("/_rowstream/metrics")).await;
+    let text = reply.text();
+    assert!(text.contains("rowstream_request_duration_seconds_bucket") && !text.contains(" # {"), "{text}");
+    let asked =
+        Request::get(server.url("/_rowstream/metrics")).header("accept", "application/openmetrics-text");
+    let reply = Client::HTTP1.send(asked.body(String::new()).expect("a request")).await;
+    let exemplars: Vec<_> = reply.text().lines().filter(|line| line.contains(" # {")).collect();
+    assert!(!exemplars.is_empty() && exemplars.iter().all(|line| !line.contains("/proxy")), "{exemplars:?}");
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ impl Prometheus {
             command.arg(format!("--config.file={}", file.display()));
             command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
             command.arg(format!("--web.listen-address={address}"));
+            command.arg("--enable-feature=exemplar-storage");
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let child =
                 command.spawn().unwrap_or_else(|fault| panic!("prometheus: {fault}: run `cargo xtask test`"));
@@ -93,6 +94,27 @@ impl Prometheus {
         let series = reply["data"]["result"].as_array().expect("a vector");
         let value = |series: &Value| series["value"][1].as_str().expect("a text").parse().expect("a number");
         series.iter().map(value).collect()
+    }
+
+    /// The exemplars of an endpoint's series of this name, once there are some.
+    pub async fn exemplars(&self, name: &str, endpoint: &str) -> Vec<Value> {
+        let query = format!("{name}{{endpoint=\"{endpoint}\"}}");
+        let encoded = utf8_percent_encode(&query, NON_ALPHANUMERIC);
+        let url =
+            format!("http://{}/api/v1/query_exemplars?query={encoded}&start=0&end=9999999999", self.address);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let reply = get(&url).await.json();
+            assert_eq!(reply["status"], "success", "{query}: {reply}");
+            let series = reply["data"].as_array().expect("a list").iter();
+            let of = |series: &Value| series["exemplars"].as_array().cloned().unwrap_or_default();
+            let found: Vec<_> = series.flat_map(of).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "no exemplars of {query}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// What `/api/v1/rules` tells of the rules.
