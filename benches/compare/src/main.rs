@@ -15,6 +15,7 @@ mod client;
 mod database;
 mod machine;
 mod measure;
+mod observed;
 mod process;
 mod proof;
 mod quiet;

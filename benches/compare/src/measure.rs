@@ -22,12 +22,12 @@ use crate::quiet::Watch;
 use crate::record::{self, Machine, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
     ALONE, ARROW, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BROTLI, BY_ROWS, BY_STREAMS, COPIES, COPY, CSV, CURL,
-    GZIP, HOLD, JSON, LOGGING, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, ZSTD,
+    GZIP, HOLD, JSON, LOGGING, OBSERVED, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, ZSTD,
     is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
-use crate::{Options, Result, Size, machine, report, sockets, workspace};
+use crate::{Options, Result, Size, machine, observed, report, sockets, workspace};
 
 /// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
 const POOL: u64 = 20;
@@ -256,6 +256,8 @@ impl Lab {
             Row::SmallMachine => self.small_machine()?,
             Row::AccessLog => (self.access_log()?, vec![]),
             Row::AccessLogLookups => (self.access_log_lookups()?, vec![]),
+            Row::Observed => (self.observed()?, vec![]),
+            Row::ObservedLookups => (self.observed_lookups()?, vec![]),
             Row::Growth => (self.growth()?, vec![]),
             Row::LoadTester => (self.load_tester()?, vec![]),
         };
@@ -628,19 +630,38 @@ impl Lab {
         let mut launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Off)?;
         launch.name = "rowstream-small".into();
         launch.words.splice(0..0, bound.prefix(MEMORY));
-        let series = self.beside(SMALL, &launch)?;
+        let series = self.beside(SMALL, Server::start(&launch)?)?;
         Ok((series, vec![bound.description()]))
     }
 
     fn access_log(&self) -> Result<Vec<Series>> {
         let mut launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Text)?;
         launch.name = "rowstream-log".into();
-        self.beside(LOGGING, &launch)
+        self.beside(LOGGING, Server::start(&launch)?)
     }
 
     fn access_log_lookups(&self) -> Result<Vec<Series>> {
         let mut logging = target::example(Data::Authors, &self.postgres.url(), AccessLog::Text)?;
         logging.name = "rowstream-log".into();
+        self.lookups_beside(LOGGING, Server::start(&logging)?)
+    }
+
+    fn observed(&self) -> Result<Vec<Series>> {
+        self.beside(OBSERVED, self.observed_example(Data::Events)?)
+    }
+
+    fn observed_lookups(&self) -> Result<Vec<Series>> {
+        self.lookups_beside(OBSERVED, self.observed_example(Data::Authors)?)
+    }
+
+    fn observed_example(&self, data: Data) -> Result<Server> {
+        let server = Server::start(&observed::example(data, &self.postgres.url())?)?;
+        observed::look_at(&server);
+        Ok(server)
+    }
+
+    /// Lookups of Rowstream in another setting, beside those of Rowstream.
+    fn lookups_beside(&self, name: &str, other: Server) -> Result<Vec<Series>> {
         let asked = |name: &str, server: Server| {
             let url =
                 format!("http://127.0.0.1:{}/authors/{{1-{}}}", server.port(), Data::Authors.rows(self.size));
@@ -648,19 +669,18 @@ impl Lab {
                 Load { url, connections: 64, amount: Amount::Seconds(2), slow: None, rate: None, rows: None };
             loaded(name, load, server, self.warm_ups(None, 0))
         };
-        let servers =
-            [asked(ROWSTREAM, self.example(Data::Authors)?), asked(LOGGING, Server::start(&logging)?)];
+        let servers = [asked(ROWSTREAM, self.example(Data::Authors)?), asked(name, other)];
         self.alternate(servers.into(), self.many())
     }
 
     /// Rowstream in another setting, beside Rowstream.
-    fn beside(&self, name: &str, launch: &Launch) -> Result<Vec<Series>> {
+    fn beside(&self, name: &str, other: Server) -> Result<Vec<Series>> {
         let stream = |name: &str, server| {
             let warm_ups = self.warm_ups(None, 0);
             self.stream(name, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)
         };
         let rowstream = stream(ROWSTREAM, self.example(Data::Events)?)?;
-        let other = stream(name, Server::start(launch)?)?;
+        let other = stream(name, other)?;
         self.alternate(vec![rowstream, other], self.many())
     }
 

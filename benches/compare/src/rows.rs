@@ -23,6 +23,7 @@ pub(crate) const ZSTD: &str = "rowstream, zstd";
 pub(crate) const BROTLI: &str = "rowstream, br";
 pub(crate) const GZIP: &str = "rowstream, gzip";
 pub(crate) const LOGGING: &str = "rowstream, access log";
+pub(crate) const OBSERVED: &str = "rowstream, observed";
 pub(crate) const BY_ROWS: &str = "rowstream, by rows";
 pub(crate) const BY_STREAMS: &str = "rowstream, by streams";
 pub(crate) const BENCH_LINES: &str = "rowstream bench, NDJSON";
@@ -51,6 +52,8 @@ pub(crate) enum Row {
     SmallMachine,
     AccessLog,
     AccessLogLookups,
+    Observed,
+    ObservedLookups,
     Growth,
     RivalsEvents,
     LoadTester,
@@ -58,7 +61,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -76,6 +79,8 @@ impl Row {
         Self::SmallMachine,
         Self::AccessLog,
         Self::AccessLogLookups,
+        Self::Observed,
+        Self::ObservedLookups,
         Self::Growth,
         Self::LoadTester,
     ];
@@ -99,6 +104,8 @@ impl Row {
             Self::SmallMachine => "small-machine",
             Self::AccessLog => "access-log",
             Self::AccessLogLookups => "access-log-lookups",
+            Self::Observed => "observed",
+            Self::ObservedLookups => "observed-lookups",
             Self::Growth => "growth",
             Self::RivalsEvents => "rivals-events",
             Self::LoadTester => "load-tester",
@@ -188,6 +195,15 @@ impl Row {
                 "The access log of lookups",
                 "The lookups for 2 seconds a run, of a server with the access log in a file and of one that writes none: a line for each request.",
             ),
+            Self::Observed => (
+                "Being looked at",
+                "The events of the first row from a server whose requests are traced, one in a hundred, and whose metrics and history are asked \
+                 for every second; beside one that nobody looks at.",
+            ),
+            Self::ObservedLookups => (
+                "Lookups while being looked at",
+                "The lookups for 2 seconds a run, of two such servers: more than a thousand spans a second go to the collector.",
+            ),
             Self::Growth => (
                 "What grows",
                 "More rows to one client; and more clients at a time, 10,000 rows each, over a pool of 50. Time should grow with the \
@@ -212,8 +228,8 @@ impl Row {
             Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
-            Self::SmallMachine | Self::AccessLog => Some((ROWSTREAM, Measure::Wall)),
-            Self::AccessLogLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
+            Self::SmallMachine | Self::AccessLog | Self::Observed => Some((ROWSTREAM, Measure::Wall)),
+            Self::AccessLogLookups | Self::ObservedLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
             Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
             Self::FirstByte | Self::Slow | Self::SqliteLookups | Self::Growth => None,
         }
@@ -239,7 +255,11 @@ impl Row {
                 &[Measure::RequestsPerSecond, Measure::P99, Measure::FirstByte, Measure::Bytes]
             }
             Self::Formats => &[],
-            Self::Lookups | Self::SqliteLookups | Self::Films | Self::AccessLogLookups => &[Measure::Bytes],
+            Self::Lookups
+            | Self::SqliteLookups
+            | Self::Films
+            | Self::AccessLogLookups
+            | Self::ObservedLookups => &[Measure::Bytes],
             _ => &[Measure::CpuPerRequest, Measure::Bytes],
         }
     }
@@ -350,6 +370,14 @@ impl Row {
             Self::AccessLogLookups => &[Claim {
                 of: Of::Ratio(LOGGING, ROWSTREAM, Measure::RequestsPerSecond),
                 limit: Limit::AtLeast(0.97, Some(0.99)),
+            }],
+            Self::Observed => &[Claim {
+                of: Of::Ratio(OBSERVED, ROWSTREAM, Measure::Wall),
+                limit: Limit::AtMost(1.02, Some(1.01)),
+            }],
+            Self::ObservedLookups => &[Claim {
+                of: Of::Ratio(OBSERVED, ROWSTREAM, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(0.98, Some(0.99)),
             }],
             Self::LoadTester => &[
                 Claim {

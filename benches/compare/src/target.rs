@@ -1,7 +1,7 @@
 //! The servers that are compared: Rowstream, and the rivals in `rivals/`, how each is built and
 //! started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::database::{Data, Postgres};
@@ -224,7 +224,12 @@ pub(crate) enum AccessLog {
 
 /// Rowstream with an example's own configuration, and its data in another place.
 pub(crate) fn example(data: Data, url: &str, log: AccessLog) -> Result<Launch> {
-    let mut launch = rowstream(data.folder().join("rowstream.toml"), log)?;
+    example_in(&data.folder(), data, url, log)
+}
+
+/// The same by the configuration of another folder.
+pub(crate) fn example_in(folder: &Path, data: Data, url: &str, log: AccessLog) -> Result<Launch> {
+    let mut launch = rowstream(folder.join("rowstream.toml"), log)?;
     launch.environment.push((format!("{}_URL", data.name().to_uppercase()), url.into()));
     Ok(launch)
 }
