@@ -7,13 +7,13 @@ import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration } from "./format.js";
 import { type Endpoint, type Param, typeName } from "./openapi.js";
 import { FRAMED, Run, type State } from "./run.js";
+import { estimate } from "./plan.js";
 import { problem } from "./problem.js";
 import { members } from "./rows.js";
 import { ROOT, request, token } from "./server.js";
 import { snippets } from "./snippets.js";
 import { styled } from "./styled.js";
 import "./compare.js";
-import "./plan.js";
 import "./table.js";
 
 /** Bytes per second at which a client reads, by the places of the slider. */
@@ -147,7 +147,13 @@ export class EndpointView extends LitElement {
     const { url, headers } = this.#request();
     this.run = new Run({ url, headers, format: this.#format }, this.#changed);
     this.isFollowing = this.#follows;
+    if (this.run.isRows && !this.#follows && this.endpoint.controls.has("_explain")) void this.#expect(this.run);
     await this.#watch(this.run, this.run.start());
+  }
+
+  async #expect(run: Run): Promise<void> {
+    run.expected = await estimate(run.asked);
+    this.#changed();
   }
 
   async #watch(run: Run, ended: Promise<void>): Promise<void> {
@@ -270,6 +276,7 @@ export class EndpointView extends LitElement {
       <div class="progress">
         <span class="state ${run.state}" data-state=${run.state}>${SAID[run.state]}</span>
         ${run.isRows ? fact("rows", count(run.rows.total)) : nothing}
+        ${run.isRunning && run.expected ? fact("expected by the planner", `of some ${count(run.expected)}`) : nothing}
         ${run.isRows ? fact("rows/s", count(rate)) : nothing} ${fact("received", bytes(run.bytes))}
         ${fact("time", duration(took))}
         ${run.firstRow === undefined ? nothing : fact("first row", duration(run.firstRow))}

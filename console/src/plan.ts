@@ -41,15 +41,9 @@ export class PlanView extends LitElement {
   async #explain(): Promise<void> {
     const asked = this.request();
     if (!asked) return;
-    const url = new URL(asked.url);
-    for (const name of ["_end", "_follow", "_after"]) url.searchParams.delete(name);
-    url.searchParams.set("_format", "json");
-    url.searchParams.set("_explain", "1");
     this.problem = undefined;
     try {
-      const response = await request(url, { headers: asked.headers });
-      if (!response.ok) throw await problemOf(response);
-      ({ statements: this.statements } = (await response.json()) as { statements: Statement[] });
+      this.statements = await explain(asked);
     } catch (error) {
       this.statements = [];
       this.problem = error instanceof Error ? { title: "It cannot be explained", detail: error.message } : (error as Problem);
@@ -73,6 +67,25 @@ export class PlanView extends LitElement {
       ${this.problem ? problem(this.problem) : nothing}
     </details>`;
   }
+}
+
+async function explain(asked: Asked): Promise<Statement[]> {
+  const url = new URL(asked.url);
+  for (const name of ["_end", "_follow", "_after"]) url.searchParams.delete(name);
+  url.searchParams.set("_format", "json");
+  url.searchParams.set("_explain", "1");
+  const response = await request(url, { headers: asked.headers });
+  if (!response.ok) throw await problemOf(response);
+  return ((await response.json()) as { statements: Statement[] }).statements;
+}
+
+/** How many rows the planner expects, where it says so of the only statement. */
+export async function estimate(asked: Asked): Promise<number | undefined> {
+  const statements = await explain(asked).catch(() => []);
+  const plan = statements.length === 1 ? statements[0]!.plan : [];
+  // PostgreSQL's top node comes first; MySQL's says it of each table alone.
+  const rows = /\brows=(\d+)/.exec(String(plan[0]?.["QUERY PLAN"]))?.[1] ?? (plan.length === 1 ? plan[0]!.rows : undefined);
+  return rows === undefined || rows === null ? undefined : Number(rows);
 }
 
 /** A plan as its database's own client has it. */

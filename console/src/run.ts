@@ -48,6 +48,8 @@ export class Run {
   #tail = "";
   readonly started = performance.now();
   firstRow?: number;
+  /** How many rows the database's planner expects. */
+  expected?: number;
   ended?: number;
   stream = "";
   report?: Report;

@@ -227,7 +227,7 @@ async fn rows_fill_the_table_and_numbers_stay_exact() {
 #[tokio::test]
 async fn a_cancelled_run_ends_its_statement() {
     let db = TestDb::new().await;
-    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let config = format!("explain = true\n[source.db]\nurl = \"{}\"\n", db.url());
     let sql = "select generate_series(1, 100000000) as n, repeat('x', 100) as text";
     let files = [("rowstream.toml", config.as_str()), ("endpoints/long.sql", sql)];
     let (server, console, client) = tokio::join!(Server::start(&files), Console::start(), db.client());
@@ -238,6 +238,8 @@ async fn a_cancelled_run_ends_its_statement() {
         and pid <> pg_backend_pid() and datname = current_database()";
     let count = async || client.query_one(running, &[]).await.unwrap().get::<_, i64>(0);
     assert_eq!(count().await, 1);
+    let estimate = "return document.querySelector('.result').innerText.includes('of some 100,000,000');";
+    console.wait(estimate).await;
     console.click("button.stop").await;
     let (state, result) = console.ended().await;
     assert_eq!(state, "cancelled", "{result}");
