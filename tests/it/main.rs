@@ -24,6 +24,7 @@ mod cli;
 mod compression;
 mod config;
 mod console;
+mod consul;
 mod contract;
 mod cuts;
 mod demo;

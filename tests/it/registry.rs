@@ -1,12 +1,13 @@
 //! Upstreams that a registry finds: an agent of Consul, which is a stand-in that speaks the HTTP
-//! API of its documentation, and a small DNS server with SRV records.
+//! API of its documentation, and a small DNS server with SRV records. The real one is in
+//! [`crate::consul`].
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use simple_dns::rdata::{RData, SRV};
-use simple_dns::{CLASS, Name, Packet, PacketFlag, ResourceRecord};
+use simple_dns::{CLASS, Name, Packet, ResourceRecord};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -15,10 +16,10 @@ use crate::support::{Launch, Server, get};
 use serde_json::json;
 
 const SOON: Duration = Duration::from_secs(30);
-const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
+pub(crate) const TOKEN: &str = "5c9ff0a2-2a1b-4f3b-9a4d-0c6a8e5f7b11";
 
 /// An instance that answers its own name, and the `Host` that it was asked by.
-async fn instance(name: &'static str) -> Upstream {
+pub(crate) async fn instance(name: &'static str) -> Upstream {
     Upstream::start(Speaks::Http1, move |_, asked: Asked| async move {
         let host = asked.headers["host"].to_str().unwrap_or_default().to_owned();
         reply(200, "application/json", json!({"name": name, "host": host}).to_string())
@@ -27,7 +28,7 @@ async fn instance(name: &'static str) -> Upstream {
 }
 
 /// A server whose source `orders` a registry finds, with connections for one request each.
-async fn server(discover: &str) -> Server {
+pub(crate) async fn server(discover: &str) -> Server {
     let config = format!(
         "[source.orders]\nurl = \"http://orders.internal/v1\"\ndiscover = {{ {discover}, refresh = \"1s\" }}\n\
          allow = [\"127.0.0.1\", \"::1\"]\npool = {{ max_age = \"1ms\" }}\n"
@@ -38,13 +39,13 @@ async fn server(discover: &str) -> Server {
 }
 
 /// Asks until the answers of twelve requests one after the other are from these.
-async fn until_from(server: &Server, names: &[&str]) {
+pub(crate) async fn until_from(server: &Server, names: &[&str]) {
     let deadline = Instant::now() + SOON;
     loop {
         let mut seen = Vec::new();
         for _ in 0..12 {
             let reply = get(&server.url("/who")).await;
-            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert_eq!(reply.status, 200, "{} {}", reply.text(), server.stderr());
             assert_eq!(reply.json()["host"], "orders.internal");
             seen.push(reply.json()["name"].as_str().expect("a name").to_owned());
             // A connection takes no request after its age of a millisecond.
@@ -174,24 +175,26 @@ async fn a_registry_that_never_answered_is_an_error_that_says_so() {
 }
 
 /// A DNS server that has SRV records of one name for these ports of `localhost`, by their priority.
-/// One that truncates has the whole over TCP alone.
-async fn dns(ports: Vec<(u16, u16)>, truncates: bool) -> SocketAddr {
+/// One that speaks TCP has the first of them alone over UDP, and does not say that there are more,
+/// as Consul's.
+async fn dns(ports: Vec<(u16, u16)>, speaks_tcp: bool) -> SocketAddr {
     let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = tcp.local_addr().expect("it is bound");
     let udp = UdpSocket::bind(address).await.expect("the same port is free for UDP");
     let over_tcp = ports.clone();
+    let over_udp = if speaks_tcp { ports[..1].to_vec() } else { ports };
     tokio::spawn(async move {
         let mut question = [0; 512];
         while let Ok((length, from)) = udp.recv_from(&mut question).await {
-            let answer = answer(&question[..length], &ports, truncates);
+            let answer = answer(&question[..length], &over_udp);
             udp.send_to(&answer, from).await.expect("it is there");
         }
     });
     tokio::spawn(async move {
-        while let Ok((mut stream, _)) = tcp.accept().await {
+        while speaks_tcp && let Ok((mut stream, _)) = tcp.accept().await {
             let mut question = vec![0; usize::from(stream.read_u16().await.expect("a length"))];
             stream.read_exact(&mut question).await.expect("a question");
-            let answer = answer(&question, &over_tcp, false);
+            let answer = answer(&question, &over_tcp);
             stream.write_u16(answer.len() as u16).await.expect("it is there");
             stream.write_all(&answer).await.expect("it is there");
         }
@@ -199,16 +202,12 @@ async fn dns(ports: Vec<(u16, u16)>, truncates: bool) -> SocketAddr {
     address
 }
 
-fn answer(question: &[u8], ports: &[(u16, u16)], truncated: bool) -> Vec<u8> {
+fn answer(question: &[u8], ports: &[(u16, u16)]) -> Vec<u8> {
     let asked = Packet::parse(question).expect("a question");
     let mut answer = Packet::new_reply(asked.id());
     let name = asked.questions[0].qname.clone();
     assert_eq!(name.to_string(), "_http._tcp.orders.test");
     answer.questions = asked.questions.clone();
-    if truncated {
-        answer.set_flags(PacketFlag::TRUNCATION);
-        return answer.build_bytes_vec().expect("a packet");
-    }
     for (priority, port) in ports {
         let target = Name::new_unchecked("localhost");
         let srv = SRV { priority: *priority, weight: 0, port: *port, target };
@@ -221,8 +220,8 @@ fn answer(question: &[u8], ports: &[(u16, u16)], truncated: bool) -> Vec<u8> {
 async fn srv_records_say_where_a_service_is() {
     let (a, b, c) = (instance("a").await, instance("b").await, instance("c").await);
     let ports = |one: &Upstream, priority| (priority, one.address().port());
-    for truncates in [false, true] {
-        let resolver = dns(vec![ports(&a, 1), ports(&b, 1), ports(&c, 9)], truncates).await;
+    for speaks_tcp in [false, true] {
+        let resolver = dns(vec![ports(&a, 1), ports(&b, 1), ports(&c, 9)], speaks_tcp).await;
         let server = server(&format!("srv = \"_http._tcp.orders.test\", resolver = \"{resolver}\"")).await;
         until_from(&server, &["a", "b"]).await;
         assert_eq!(metric(&server, "rowstream_discovered_instances").await, 3.0);

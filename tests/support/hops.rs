@@ -162,7 +162,7 @@ impl Drop for Hop {
     }
 }
 
-pub(super) fn free_ports() -> (SocketAddr, SocketAddr) {
+pub fn free_ports() -> (SocketAddr, SocketAddr) {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let [one, other] = listeners.map(|listener| listener.local_addr().expect("it is bound"));
     (one, other)

@@ -15,8 +15,6 @@ use crate::{Result, installed, needs, python, target_folder};
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec";
 /// Its version, and nothing else.
 const H2SPEC_VERSION: &str = "tests/attackers/h2spec.txt";
-/// Where Go is, besides `PATH`: Debian 12's own is too old for what h2spec needs.
-const GO: &str = "/usr/local/go/bin/go";
 
 /// Runs all attacks in their long form, and prints what each has found.
 pub(crate) fn run() -> Result<()> {
@@ -47,8 +45,7 @@ fn h2spec(target: &Path) -> Result<PathBuf> {
     let pin = workspace().join(H2SPEC_VERSION);
     installed::prepare(target, ("test-h2spec", "h2spec"), std::slice::from_ref(&pin), |folder| {
         let version = std::fs::read_to_string(&pin).map_err(|error| format!("{}: {error}", pin.display()))?;
-        let go = needs::find("go").or_else(|| Some(PathBuf::from(GO)).filter(|go| go.is_file()));
-        let go = go.ok_or("h2spec needs Go: see https://go.dev/dl")?;
+        let go = needs::go()?;
         let module = format!("{H2SPEC}@{}", version.trim());
         needs::run(Command::new(go).args(["install", &module]).env("GOBIN", folder))
     })

@@ -6,7 +6,7 @@
 //! may become a part of it), [`book`] (the documentation), [`installed`] (what those get from
 //! package indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons,
 //! which are a program of their own), [`fuzz`] (inputs for which a property does not hold),
-//! [`attack`] (the tools of others), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for
+//! [`attack`] (the tools of others), [`consul`] (a real agent of it), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for
 //! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests
 //! test.
 
@@ -14,6 +14,7 @@ mod attack;
 mod book;
 mod compare;
 mod console;
+mod consul;
 mod deny;
 mod duckdb;
 mod fuzz;
@@ -51,6 +52,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask soak [MINUTES] [--seed N]
                                            all that can go right and wrong at once, at random, for 20 minutes
        cargo xtask attack                  tools of others and crowds against a server; a finding that nothing explains fails
+       cargo xtask consul                  a real agent of Consul, and the tests that need it
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ["fuzz", "keep", names @ ..] => exit(fuzz::keep(names).map(|()| true)),
         ["fuzz", words @ ..] => exit(fuzz::run(words)),
         ["attack"] => exit(attack::run().map(|()| true)),
+        ["consul"] => exit(consul::run().map(|()| true)),
         ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),

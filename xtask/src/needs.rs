@@ -75,6 +75,12 @@ pub(crate) fn install_compared() -> Result<()> {
     install(&[&packages(&missing), COMPARED_LIBRARIES].concat())
 }
 
+/// Go, for what comes by its module proxy. Debian 12's own is too old for it.
+pub(crate) fn go() -> Result<PathBuf> {
+    let elsewhere = || Some(PathBuf::from("/usr/local/go/bin/go")).filter(|go| go.is_file());
+    Ok(find("go").or_else(elsewhere).ok_or("it needs Go: see https://go.dev/dl")?)
+}
+
 /// Makes sure that every program of the table is there: as root on Debian by installing it, else by
 /// saying what to install.
 pub(crate) fn require() -> Result<()> {

@@ -7,7 +7,7 @@ type Places = Vec<(String, u16)>;
 
 /// The instances of an answer of DNS; `None`: it cannot be read.
 pub fn srv_answer(answer: &[u8]) -> Option<Places> {
-    places(srv::read(answer))
+    places(srv::read(answer, true))
 }
 
 /// The instances of an answer of Consul; `None`: it cannot be read.

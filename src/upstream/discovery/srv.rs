@@ -1,5 +1,6 @@
-//! SRV records (RFC 2782), asked of one DNS server over UDP, and over TCP where the answer is too
-//! long for that (RFC 7766). Weights are not looked at: instances take turns.
+//! SRV records (RFC 2782), asked of one DNS server over TCP (RFC 7766, section 5), and over UDP
+//! where it does not speak that: Consul's has three records over UDP, and does not say that there
+//! are more. Weights are not looked at: instances take turns.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,15 +30,19 @@ pub(super) async fn ask(name: &str, resolver: Option<SocketAddr>) -> Result<Vec<
     };
     let id = getrandom::u32()? as u16;
     let question = question(id, name)?;
+    if let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, over_tcp(server, &question)).await {
+        return read(&answer, resolver.is_some());
+    }
     for _ in 0..TRIES {
         let asked = tokio::time::timeout(PATIENCE, over_udp(server, id, &question)).await;
         let Ok(answer) = asked else { continue };
         let answer = answer?;
-        let is_truncated = Packet::parse(&answer)?.has_flags(PacketFlag::TRUNCATION);
-        return match is_truncated {
-            true => read(&over_tcp(server, &question).await?),
-            false => read(&answer),
-        };
+        if Packet::parse(&answer)?.has_flags(PacketFlag::TRUNCATION) {
+            return Err(
+                format!("{server}: the answer is too long for UDP, and over TCP there is none").into()
+            );
+        }
+        return read(&answer, resolver.is_some());
     }
     Err(format!("{server}: no answer").into())
 }
@@ -84,21 +89,38 @@ async fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failur
     Ok(answer)
 }
 
-/// The instances of an answer. A name that is not there has none.
-pub(super) fn read(answer: &[u8]) -> Result<Vec<Instance>, Failure> {
+/// The instances of an answer. A name that is not there has none. Where the DNS server is not the
+/// system's, which may not know the names of its targets, their addresses count that it says beside
+/// them.
+pub(super) fn read(answer: &[u8], takes_addresses: bool) -> Result<Vec<Instance>, Failure> {
     let packet = Packet::parse(answer)?;
     match packet.rcode() {
         RCODE::NoError | RCODE::NameError => {}
         code => return Err(format!("the DNS server answers {code:?}").into()),
     }
+    let address = |target: &Name<'_>| {
+        let beside =
+            packet.additional_records.iter().filter(|record| takes_addresses && record.name == *target);
+        beside.filter_map(|record| address(&record.rdata)).next()
+    };
     let instance = |data: &RData<'_>| match data {
         // A target of the root says that there is no such service.
         RData::SRV(srv) if srv.port > 0 && !srv.target.get_labels().is_empty() => {
-            Some(Instance { rank: srv.priority, host: srv.target.to_string(), port: srv.port })
+            let host =
+                address(&srv.target).map_or_else(|| srv.target.to_string(), |address| address.to_string());
+            Some(Instance { rank: srv.priority, host, port: srv.port })
         }
         _ => None,
     };
     Ok(packet.answers.iter().filter_map(|record| instance(&record.rdata)).collect())
+}
+
+fn address(data: &RData<'_>) -> Option<IpAddr> {
+    match data {
+        RData::A(one) => Some(Ipv4Addr::from(one.address).into()),
+        RData::AAAA(one) => Some(Ipv6Addr::from(one.address).into()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
