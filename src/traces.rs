@@ -11,7 +11,7 @@
 //!
 //! Whether a request is recorded is decided when it comes: as its caller says in `traceparent`, and
 //! else by chance. A span is made at the end of its request, and waits to be sent with others. At
-//! most [`MOST`] wait: a collector that is slow or away costs spans, and no request anything.
+//! most [`MOST`] bytes wait: a collector that is slow or away costs spans, and no request anything.
 
 mod context;
 
@@ -31,10 +31,10 @@ use crate::log;
 
 /// How often spans are sent.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
-/// How many spans wait at most, some 2 KB each, and
-const MOST: usize = 2048;
+/// How many bytes of spans wait at most, some 2 KB for each request, and
+const MOST: usize = 4 << 20;
 /// how many are sent at a time.
-const BATCH: usize = 512;
+const BATCH: usize = 256 << 10;
 /// The longest text of an attribute, in bytes.
 const LONGEST: usize = 1024;
 /// A phase that takes longer is an event of its request.
@@ -129,11 +129,19 @@ pub(crate) struct Query<'a> {
     pub(crate) source: &'a str,
 }
 
+/// Spans as JSON: of each request those that it has, with commas between them. As values they would
+/// take ten times as much.
+#[derive(Debug, Default)]
+struct Waiting {
+    requests: Vec<String>,
+    bytes: usize,
+}
+
 /// Spans that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    waiting: Mutex<Vec<Value>>,
-    /// How many found no place.
+    waiting: Mutex<Waiting>,
+    /// How many requests found no place.
     dropped: AtomicU64,
     /// Whether the last were taken.
     failing: Mutex<Option<String>>,
@@ -142,12 +150,15 @@ pub(crate) struct Spans {
 impl Spans {
     /// Adds the spans of a request that has ended.
     pub(crate) fn push(&self, span: &Span, request: &Request<'_>) {
-        let spans = describe(span, request);
+        let spans: Vec<_> = describe(span, request).iter().map(Value::to_string).collect();
+        let spans = spans.join(",");
         let mut waiting = self.waiting.lock();
-        match waiting.len() + spans.len() <= MOST {
-            true => waiting.extend(spans),
-            false => drop(self.dropped.fetch_add(spans.len() as u64, Ordering::Relaxed)),
+        if waiting.bytes + spans.len() > MOST {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        waiting.bytes += spans.len();
+        waiting.requests.push(spans);
     }
 }
 
@@ -165,12 +176,20 @@ impl Sending {
         let waiting = std::mem::take(&mut *self.spans.waiting.lock());
         let Some(to) = &self.to else { return };
         let mut outcome = None;
-        for batch in waiting.chunks(BATCH) {
-            outcome = Some(post(to, batch).await.map_err(|cause| cause.to_string()));
+        let mut requests = waiting.requests.into_iter().peekable();
+        while requests.peek().is_some() {
+            let mut batch = String::new();
+            while batch.len() < BATCH
+                && let Some(spans) = requests.next()
+            {
+                batch.push_str(if batch.is_empty() { "" } else { "," });
+                batch.push_str(&spans);
+            }
+            outcome = Some(post(to, &batch).await.map_err(|cause| cause.to_string()));
         }
         let dropped = self.spans.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            log::warning!("traces: {dropped} spans found no place and are lost");
+            log::warning!("traces: the spans of {dropped} requests found no place and are lost");
         }
         let Some(outcome) = outcome else { return };
         let mut failing = self.spans.failing.lock();
@@ -185,16 +204,18 @@ impl Sending {
     }
 }
 
-async fn post(to: &TraceSettings, spans: &[Value]) -> Result<(), Failure> {
+async fn post(to: &TraceSettings, spans: &str) -> Result<(), Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    let document = json!({"resourceSpans": [{
-        "resource": {"attributes": [text("service.name", &to.service), text("service.version", version)]},
-        "scopeSpans": [{"scope": {"name": "rowstream", "version": version}, "spans": spans}],
-    }]});
+    let resource =
+        json!({"attributes": [text("service.name", &to.service), text("service.version", version)]});
+    let scope = json!({"name": "rowstream", "version": version});
+    let document = format!(
+        "{{\"resourceSpans\":[{{\"resource\":{resource},\"scopeSpans\":[{{\"scope\":{scope},\"spans\":[{spans}]}}]}}]}}"
+    );
     let mut url = to.url.clone().into_parts();
     url.path_and_query = Some(PATH.parse()?);
     let request = http::Request::post(Uri::from_parts(url)?);
-    let mut request = request.body(document.to_string())?;
+    let mut request = request.body(document)?;
     let headers = request.headers_mut();
     headers.extend(to.headers.clone());
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
