@@ -10,6 +10,7 @@ pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
 pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
+pub use crate::database::worker::fuzzing::Batches as WorkerBatches;
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self, Defaults, Known};

@@ -22,6 +22,7 @@ mod sql;
 mod template;
 mod value;
 mod wire;
+mod worker;
 
 pub use arrow::arrow;
 pub use count::count;
@@ -39,6 +40,7 @@ pub use split::split;
 pub use sql::{sql, sql_tokens};
 pub use template::template;
 pub use wire::postgres_wire;
+pub use worker::worker_batches;
 
 /// A property.
 pub type Property = fn(&[u8]);
@@ -64,6 +66,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("sql", sql),
     ("sql_tokens", sql_tokens),
     ("template", template),
+    ("worker_batches", worker_batches),
 ];
 
 /// The program of a property: libFuzzer's, or without it one that tries the files that are named to

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,7 @@ enum Reply {
 }
 
 /// Why there is no frame.
-enum Missing {
+pub(super) enum Missing {
     /// The worker reports a failure.
     Failed(Failed),
     /// The connection is of no more use.
@@ -317,19 +318,30 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
 
     #[inline]
     fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
-        let start = batch.len();
-        for (array, column) in self.columns.iter().zip(&*self.described.columns) {
-            let mut text = String::new();
-            let value = values::value(array, self.row, &mut text)?;
-            cells::push(values::of_kind(value, column.kind), batch);
+        pack((&self.columns, self.row), &self.described.columns, limit, batch)
+    }
+}
+
+/// Packs a row of a batch, which has these columns.
+#[inline]
+pub(super) fn pack(
+    (arrays, row): (&[ArrayRef], usize),
+    columns: &[Column],
+    limit: usize,
+    batch: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let start = batch.len();
+    for (array, column) in arrays.iter().zip(columns) {
+        let mut text = String::new();
+        let value = values::value(array, row, &mut text)?;
+        cells::push(values::of_kind(value, column.kind), batch);
+    }
+    match batch.len() - start {
+        length if length > limit => {
+            batch.truncate(start);
+            Err(Error::row_too_large(length as u64, limit))
         }
-        match batch.len() - start {
-            length if length > limit => {
-                batch.truncate(start);
-                Err(Error::row_too_large(length as u64, limit))
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
@@ -382,10 +394,12 @@ impl<K: Kind> Rows<'_, K> {
 }
 
 /// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
-/// it what its dictionaries need.
-fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
+/// it what its dictionaries need. Arrow's reader panics at some that lie about their lengths.
+pub(super) fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
     let broken = |error: ArrowError| Missing::Lost(io::Error::other(error));
-    decoder.decode(&mut bytes.into()).map_err(broken)
+    let decode = AssertUnwindSafe(|| decoder.decode(&mut bytes.into()).map_err(broken));
+    let panicked = |_| Err(Missing::Lost(io::Error::other("its lengths are not those of its values")));
+    catch_unwind(decode).unwrap_or_else(panicked)
 }
 
 /// A failure in the driver as a user sees it.

@@ -30,6 +30,8 @@ pub(crate) mod child;
 mod connection;
 mod dialect;
 mod frame;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 #[cfg(feature = "odbc")]
 pub mod odbc;
 mod process;

@@ -1,0 +1,20 @@
+//! What the server makes of any bytes that a worker sends as rows: a driver of others may have
+//! written over all of its memory.
+
+use rowstream::fuzzing::WorkerBatches;
+use serde::de::IgnoredAny;
+
+/// Pieces of an Arrow stream, each behind its length (u32, little-endian): lines of JSON, or
+/// nothing.
+pub fn worker_batches(mut data: &[u8]) {
+    let mut batches = WorkerBatches::default();
+    while let Some((length, rest)) = data.split_first_chunk() {
+        let (piece, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
+        data = rest;
+        let Some(lines) = batches.read(piece.to_vec()) else { return };
+        for line in lines {
+            let read = serde_json::from_slice::<IgnoredAny>(&line);
+            assert!(read.is_ok(), "{}", String::from_utf8_lossy(&line));
+        }
+    }
+}
