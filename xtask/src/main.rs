@@ -6,7 +6,8 @@
 //! may become a part of it), [`book`] (the documentation), [`installed`] (what those get from
 //! package indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons,
 //! which are a program of their own), [`fuzz`] (inputs for which a property does not hold),
-//! [`attack`] (the tools of others), [`consul`] (a real agent of it), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for
+//! [`attack`] (the tools of others), [`consul`] (a real agent of it), [`reproducible`] (the released
+//! program, built twice), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for
 //! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests
 //! test.
 
@@ -27,6 +28,7 @@ mod newer;
 mod npm;
 mod postgres;
 mod python;
+mod reproducible;
 mod soak;
 mod steps;
 mod test;
@@ -53,6 +55,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
                                            all that can go right and wrong at once, at random, for 20 minutes
        cargo xtask attack                  tools of others and crowds against a server; a finding that nothing explains fails
        cargo xtask consul                  a real agent of Consul, and the tests that need it
+       cargo xtask reproducible            the released program, built twice in two folders: the same to the byte
        cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
 
 /// What went wrong, for a person to read.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         ["fuzz", words @ ..] => exit(fuzz::run(words)),
         ["attack"] => exit(attack::run().map(|()| true)),
         ["consul"] => exit(consul::run().map(|()| true)),
+        ["reproducible"] => exit(reproducible::run()),
         ["soak", words @ ..] => exit(soak::run(words).map(|()| true)),
         ["instructions"] => exit(instructions::run(Mode::Compare)),
         ["instructions", "--renew"] => exit(instructions::run(Mode::Renew)),
