@@ -5,7 +5,8 @@
 //! through a change, so what they hold is whole; and the panic of one request ends that request
 //! and not the server.
 
-use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::sync::MutexGuard;
+use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// [`std::sync::Mutex`] without poison.

@@ -30,6 +30,7 @@ mod buffers;
 mod login;
 mod lookups;
 pub mod mysql;
+mod pipeline;
 mod portions;
 pub mod postgres;
 mod refused;

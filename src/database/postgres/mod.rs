@@ -16,7 +16,7 @@
 //! | [`types`] | what is known of types, and the decoder chosen for each column |
 //! | [`session`] | the state machine of one response |
 //! | [`actor`] | the role of a request, and what its token says |
-//! | [`pipeline`] | lookups of many requests on one connection |
+//! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`value`], [`text`] | field bytes to [`Value`](rowstream_encode::Value)s |
 //! | [`probe`] | whether the database can be reached |
@@ -57,13 +57,13 @@ use super::{
     portions,
 };
 use crate::Error;
+use crate::database::pipeline::{PATIENCE, Pipelines};
 use crate::params::{ParamValue, Shard};
 use crate::pool::{HostStats, Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use connect::Connection;
 use hosts::Hosts;
-use pipeline::Pipelines;
 use session::Snapshots;
 use statement::{Described, Descriptions};
 use types::Types;
@@ -89,7 +89,7 @@ struct Shared {
     fetch_rows: i32,
     types: Types,
     descriptions: Descriptions,
-    pipelines: Pipelines,
+    pipelines: Pipelines<pipeline::Peer>,
     snapshots: Snapshots,
 }
 
@@ -157,7 +157,7 @@ impl Database for Source {
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
 
-    const LOOKUP_PATIENCE: Option<Duration> = Some(pipeline::PATIENCE);
+    const LOOKUP_PATIENCE: Option<Duration> = Some(PATIENCE);
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(

@@ -74,13 +74,13 @@ use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
 use super::connect::Connection;
 use super::error::DatabaseError;
-use super::pipeline::PATIENCE;
 use super::statement::{Field, Prepared};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
 use super::{Actor, Shared};
 use crate::Error;
+use crate::database::pipeline::PATIENCE;
 use crate::database::{DatabaseSession, RowsOf, Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
@@ -572,7 +572,7 @@ impl Session {
             std::mem::replace(&mut self.state, State::Idle)
             && let Some(described) = self.shared.descriptions.get(&prepared.sql)
         {
-            described.note_time(started.elapsed());
+            described.slow.note_time(started.elapsed());
         }
     }
 

@@ -3,26 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_protocol::message::{backend, frontend};
 use postgres_types::Type;
 use rowstream_encode::Column;
 
+use super::super::pipeline::Slow;
 use super::super::statements::Statements;
-use super::pipeline::PATIENCE;
 use super::value::Decoder;
-use crate::lock::{Mutex, RwLock};
+use crate::lock::RwLock;
 use crate::params::{BindType, ParamType};
-
-/// How long a statement that held up others runs on connections of its own, at the least: one that
-/// is slow for some arguments only would be back at once.
-const SLOW_FOR: Duration = Duration::from_secs(1);
-/// After which it may try again, quick or not: it may be that there is no connection of its own to
-/// show it on, because streams have all of them, and that it was the machine that was busy. At
-/// worst it holds up the others once in that time.
-const SLOW_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A statement that the server has prepared on one connection.
 #[derive(Debug)]
@@ -94,30 +85,8 @@ pub(super) struct Described {
     pub(super) has_refcursors: bool,
     /// That of the types by which it was described.
     pub(super) version: u64,
-    /// When it held up others; until it is seen to be quick, or for [`SLOW_AT_MOST`], it runs on
-    /// connections of its own.
-    slow_since: Mutex<Option<Instant>>,
-}
-
-impl Described {
-    /// Whether it is to run on connections of its own.
-    pub(super) fn is_slow(&self) -> bool {
-        let mut slow_since = self.slow_since.lock();
-        slow_since.take_if(|since| since.elapsed() >= SLOW_AT_MOST);
-        slow_since.is_some()
-    }
-
-    /// Notes that it held up others.
-    pub(super) fn mark_slow(&self) {
-        *self.slow_since.lock() = Some(Instant::now());
-    }
-
-    /// Notes that it took so long on a connection of its own.
-    pub(super) fn note_time(&self, time: Duration) {
-        if time < PATIENCE / 2 {
-            self.slow_since.lock().take_if(|since| since.elapsed() >= SLOW_FOR);
-        }
-    }
+    /// Whether it holds up other lookups.
+    pub(super) slow: Slow,
 }
 
 /// The statements of a source that connections have described.
@@ -153,7 +122,7 @@ impl Descriptions {
             decoders: prepared.decoders.clone(),
             has_refcursors: !prepared.refcursors.is_empty(),
             version: *version,
-            slow_since: Mutex::default(),
+            slow: Slow::default(),
         };
         self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
     }
