@@ -130,9 +130,9 @@ families! {
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because as many as may wait did";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
-        "Lookups on their way on the connections that they share; PostgreSQL and SQLite alone";
+        "Lookups on their way on the connections that they share; not over drivers";
     POOL_BATCH_SIZE: Histogram "rowstream_pool_batch_size" ["source"]
-        "Lookups that were sent together on a connection that they share; PostgreSQL and SQLite alone";
+        "Lookups that were sent together on a connection that they share; not over drivers";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
         "Requests that were sent to a host of an HTTP service, again or not: `answered`, `failed` by the host, or `aborted` before either; connections to one of several hosts of a database: lent, or failed";

@@ -54,6 +54,7 @@ mod limits;
 mod metrics;
 mod monitoring;
 mod mysql;
+mod mysql_lookups;
 mod mysql_peer;
 mod nested;
 mod odbc;

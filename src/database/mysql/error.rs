@@ -25,6 +25,13 @@ impl DatabaseError {
         matches!(self.number, 1243 | 1615)
     }
 
+    /// Whether the server closes the connection with it: `ER_SERVER_SHUTDOWN`,
+    /// `ER_FORCING_CLOSE`, errors of its network, `ER_CONNECTION_KILLED` of MariaDB,
+    /// `ER_SESSION_WAS_KILLED` and `ER_CLIENT_INTERACTION_TIMEOUT` of MySQL.
+    pub(super) fn ends_connection(&self) -> bool {
+        matches!(self.number, 1053 | 1080 | 1152..=1161 | 1927 | 3169 | 4031)
+    }
+
     /// The error as a user sees it; `sql` is the statement's text, where it is known.
     pub(super) fn into_error(self, sql: Option<&str>) -> Error {
         let (code, status) = classify(self.number, &self.sqlstate);

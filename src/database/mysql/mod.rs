@@ -13,8 +13,9 @@
 //! | [`packet`] | what packets hold: greetings, errors, columns |
 //! | [`connect`] | TLS, authentication, session settings, KILL QUERY |
 //! | [`statement`], [`bind`] | prepared statements and their cache; arguments |
-//! | [`answer`] | the answer to a command, packet by packet |
+//! | [`answer`], [`preparing`] | the answer to a command, packet by packet |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements; rows of procedures |
+//! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
 //! | [`value`] | rows to [`Value`](rowstream_encode::Value)s |
 //! | [`changes`], [`probe`] | that time has gone by; whether the database can be reached |
 //! | [`error`] | ERR packets to [`Error`] |
@@ -28,6 +29,8 @@ mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod packet;
+mod pipeline;
+mod preparing;
 mod probe;
 mod session;
 mod statement;
@@ -42,15 +45,17 @@ use std::time::Duration;
 use rowstream_encode::Column;
 
 use super::{
-    Database, DatabaseSession, HostSaid, NoAnswer, ResultSet, RowsOf, Sizes, Snapshot, Statement, login,
-    portions,
+    Database, DatabaseSession, HostSaid, LookupAnswer, ResultSet, RowsOf, SharedLookups, Sizes, Snapshot,
+    Statement, login, lookups, portions,
 };
 use crate::Error;
+use crate::database::pipeline::{PATIENCE, Pipelines};
 use crate::params::ParamValue;
 use crate::pool::{Lease, Patience, Pool, Priority};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 use connect::Connection;
+use statement::{Described, Descriptions};
 
 pub use changes::Changes;
 pub use dialect::DIALECT;
@@ -70,6 +75,8 @@ struct Shared {
     pool: Pool<Connection>,
     /// Rows per fetch of interleaved statements; 0: as their sizes say.
     fetch_rows: i32,
+    descriptions: Descriptions,
+    pipelines: Pipelines<pipeline::Peer>,
 }
 
 impl Shared {
@@ -82,7 +89,7 @@ impl Shared {
 impl Database for Source {
     type Connection = Connection;
     type Session = Session;
-    type Answer = NoAnswer<Session>;
+    type Answer = Answer;
     type Changes = Changes;
     type Probe = Probe;
 
@@ -95,12 +102,16 @@ impl Database for Source {
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
 
+    const LOOKUP_PATIENCE: Option<Duration> = Some(PATIENCE);
+
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(Arc::new(Shared {
             name: settings.name.clone(),
             connector: connect::Connector::new(settings)?,
             pool: Pool::new(&settings.name, settings.pool.clone()),
             fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
+            descriptions: Descriptions::default(),
+            pipelines: Pipelines::new(&settings.pool),
         })))
     }
 
@@ -136,6 +147,48 @@ impl Database for Source {
 
     async fn changes(&self, _channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
         Ok(Changes::new(every))
+    }
+
+    async fn look_up(
+        &self,
+        statement: &Statement,
+        args: &[&ParamValue],
+        patience: Patience<'_>,
+    ) -> Result<Option<Answer>, Error> {
+        let described = self.0.descriptions.get(&statement.sql).filter(|known| !known.is_call);
+        let Some(described) = described else { return Ok(None) };
+        let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
+        Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    fn lookups(&self) -> Option<SharedLookups> {
+        Some(self.0.pipelines.seen())
+    }
+
+    fn shared(max: usize) -> usize {
+        lookups::connections(max)
+    }
+}
+
+/// The rows of a lookup, which have all come.
+pub struct Answer {
+    described: Arc<Described>,
+    rows: std::vec::IntoIter<Box<[u8]>>,
+    row: Option<Box<[u8]>>,
+    scratch: Vec<u8>,
+}
+
+impl LookupAnswer for Answer {
+    type Row<'a> = Row<'a>;
+
+    fn columns(&self) -> Arc<[Column]> {
+        Arc::clone(&self.described.columns)
+    }
+
+    fn next_row(&mut self) -> Option<Row<'_>> {
+        self.row = self.rows.next();
+        let Described { decoders, columns, .. } = &*self.described;
+        self.row.as_deref().map(|data| Row { data, decoders, columns, scratch: &mut self.scratch })
     }
 }
 

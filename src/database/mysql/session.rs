@@ -26,12 +26,12 @@
 //! 2. a place is free again when its connection is back or closed, whatever is dropped when;
 //! 3. rows end with `None` only after the EOF behind the last of them.
 
-mod call;
+pub(super) mod call;
 mod interleaved;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rowstream_encode::Column;
@@ -41,24 +41,22 @@ use tokio::time::timeout;
 use self::call::Call;
 use self::interleaved::Interleaved;
 use super::super::refused::general;
+use super::Shared;
 use super::answer::{Stage, Step};
 use super::connect::{Connection, query_command};
 use super::error::DatabaseError;
-use super::packet::{self, Definition, EOF, ERR, OK, Reader};
-use super::statement::{Cursor, Prepared, close};
+use super::packet::{self, Definition, ERR, OK};
+use super::preparing::{self, Preparing};
+use super::statement::{Cursor, Prepared};
 use super::value::{Decoder, Row};
 use super::wire::{Frame, Wire, out_of_order};
-use super::{DIALECT, Shared};
 use crate::Error;
 use crate::database::{Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
-use crate::sql::limit_placeholders;
 
 /// All statements of a response read one snapshot, and write nothing.
 const BEGIN: &str = "start transaction with consistent snapshot, read only";
-
-const COM_STMT_PREPARE: u8 = 22;
 
 /// How long a connection may take to become ready again after its response was dropped; then it is
 /// closed.
@@ -98,6 +96,8 @@ enum State {
 /// A statement whose rows come.
 struct Running {
     execution: Execution,
+    /// When it was executed.
+    started: Instant,
     progress: Progress,
 }
 
@@ -245,99 +245,23 @@ impl Session {
 
     async fn prepare_anew(&mut self, sql: Arc<str>) -> Result<Arc<Prepared>, Error> {
         self.state = State::Preparing;
-        let command = [&[COM_STMT_PREPARE], sql.as_bytes()].concat();
-        self.wire().command(&command);
-        let frame = self.frame().await?;
-        let body = self.wire().body(&frame);
-        if frame.tag == ERR {
-            let error = packet::error(body);
-            self.state = State::Idle;
-            return Err(error.ok_or_else(|| self.broken(out_of_order()))?.into_error(Some(&sql)));
-        }
-        let Some((id, columns, parameters)) = prepared_ok(body) else {
-            return Err(self.broken(out_of_order()));
-        };
-        self.parameters(parameters).await?;
-        let definitions = self.definitions(columns).await?;
-        self.state = State::Idle;
-        let prepared = self.described(id, sql, parameters.into(), &definitions);
-        let connection = self.connection();
-        match prepared {
-            Ok(prepared) => {
-                let prepared = Arc::new(prepared);
-                connection.statements.insert(Arc::clone(&prepared), &mut connection.wire);
-                Ok(prepared)
-            }
-            Err(error) => {
-                close(id, &mut connection.wire);
-                Err(error)
-            }
-        }
-    }
-
-    /// So many parameters, of which nothing is known before they are bound.
-    async fn parameters(&mut self, count: u16) -> Result<(), Error> {
-        for _ in 0..count {
-            self.frame().await?;
-        }
-        self.end_of_definitions(count).await
-    }
-
-    /// So many columns, which take no more than a row may.
-    async fn definitions(&mut self, count: u16) -> Result<Vec<Definition>, Error> {
-        let extended = self.connection().has_extended_metadata;
-        let mut left = self.wire().limit();
-        let mut definitions = Vec::new();
-        for _ in 0..count {
+        self.wire().command(&preparing::command(&sql));
+        let mut preparing = Preparing::new(sql, self.wire().limit());
+        loop {
             let frame = self.frame().await?;
-            match left.checked_sub(frame.len()) {
-                Some(less) => left = less,
-                None => return Err(self.broken(too_many_columns())),
+            match preparing.take(self.connection(), &frame) {
+                Ok(preparing::Step::More) => {}
+                Ok(preparing::Step::Done) => break,
+                Ok(preparing::Step::Failed(error)) => {
+                    self.state = State::Idle;
+                    return Err(error.into_error(Some(&preparing.sql)));
+                }
+                Err(error) => return Err(self.broken(error)),
             }
-            match Definition::parse(self.wire().body(&frame), extended) {
-                Some(definition) => definitions.push(definition),
-                None => return Err(self.broken(out_of_order())),
-            }
         }
-        self.end_of_definitions(count).await?;
-        Ok(definitions)
-    }
-
-    /// The EOF that stands behind parameters and columns, where there are any.
-    async fn end_of_definitions(&mut self, count: u16) -> Result<(), Error> {
-        match count {
-            0 => Ok(()),
-            _ if self.frame().await?.tag == EOF => Ok(()),
-            _ => Err(self.broken(out_of_order())),
-        }
-    }
-
-    /// What is known of a statement once its columns are.
-    fn described(
-        &self,
-        id: u32,
-        sql: Arc<str>,
-        parameters: usize,
-        definitions: &[Definition],
-    ) -> Result<Prepared, Error> {
-        let is_call = definitions.is_empty() && call::is_call(&sql);
-        if definitions.is_empty() && !is_call {
-            return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
-        }
-        let (columns, decoders) = if is_call {
-            ([call::result_set()].into(), Box::default())
-        } else {
-            described(&self.shared, definitions)?
-        };
-        Ok(Prepared {
-            id,
-            columns,
-            is_call,
-            parameters,
-            limits: limit_placeholders(&sql, &DIALECT).into(),
-            sql,
-            decoders,
-        })
+        self.state = State::Idle;
+        let shared = Arc::clone(&self.shared);
+        preparing.finish(&shared, self.connection())
     }
 
     /// See [`crate::database::Session::execute`].
@@ -371,7 +295,7 @@ impl Session {
             self.wire().command(&command);
             Progress::Answer(Stage::Head)
         };
-        Ok(Running { execution: Execution::new(prepared), progress })
+        Ok(Running { execution: Execution::new(prepared), started: Instant::now(), progress })
     }
 
     /// Whether the transaction that the response's snapshot needs is still to be opened.
@@ -459,6 +383,8 @@ impl Session {
                 return Ok(true);
             }
             Step::End { .. } => {
+                // If it had held up other lookups, it may be quick again.
+                running.execution.prepared.slow.note_time(running.started.elapsed());
                 self.state = State::Idle;
                 return Ok(true);
             }
@@ -513,11 +439,6 @@ impl Session {
     }
 }
 
-#[cold]
-fn too_many_columns() -> Error {
-    Error::protocol("the columns of the statement take more than `max_row_bytes`")
-}
-
 /// What came of the start of a transaction.
 enum Begun {
     Yes,
@@ -546,28 +467,24 @@ fn note_column(
 }
 
 /// What columns are, and how their values are read.
-type Described = (Arc<[Column]>, Box<[Decoder]>);
+type Columns = (Arc<[Column]>, Box<[Decoder]>);
 
-fn described(shared: &Shared, definitions: &[Definition]) -> Result<Described, Error> {
+pub(super) fn described(shared: &Shared, definitions: &[Definition]) -> Result<Columns, Error> {
     let decoders = definitions.iter().map(|definition| decoder(shared, definition));
     let decoders = decoders.collect::<Result<Box<[_]>, _>>()?;
     let columns = decoders.iter().zip(definitions).map(|(decoder, column)| decoder.column(column));
     Ok((columns.collect(), decoders))
 }
 
-/// The number of a statement, and how many columns and parameters it has.
-fn prepared_ok(body: &[u8]) -> Option<(u32, u16, u16)> {
-    let mut reader = Reader(body);
-    (reader.u8()? == OK).then_some(())?;
-    Some((reader.u32()?, reader.u16()?, reader.u16()?))
-}
-
 /// What is still to come on a connection that is to be used again.
-enum Rest {
+pub(super) enum Rest {
     Nothing,
     /// The answer to the start of a transaction.
     Begin,
-    Answer(Stage),
+    /// So many answers, of which the first has come so far.
+    Answers(Stage, usize),
+    /// What cannot be told from one another: the connection is closed.
+    Unknown,
 }
 
 impl Drop for Session {
@@ -579,7 +496,7 @@ impl Drop for Session {
             State::Running(Running { progress: Progress::Begin(_), .. }) => Rest::Begin,
             State::Running(Running {
                 progress: Progress::Answer(stage) | Progress::Unread(stage), ..
-            }) => Rest::Answer(*stage),
+            }) => Rest::Answers(*stage, 1),
             State::Interleaved(all) => {
                 // A cursor holds a table of its rows, for as long as its statement is there.
                 for sql in all.unfinished() {
@@ -601,10 +518,20 @@ impl Drop for Session {
 
 /// Brings a connection back to where its next user can begin, or closes it.
 async fn recycle(shared: Arc<Shared>, place: Lease<Connection>, mut connection: Connection, rest: Rest) {
-    if let Ok(Ok(())) = timeout(RECYCLE_DEADLINE, settle(&shared, &mut connection, rest)).await {
-        connection.wire.rest();
+    if settle_in_time(&shared, &mut connection, rest).await {
         place.give_back(connection);
     }
+}
+
+/// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be
+/// used.
+pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection, rest: Rest) -> bool {
+    let settled = timeout(RECYCLE_DEADLINE, settle(shared, connection, rest)).await;
+    let is_ready = matches!(settled, Ok(Ok(())));
+    if is_ready {
+        connection.wire.rest();
+    }
+    is_ready
 }
 
 /// Ends what runs, and reads on until nothing is to come.
@@ -617,13 +544,19 @@ async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Res
         Rest::Begin => {
             connection.wire.frame().await?;
         }
-        Rest::Answer(mut stage) => loop {
-            shared.connector.cancel(connection).await?;
-            if let Ok(ended) = timeout(PATIENCE, until_ended(connection, &mut stage)).await {
-                ended?;
-                break;
+        Rest::Answers(mut stage, mut left) => {
+            while left > 0 {
+                shared.connector.cancel(connection).await?;
+                let ended = until_all_ended(connection, &mut stage, &mut left);
+                if let Ok(ended) = timeout(PATIENCE, ended).await {
+                    ended?;
+                }
             }
-        },
+        }
+        Rest::Unknown => {
+            shared.connector.cancel(connection).await?;
+            return Err(out_of_order());
+        }
     }
     let mut failed = None;
     for _ in 0..3 {
@@ -636,6 +569,21 @@ async fn settle(shared: &Shared, connection: &mut Connection, rest: Rest) -> Res
         }
     }
     Err(failed.unwrap_or_else(out_of_order))
+}
+
+/// Reads so many answers to their ends; what stands behind the one that was cancelled runs on.
+async fn until_all_ended(
+    connection: &mut Connection,
+    stage: &mut Stage,
+    left: &mut usize,
+) -> Result<(), Error> {
+    while *left > 0 {
+        until_ended(connection, stage).await?;
+        connection.wire.expect_answer();
+        *stage = Stage::Head;
+        *left -= 1;
+    }
+    Ok(())
 }
 
 /// Reads an answer to its end, whatever that is.

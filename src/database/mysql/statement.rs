@@ -1,14 +1,18 @@
 //! Prepared statements: their cache on a connection, and the command that runs one.
 
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use rowstream_encode::Column;
 
+use super::super::pipeline::Slow;
 use super::super::statements::Statements;
 use super::bind;
 use super::value::Decoder;
 use super::wire::Wire;
 use crate::Error;
+use crate::lock::RwLock;
 use crate::params::ParamValue;
 use crate::sql::LimitPart;
 
@@ -25,11 +29,9 @@ pub(super) enum Cursor {
     ReadOnly,
 }
 
-/// A statement that the server has prepared on one connection.
+/// What the server says of a statement: the same on all connections, until a migration.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    /// Its number on the server.
-    pub(super) id: u32,
+pub(super) struct Described {
     pub(super) sql: Arc<str>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
@@ -40,6 +42,75 @@ pub(super) struct Prepared {
     pub(super) parameters: usize,
     /// The placeholders that are all of a limit or of an offset, from 0.
     pub(super) limits: Box<[(usize, LimitPart)]>,
+    /// Whether it holds up other lookups.
+    pub(super) slow: Slow,
+}
+
+/// The statements of a source that connections have prepared.
+#[derive(Debug, Default)]
+pub(super) struct Descriptions(RwLock<HashMap<Arc<str>, Arc<Described>>>);
+
+impl Descriptions {
+    pub(super) fn get(&self, sql: &str) -> Option<Arc<Described>> {
+        self.0.read().get(sql).cloned()
+    }
+
+    /// Keeps a description in place of another one of the same text; the one that is known, if it
+    /// says the same.
+    pub(super) fn learn(&self, described: Described) -> Arc<Described> {
+        let same = |known: &Arc<Described>| {
+            known.columns == described.columns && known.decoders == described.decoders
+        };
+        if let Some(known) = self.get(&described.sql).filter(same) {
+            return known;
+        }
+        let described = Arc::new(described);
+        self.0.write().insert(Arc::clone(&described.sql), Arc::clone(&described));
+        described
+    }
+}
+
+/// A statement that the server has prepared on one connection.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Its number on the server.
+    pub(super) id: u32,
+    pub(super) described: Arc<Described>,
+}
+
+impl Deref for Prepared {
+    type Target = Described;
+
+    #[inline]
+    fn deref(&self) -> &Described {
+        &self.described
+    }
+}
+
+/// Appends the command that runs a statement, which has the number `id` on its connection.
+///
+/// # Errors
+/// There are not as many arguments as placeholders.
+pub(super) fn push_execute(
+    statement: &Described,
+    id: u32,
+    args: &[&ParamValue],
+    cursor: Cursor,
+    command: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if args.len() != statement.parameters {
+        return Err(Error::endpoint("the statement has another number of placeholders than of arguments"));
+    }
+    command.push(COM_STMT_EXECUTE);
+    command.extend_from_slice(&id.to_le_bytes());
+    command.push(match cursor {
+        Cursor::None => 0,
+        Cursor::ReadOnly => 1,
+    });
+    // How often.
+    command.extend_from_slice(&1_u32.to_le_bytes());
+    bind::write(args, &statement.limits, command);
+    Ok(())
 }
 
 impl Prepared {
@@ -48,20 +119,8 @@ impl Prepared {
     /// # Errors
     /// There are not as many arguments as placeholders.
     pub(super) fn execute(&self, args: &[&ParamValue], cursor: Cursor) -> Result<Vec<u8>, Error> {
-        if args.len() != self.parameters {
-            return Err(Error::endpoint(
-                "the statement has another number of placeholders than of arguments",
-            ));
-        }
-        let mut command = vec![COM_STMT_EXECUTE];
-        command.extend_from_slice(&self.id.to_le_bytes());
-        command.push(match cursor {
-            Cursor::None => 0,
-            Cursor::ReadOnly => 1,
-        });
-        // How often.
-        command.extend_from_slice(&1_u32.to_le_bytes());
-        bind::write(args, &self.limits, &mut command);
+        let mut command = Vec::new();
+        push_execute(self, self.id, args, cursor, &mut command)?;
         Ok(command)
     }
 
@@ -93,8 +152,7 @@ impl StatementCache {
         self.0.insert(&sql, prepared, |gone| close(gone.id, wire));
     }
 
-    /// Forgets a statement, and closes it on the server with the next command. No answer may be on
-    /// its way.
+    /// Forgets a statement, and closes it on the server with the next command.
     pub(super) fn remove(&mut self, sql: &str, wire: &mut Wire) {
         if let Some(gone) = self.0.remove(sql) {
             close(gone.id, wire);
@@ -106,5 +164,5 @@ impl StatementCache {
 pub(super) fn close(id: u32, wire: &mut Wire) {
     let mut command = [COM_STMT_CLOSE; 5];
     command[1..].copy_from_slice(&id.to_le_bytes());
-    wire.command_without_answer(&command);
+    wire.append_command(&command);
 }

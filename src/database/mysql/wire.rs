@@ -6,8 +6,8 @@
 //! run of bytes however long it is.
 //!
 //! 1. A [`Frame`] stays readable by [`Wire::body`] until the next poll;
-//! 2. one command is sent at a time, and answered before the next: the numbers of packets that come
-//!    follow each other.
+//! 2. the numbers of the packets that answer a command follow each other. Where the answers of
+//!    several commands are to come, [`Wire::expect_answer`] says where the next one begins.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,9 +22,9 @@ use crate::Error;
 pub(super) use super::super::buffers::BUFFER;
 
 /// What stands before each payload.
-const HEADER: usize = 4;
+pub(super) const HEADER: usize = 4;
 /// The longest payload of one packet.
-const LONGEST: usize = 0xff_ffff;
+pub(super) const LONGEST: usize = 0xff_ffff;
 /// What is taken even where rows may be no longer: metadata and errors.
 const SHORTEST_LIMIT: usize = 64 * 1024;
 
@@ -112,11 +112,16 @@ impl Wire {
         }
     }
 
-    /// Has a command sent that is not answered; the next one may stand right behind it.
-    pub(super) fn command_without_answer(&mut self, payload: &[u8]) {
+    /// Has a command sent behind others that are yet to be answered, or one that is not answered.
+    pub(super) fn append_command(&mut self, payload: &[u8]) {
         let sequence = self.sequence;
         self.command(payload);
         self.sequence = sequence;
+    }
+
+    /// The next packet begins the answer to a command.
+    pub(super) fn expect_answer(&mut self) {
+        self.sequence = 1;
     }
 
     /// The next payload, consumed; it can be read until the next poll.

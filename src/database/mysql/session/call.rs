@@ -21,11 +21,13 @@ use std::task::{Context, Poll, ready};
 
 use rowstream_encode::{Column, ColumnKind};
 
+use super::super::DIALECT;
 use super::super::answer::Stage;
 use super::super::packet::Definition;
-use super::super::statement::Prepared;
-use super::{DIALECT, Execution, Progress, Running, Session, Shared, State, described};
+use super::super::statement::{Described, Prepared};
+use super::{Execution, Progress, Running, Session, Shared, State, described};
 use crate::Error;
+use crate::database::pipeline::Slow;
 use crate::database::{ResultSet, RowsOf, Snapshot};
 use crate::params::ParamValue;
 use crate::sql::Outline;
@@ -84,9 +86,11 @@ impl Call {
             return Ok(None);
         }
         let (columns, decoders) = described(shared, &self.definitions)?;
-        let Prepared { id, parameters, is_call, .. } = *prepared;
+        let Described { parameters, is_call, .. } = *prepared.described;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
-        Ok(Some(Prepared { id, sql, columns, decoders, is_call, parameters, limits }))
+        let slow = Slow::default();
+        let described = Described { sql, columns, decoders, is_call, parameters, limits, slow };
+        Ok(Some(Prepared { id: prepared.id, described: Arc::new(described) }))
     }
 
     /// Whether the result that has begun last is the one that is read.
@@ -109,12 +113,12 @@ impl Running {
 }
 
 /// Whether a statement calls a procedure.
-pub(super) fn is_call(sql: &str) -> bool {
+pub(in super::super) fn is_call(sql: &str) -> bool {
     Outline::new(sql, &DIALECT).is_some_and(|outline| outline.begins_with("call"))
 }
 
 /// What stands for the columns of a procedure's result until they are known.
-pub(super) fn result_set() -> Column {
+pub(in super::super) fn result_set() -> Column {
     Column { name: "result".to_owned(), type_name: "result".to_owned(), kind: ColumnKind::Text }
 }
 

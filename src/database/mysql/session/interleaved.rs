@@ -95,7 +95,7 @@ impl Interleaved {
         match self.asked {
             None => Rest::Nothing,
             Some(Asked::Begin) => Rest::Begin,
-            Some(Asked::Of(_, stage, _)) => Rest::Answer(stage),
+            Some(Asked::Of(_, stage, _)) => Rest::Answers(stage, 1),
         }
     }
 }

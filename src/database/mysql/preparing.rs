@@ -1,0 +1,158 @@
+//! The answer to COM_STMT_PREPARE, packet by packet, and what is known of a statement after it.
+//!
+//! ```text
+//!   Head ─► so many parameters, EOF ─► so many columns, EOF ─► done
+//!     │            (neither where there are none)
+//!     └── ERR ──► failed
+//! ```
+
+use std::sync::Arc;
+
+use super::connect::Connection;
+use super::error::DatabaseError;
+use super::packet::{self, Definition, EOF, ERR, OK, Reader};
+use super::session::{call, described};
+use super::statement::{Described, Prepared, close};
+use super::wire::{Frame, out_of_order};
+use super::{DIALECT, Shared};
+use crate::Error;
+use crate::database::pipeline::Slow;
+use crate::sql::limit_placeholders;
+
+const COM_STMT_PREPARE: u8 = 22;
+
+/// The command that prepares `sql`.
+pub(super) fn command(sql: &str) -> Vec<u8> {
+    [&[COM_STMT_PREPARE], sql.as_bytes()].concat()
+}
+
+/// A statement that the server prepares.
+pub(super) struct Preparing {
+    pub(super) sql: Arc<str>,
+    stage: Stage,
+    id: u32,
+    parameters: u16,
+    columns: u16,
+    definitions: Vec<Definition>,
+    /// How many bytes the columns may still take: no more than a row.
+    left: usize,
+}
+
+/// What is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Head,
+    /// So many parameters, of which nothing is known before they are bound, and an EOF.
+    Parameters(u16),
+    /// So many columns, and an EOF.
+    Columns(u16),
+    Done,
+}
+
+/// What has come.
+pub(super) enum Step {
+    /// Something, and more is to come.
+    More,
+    /// All; [`Preparing::finish`] makes the statement of it.
+    Done,
+    /// The server has not prepared it.
+    Failed(DatabaseError),
+}
+
+impl Preparing {
+    /// Of a connection that takes so many bytes at once.
+    pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
+        let definitions = Vec::new();
+        Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, left: limit }
+    }
+
+    /// Takes the next packet.
+    ///
+    /// # Errors
+    /// It cannot be one of this answer.
+    pub(super) fn take(&mut self, connection: &Connection, frame: &Frame) -> Result<Step, Error> {
+        let body = connection.wire.body(frame);
+        match self.stage {
+            Stage::Head if frame.tag == ERR => {
+                return packet::error(body).map(Step::Failed).ok_or_else(out_of_order);
+            }
+            Stage::Head => self.begin(body).ok_or_else(out_of_order)?,
+            Stage::Parameters(0) | Stage::Columns(0) if frame.tag != EOF => return Err(out_of_order()),
+            Stage::Parameters(0) => self.stage = self.behind_parameters(),
+            Stage::Parameters(left) => self.stage = Stage::Parameters(left - 1),
+            Stage::Columns(0) | Stage::Done => self.stage = Stage::Done,
+            Stage::Columns(left) => {
+                self.column(body, connection.has_extended_metadata)?;
+                self.stage = Stage::Columns(left - 1);
+            }
+        }
+        Ok(if self.stage == Stage::Done { Step::Done } else { Step::More })
+    }
+
+    fn begin(&mut self, body: &[u8]) -> Option<()> {
+        let mut reader = Reader(body);
+        (reader.u8()? == OK).then_some(())?;
+        (self.id, self.columns, self.parameters) = (reader.u32()?, reader.u16()?, reader.u16()?);
+        self.stage = match self.parameters {
+            0 => self.behind_parameters(),
+            count => Stage::Parameters(count),
+        };
+        Some(())
+    }
+
+    fn behind_parameters(&self) -> Stage {
+        if self.columns == 0 { Stage::Done } else { Stage::Columns(self.columns) }
+    }
+
+    fn column(&mut self, body: &[u8], extended: bool) -> Result<(), Error> {
+        self.left = self.left.checked_sub(body.len()).ok_or_else(too_many_columns)?;
+        self.definitions.push(Definition::parse(body, extended).ok_or_else(out_of_order)?);
+        Ok(())
+    }
+
+    /// Keeps the statement on its connection, and tells the source of it.
+    ///
+    /// # Errors
+    /// It cannot be run here; it is then closed on the server.
+    pub(super) fn finish(self, shared: &Shared, connection: &mut Connection) -> Result<Arc<Prepared>, Error> {
+        let id = self.id;
+        match self.described(shared) {
+            Ok(described) => {
+                let prepared = Arc::new(Prepared { id, described: shared.descriptions.learn(described) });
+                connection.statements.insert(Arc::clone(&prepared), &mut connection.wire);
+                Ok(prepared)
+            }
+            Err(error) => {
+                close(id, &mut connection.wire);
+                Err(error)
+            }
+        }
+    }
+
+    fn described(self, shared: &Shared) -> Result<Described, Error> {
+        let Self { sql, parameters, definitions, .. } = self;
+        let is_call = definitions.is_empty() && call::is_call(&sql);
+        if definitions.is_empty() && !is_call {
+            return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
+        }
+        let (columns, decoders) = if is_call {
+            ([call::result_set()].into(), Box::default())
+        } else {
+            described(shared, &definitions)?
+        };
+        Ok(Described {
+            columns,
+            is_call,
+            parameters: parameters.into(),
+            limits: limit_placeholders(&sql, &DIALECT).into(),
+            sql,
+            decoders,
+            slow: Slow::default(),
+        })
+    }
+}
+
+#[cold]
+fn too_many_columns() -> Error {
+    Error::protocol("the columns of the statement take more than `max_row_bytes`")
+}
