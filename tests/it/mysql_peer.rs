@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use rowstream::Error;
 use rowstream::config::Config;
+use rowstream::database::{Session, Snapshot, Statement};
+use rowstream::pool::{Priority, Waiter};
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
-use rowstream_encode::Format;
+use rowstream_encode::{Column, Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -142,8 +144,13 @@ impl Peer {
     }
 
     fn source(&self) -> Source {
+        self.source_of(1)
+    }
+
+    /// A source of so many connections; lookups share one of four.
+    fn source_of(&self, connections: usize) -> Source {
         let mut config = Config::single(&self.url, "select 1").unwrap().sources.remove(0);
-        config.pool.max = 1;
+        config.pool.max = connections;
         config.max_row_bytes = MAX_ROW_BYTES;
         Source::open(&config).unwrap()
     }
@@ -207,6 +214,35 @@ async fn meets(script: Vec<Vec<u8>>, after: After) -> Result<String, Error> {
     timeout(SOON, rows(&peer.source())).await.expect("no hang")
 }
 
+/// Rows that have come, as NDJSON.
+async fn encoded(mut session: Session, columns: &[Column]) -> Result<String, Error> {
+    let mut encoder = RowEncoder::new(Shape::Lines, columns);
+    let mut out = Vec::new();
+    while poll_fn(|cx| {
+        session.poll_row(cx).map(|row| match row? {
+            Some(row) => row.encode(&mut encoder, &mut out).map(|()| true),
+            None => Ok(false),
+        })
+    })
+    .await?
+    {}
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// What a lookup makes of a peer on the connection that it shares; `None`: it goes elsewhere.
+async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>, Error> {
+    let peer = Peer::new(script, after).await;
+    let source = peer.source_of(4);
+    let statement = Statement { sql: Arc::from(SQL), types: Vec::new() };
+    source.acquire(Snapshot::Statement, Priority::Stream).await?.prepare(&statement).await?;
+    let waiter = Waiter::default();
+    let looking_up = source.database()?.look_up(&statement, &[], waiter.begin());
+    let answer = timeout(SOON, looking_up).await.expect("no hang")?;
+    let Some(mut session) = answer else { return Ok(None) };
+    let columns = session.prepare(&statement).await?;
+    encoded(session, &columns).await.map(Some)
+}
+
 /// A script with one answer changed.
 fn with(index: usize, answer: Vec<u8>) -> Vec<Vec<u8>> {
     let mut script = good();
@@ -220,12 +256,61 @@ async fn the_scripted_peer_is_believed_when_it_keeps_to_the_protocol() {
 }
 
 #[tokio::test]
+async fn a_lookup_believes_a_peer_that_keeps_to_the_protocol() {
+    assert_eq!(looked_up(good(), After::Close).await.unwrap().unwrap(), GOOD_ROWS);
+    let [n, t] = columns();
+    let others = answer(&[vec![2], n, t, eof(2), b"\xff\x7a\x04#42S02no".to_vec()]);
+    assert_eq!(looked_up(with(ROWS, others), After::Close).await.unwrap_err().code(), "statement_failed");
+}
+
+/// Rows without an end are no lookup's, and hold nobody up.
+#[tokio::test]
+async fn a_lookup_of_endless_rows_ends() {
+    let rows = result(&[row(7, b"x"), row(7, b"x"), row(7, b"x")]);
+    assert_eq!(looked_up(with(ROWS, rows), After::Close).await.unwrap(), None);
+    let many: Vec<_> = (0..200).map(|_| row(7, b"x")).collect();
+    let two = "{\"n\":7,\"t\":\"x\"}\n".repeat(2);
+    assert_eq!(looked_up(with(ROWS, result(&many)), After::Close).await.unwrap(), Some(two));
+}
+
+/// Whatever it says, a lookup fails, or is asked on a connection of its own, which says why.
+#[tokio::test]
+async fn a_peer_that_lies_about_rows_answers_no_lookup() {
+    for (what, rows) in lies_about_rows() {
+        if let Ok(Some(rows)) = looked_up(with(ROWS, rows), After::Close).await {
+            panic!("{what} is taken for {rows:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_peer_that_lies_about_rows_is_an_error() {
+    for (what, rows) in lies_about_rows() {
+        match meets(with(ROWS, rows), After::Close).await {
+            Ok(rows) => panic!("{what} is taken for {rows:?}"),
+            Err(error) => {
+                let codes = [
+                    "source_protocol",
+                    "source_unavailable",
+                    "bad_value",
+                    "row_too_large",
+                    "statement_changed",
+                    "statement_failed",
+                    "endpoint",
+                ];
+                assert!(codes.contains(&error.code()), "{what}: {error:?}");
+            }
+        }
+    }
+}
+
+/// Answers to an execution that cannot be.
+fn lies_about_rows() -> Vec<(&'static str, Vec<u8>)> {
     let one = || row(7, b"x");
     let numbered = |first: u8, payloads: &[Vec<u8>]| [result(&[one()]), packets(first, payloads)].concat();
     let [n, t] = columns();
     let counted = |count: Vec<u8>| answer(&[count, n.clone(), t.clone(), eof(2), one(), eof(2)]);
-    for (what, rows) in [
+    vec![
         ("a row that is cut", result(&[one()[..3].to_vec(), eof(2)])),
         ("a row without its map of NULLs", result(&[vec![0], eof(2)])),
         ("a row with more than its values", result(&[[one(), vec![0]].concat(), eof(2)])),
@@ -264,23 +349,7 @@ async fn a_peer_that_lies_about_rows_is_an_error() {
             "a cursor that nobody asked for",
             answer(&[vec![2], n.clone(), t.clone(), eof(2 | 0x40), one(), eof(2)]),
         ),
-    ] {
-        match meets(with(ROWS, rows), After::Close).await {
-            Ok(rows) => panic!("{what} is taken for {rows:?}"),
-            Err(error) => {
-                let codes = [
-                    "source_protocol",
-                    "source_unavailable",
-                    "bad_value",
-                    "row_too_large",
-                    "statement_changed",
-                    "statement_failed",
-                    "endpoint",
-                ];
-                assert!(codes.contains(&error.code()), "{what}: {error:?}");
-            }
-        }
-    }
+    ]
 }
 
 #[tokio::test]
@@ -386,5 +455,9 @@ async fn an_endless_login_ends_with_its_time() {
 /// Altered bytes of a good conversation.
 #[tokio::test]
 async fn no_altered_conversation_makes_a_panic() {
-    altered_conversations(&good(), |script| async { drop(meets(script, After::Close).await) }).await;
+    altered_conversations(&good(), |script| async {
+        drop(meets(script.clone(), After::Close).await);
+        drop(looked_up(script, After::Close).await);
+    })
+    .await;
 }

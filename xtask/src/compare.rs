@@ -1,6 +1,7 @@
-//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL and the binary as
-//! we release it, and calls them.
+//! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL, a MariaDB and
+//! the binary as we release it, and calls them.
 
+use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::test::cargo;
 use crate::{Result, needs, target_folder};
@@ -18,7 +19,8 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     needs::run(cargo().args(["build", "--profile", "dist", "--locked"]))?;
     let postgres = Postgres::start(&target_folder()?)?;
+    let mariadb = MariaDb::start(&target_folder()?)?;
     // What runs below this process is measured; all else disturbs it.
     command.env("ROWSTREAM_COMPARE_ROOT", std::process::id().to_string());
-    needs::run(command.envs(postgres.environment()))
+    needs::run(command.envs(postgres.environment()).envs(mariadb.environment()))
 }

@@ -1,5 +1,5 @@
-//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` for the database's own
-//! lookups.
+//! The clients: `curl` for one stream, `rowstream bench` for many, `pgbench` and `mysqlslap` for the
+//! databases' own lookups.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::database::Postgres;
+use crate::database::{MariaDb, Postgres};
 use crate::record::{Measure, Sample};
 use crate::{Result, workspace};
 
@@ -228,6 +228,36 @@ pub(crate) fn pgbench(postgres: &Postgres, select: &str, ids: u64, amount: Amoun
     Ok(Sample::from([(Measure::RequestsPerSecond, rate)]))
 }
 
+/// Runs `mysqlslap`: 64 clients, each with the statement prepared, ids by chance.
+pub(crate) fn mysqlslap(mariadb: &MariaDb, select: &str, ids: u64, lookups: u64) -> Result<Sample> {
+    const CLIENTS: u64 = 64;
+    let script = workspace::scratch()?.join("mysqlslap.sql");
+    let each = lookups / CLIENTS;
+    workspace::write(&script, &executions(ids, each))?;
+    let prepared = format!("prepare looked_up from '{select} = ?'");
+    let mut command = mariadb.slap(&script, &prepared, CLIENTS, each * CLIENTS);
+    let output = command.output().map_err(|error| format!("cannot run mysqlslap: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seconds = seconds_of_all(&said).filter(|_| output.status.success());
+    let seconds =
+        seconds.ok_or_else(|| format!("mysqlslap: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let rate = (each * CLIENTS) as f64 / seconds;
+    Ok(Sample::from([(Measure::RequestsPerSecond, rate), (Measure::Wall, seconds)]))
+}
+
+/// So many executions of the statement, of numbers that look like chance and are none: those of the
+/// examples' data, too.
+fn executions(ids: u64, count: u64) -> String {
+    let id = |n: u64| (n * n * 7 + n * 104_729 + 11) % 999_979 % ids + 1;
+    (0..count).map(|n| format!("execute looked_up using {};\n", id(n))).collect()
+}
+
+/// Of a line such as `,mixed,4.044,4.044,4.044,64,1562`: the time, of which it says the average, the
+/// least and the greatest.
+fn seconds_of_all(said: &str) -> Option<f64> {
+    said.lines().next()?.split(',').nth(2)?.parse().ok().filter(|seconds| *seconds > 0.0)
+}
+
 /// Of a line such as `tps = 53456.789 (without initial connection time)`.
 fn transactions_per_second(said: &str) -> Option<f64> {
     let line = said.lines().find_map(|line| line.strip_prefix("tps = "))?;
@@ -253,6 +283,15 @@ mod tests {
                     initial connection time = 17.4 ms\ntps = 53456.789012 (without initial connection time)\n";
         assert_eq!(transactions_per_second(said), Some(53_456.789_012));
         assert_eq!(transactions_per_second("pgbench: error: connection refused"), None);
+    }
+
+    #[test]
+    fn mysqlslap_is_understood() {
+        assert_eq!(seconds_of_all(",mixed,4.044,4.044,4.044,64,1562\n"), Some(4.044));
+        assert_eq!(seconds_of_all("mysqlslap: Error when connecting to server"), None);
+        let script = executions(10, 1000);
+        let ids: std::collections::HashSet<&str> = script.lines().collect();
+        assert!(ids.len() == 10 && ids.contains("execute looked_up using 10;"), "{ids:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The databases of a comparison: filled with the examples' own data, and what they themselves need
 //! for the same rows.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -51,13 +52,14 @@ impl Data {
     fn script(self, file: &str, size: Size) -> Result<String> {
         let script = workspace::read(&self.folder().join("data").join(file))?;
         let (all, wanted) = (self.rows(Size::Full), self.rows(size));
-        let count = |rows| [format!("(1::bigint, {rows})"), format!("where i < {rows})")];
-        let [postgres, sqlite] = count(all);
-        if !script.contains(&postgres) && !script.contains(&sqlite) {
+        let count = |rows| {
+            [format!("(1::bigint, {rows})"), format!("where i < {rows})"), format!("seq_1_to_{rows})")]
+        };
+        let (all, fewer) = (count(all), count(wanted));
+        let Some(kind) = all.iter().position(|words| script.contains(words)) else {
             return Err(format!("examples/{}/data/{file} does not say how many rows it makes", self.name()));
-        }
-        let [fewer_postgres, fewer_sqlite] = count(wanted);
-        Ok(script.replace(&postgres, &fewer_postgres).replace(&sqlite, &fewer_sqlite))
+        };
+        Ok(script.replace(&all[kind], &fewer[kind]))
     }
 }
 
@@ -178,6 +180,64 @@ pub(crate) fn timed(command: &mut Command) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
+/// The MariaDB that `cargo xtask` started, with a database of ours.
+pub(crate) struct MariaDb {
+    port: u16,
+}
+
+impl MariaDb {
+    /// Finds it by the environment that `cargo xtask compare` sets, and makes the database
+    /// `compare` anew, with an example's data.
+    pub(crate) fn filled(data: Data, size: Size) -> Result<Self> {
+        let url = std::env::var("ROWSTREAM_TEST_MARIADB")
+            .map_err(|_| "there is no MariaDB: call `cargo xtask compare`")?;
+        let this = Self { port: port_of(&url).ok_or_else(|| format!("no port in {url}"))? };
+        println!("filling MariaDB with {} {}", data.rows(size), data.name());
+        run(this.client().arg("--execute=drop database if exists compare; create database compare"))?;
+        let file = workspace::scratch()?.join("script.sql");
+        workspace::write(&file, &data.script("mariadb.sql", size)?)?;
+        let script = File::open(&file).map_err(|error| format!("cannot open {}: {error}", file.display()))?;
+        run(this.client().arg("compare").stdin(script))?;
+        Ok(this)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}/compare?ssl-mode=disabled", self.port)
+    }
+
+    /// One of MariaDB's own clients, at this server: over TCP without TLS, as Rowstream.
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        command.args(["--no-defaults", "--user=root", "--host=127.0.0.1", "--protocol=tcp", "--skip-ssl"]);
+        command.arg(format!("--port={}", self.port)).stdout(Stdio::null());
+        command
+    }
+
+    fn client(&self) -> Command {
+        let mut command = self.program("mariadb");
+        command.args(["--default-character-set=utf8mb4", "--batch"]);
+        command
+    }
+
+    /// The floor of a stream: MariaDB's own client throws the rows away, as text.
+    pub(crate) fn quick(&self, select: &str) -> Command {
+        let mut command = self.client();
+        command.args(["--quick", "compare", "--execute", select]);
+        command
+    }
+
+    /// The floor of lookups: so many clients run the statements of a script, which are so many in
+    /// all, each on a connection on which `prepared` was run.
+    pub(crate) fn slap(&self, script: &Path, prepared: &str, clients: u64, statements: u64) -> Command {
+        let mut command = self.program("mysqlslap");
+        command.args(["--create-schema=compare", "--no-drop", "--delimiter=;", "--csv"]);
+        command.arg(format!("--concurrency={clients}")).arg(format!("--number-of-queries={statements}"));
+        command.arg(format!("--query={}", script.display())).arg(format!("--init-command={prepared}"));
+        command.stdout(Stdio::piped());
+        command
+    }
+}
+
 /// Makes an example's SQLite file anew, and says where it is.
 pub(crate) fn fill_sqlite(data: Data, size: Size) -> Result<PathBuf> {
     let file = workspace::scratch()?.join(format!("{}.db", data.name()));
@@ -236,7 +296,12 @@ mod tests {
 
     #[test]
     fn a_quick_run_has_fewer_rows() {
-        for (data, file) in [(Data::Events, "sqlite.sql"), (Data::Authors, "postgres.sql")] {
+        for (data, file) in [
+            (Data::Events, "sqlite.sql"),
+            (Data::Authors, "postgres.sql"),
+            (Data::Events, "mariadb.sql"),
+            (Data::Authors, "mariadb.sql"),
+        ] {
             let (full, quick) =
                 (data.script(file, Size::Full).unwrap(), data.script(file, Size::Quick).unwrap());
             assert_eq!(full.len(), quick.len() + 1, "{}", data.name());

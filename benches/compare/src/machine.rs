@@ -11,6 +11,7 @@ use crate::{Options, Size};
 /// Programs whose versions count, and how they tell them.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("PostgreSQL", &["pg_config", "--version"]),
+    ("MariaDB", &["mariadbd", "--version"]),
     ("Rust", &["rustc", "--version"]),
     ("curl", &["curl", "--version"]),
     ("Java", &["java", "--version"]),

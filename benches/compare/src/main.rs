@@ -1,7 +1,7 @@
 //! Compares Rowstream with how others do the same work, and with the databases' own floors, on one
 //! machine in one run.
 //!
-//! `cargo xtask compare` calls it with a PostgreSQL of its own. Its parts: [`rows`] (what is
+//! `cargo xtask compare` calls it with a PostgreSQL and a MariaDB of its own. Its parts: [`rows`] (what is
 //! compared, and what is claimed of it), [`measure`] (how a row is run), [`target`] (the servers),
 //! [`client`] (the clients and the floors), [`process`] (servers as processes, what they use),
 //! [`beside`] (lookups beside slow readers), [`canned`] (a server that only a load tester meets),

@@ -15,15 +15,15 @@ use jiff::{Timestamp, Unit};
 use crate::beside::{self, Policy};
 use crate::canned::{self, Canned};
 use crate::client::{self, Amount, Http, Load};
-use crate::database::{self, AUTHORS, Data, EVENTS, Postgres};
+use crate::database::{self, AUTHORS, Data, EVENTS, MariaDb, Postgres};
 use crate::process::{Launch, Server};
 use crate::proof::Digest;
 use crate::quiet::Watch;
 use crate::record::{self, Machine, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
     ALONE, ARROW, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BROTLI, BY_ROWS, BY_STREAMS, COPIES, COPY, CSV, CURL,
-    GZIP, HOLD, JSON, LOGGING, OBSERVED, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, ZSTD,
-    is_claimed_of,
+    GZIP, HOLD, JSON, LOGGING, MARIADB_QUICK, MYSQLSLAP, OBSERVED, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL,
+    SPILL, SQLITE_CSV, ZSTD, is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
@@ -247,6 +247,8 @@ impl Lab {
             Row::Formats => (self.formats()?, vec![]),
             Row::Sqlite => (self.sqlite()?, vec![]),
             Row::SqliteLookups => (self.sqlite_lookups()?, vec![]),
+            Row::Mysql => (self.mysql()?, vec![]),
+            Row::MysqlLookups => (self.mysql_lookups()?, vec![]),
             Row::RivalsEvents => (self.rivals_events()?, vec![]),
             Row::Authors => (self.authors()?, vec![]),
             Row::Slow => (self.slow()?, vec![]),
@@ -372,17 +374,45 @@ impl Lab {
     }
 
     fn sqlite_lookups(&self) -> Result<Vec<Series>> {
-        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
         let file = database::fill_sqlite(Data::Authors, self.size)?;
-        let url = format!("sqlite:{}", file.display());
-        let server = Server::start(&target::example(Data::Authors, &url, AccessLog::Off)?)?;
+        let rowstream = self.authors_asked(&format!("sqlite:{}", file.display()))?;
+        self.alternate(vec![rowstream], self.runs)
+    }
+
+    fn mysql_lookups(&self) -> Result<Vec<Series>> {
+        let mariadb = MariaDb::filled(Data::Authors, self.size)?;
+        let rowstream = self.authors_asked(&mariadb.url())?;
+        let (statement, ids) = (format!("{} where id", author_columns()), Data::Authors.rows(self.size));
+        let lookups = self.size.of(200_000);
+        let floor = Contender::new(MYSQLSLAP, None, self.warm_ups(None, 0), || {
+            client::mysqlslap(&mariadb, &statement, ids, lookups)
+        });
+        self.alternate(vec![rowstream, floor], self.runs)
+    }
+
+    /// Rowstream with the authors in the database at `url`, which 64 connections ask for by chance.
+    fn authors_asked(&self, url: &str) -> Result<Contender<'_>> {
+        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
+        let server = Server::start(&target::example(Data::Authors, url, AccessLog::Off)?)?;
         let path = format!("http://127.0.0.1:{}/authors", server.port());
         for id in [1, ids / 3, ids] {
             self.prove_row(&format!("{path}/{id}"), &format!("{} where id = {id}", author_columns()))?;
         }
         let (url, amount) = (format!("{path}/{{1-{ids}}}"), Amount::Seconds(seconds));
         let load = Load { url, connections: 64, amount, slow: None, rate: None, rows: None };
-        self.alternate(vec![loaded(ROWSTREAM, load, server, self.warm_ups(None, 0))], self.runs)
+        Ok(loaded(ROWSTREAM, load, server, self.warm_ups(None, 0)))
+    }
+
+    fn mysql(&self) -> Result<Vec<Series>> {
+        let mariadb = MariaDb::filled(Data::Events, self.size)?;
+        let server = Server::start(&target::example(Data::Events, &mariadb.url(), AccessLog::Off)?)?;
+        let warm_ups = self.warm_ups(None, 0);
+        let rowstream =
+            self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
+        let floor = Contender::new(MARIADB_QUICK, None, warm_ups, || {
+            Ok(Sample::from([(Measure::Wall, database::timed(&mut mariadb.quick(EVENTS))?)]))
+        });
+        self.alternate(vec![rowstream, floor], self.many())
     }
 
     fn sqlite(&self) -> Result<Vec<Series>> {

@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::record::{self, Machine, Measure, RowRun, Run, Series};
-use crate::rows::{
-    BARE_LOOP, BY_ROWS, BY_STREAMS, COPIES, COPY, Claim, Limit, Of, PGBENCH, Row, SQLITE_CSV, Verdict,
-};
+use crate::rows::{BY_ROWS, BY_STREAMS, Claim, FLOORS, Limit, Of, Row, Verdict};
 use crate::stats::Spread;
 use crate::svg::{self, Bar, Curve, Guide, Side};
 use crate::{Result, workspace};
@@ -22,8 +20,8 @@ This page is made by `cargo xtask compare report` from the raw runs in `benches/
 const METHOD: &str = "\
 ## How it was measured
 
-- Database, server and client share one machine, over TCP on the loopback interface, without TLS on any side. All servers read the same
-  PostgreSQL with the same SQL: that of the `examples`.
+- Database, server and client share one machine, over TCP on the loopback interface, without TLS on any side. All servers of a row
+  read the same database with the same SQL: that of the `examples`.
 - Before a row is measured, each server's answer is read and compared with PostgreSQL's own JSON of the same statement: as many rows, the same
   keys and the same values. `curl` has to end well with as many bytes each time.
 - The targets of a row take turns, round after round, while the others idle. Given are the median and, in brackets, the least and the greatest.
@@ -361,7 +359,7 @@ fn drawn(row: Row, run: &RowRun) -> Vec<(String, String, String)> {
 fn bar(series: &Series, measure: Measure) -> Option<Bar> {
     let Spread { median, min, max } = Spread::of(&series.values(measure))?;
     let side = match series.target.as_str() {
-        COPY | COPIES | PGBENCH | BARE_LOOP | SQLITE_CSV => Side::Floor,
+        target if FLOORS.contains(&target) => Side::Floor,
         target if target.starts_with("rowstream") => Side::Ours,
         _ => Side::Rival,
     };

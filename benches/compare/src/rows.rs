@@ -11,8 +11,10 @@ pub(crate) const COPIES: &str = "20 × psql \\copy binary";
 pub(crate) const BARE_LOOP: &str = "SQLite, bare loop";
 pub(crate) const SQLITE_CSV: &str = "sqlite3 -csv";
 pub(crate) const PGBENCH: &str = "pgbench";
+pub(crate) const MARIADB_QUICK: &str = "mariadb --quick";
+pub(crate) const MYSQLSLAP: &str = "mysqlslap";
 /// What the databases' own clients need.
-pub(crate) const FLOORS: [&str; 5] = [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH];
+pub(crate) const FLOORS: [&str; 7] = [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH, MARIADB_QUICK, MYSQLSLAP];
 pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
 pub(crate) const PARALLEL: &str = "rowstream, 3 connections";
 /// The formats and codings of one list; [`ROWSTREAM`] is its NDJSON.
@@ -44,6 +46,8 @@ pub(crate) enum Row {
     Formats,
     Sqlite,
     SqliteLookups,
+    Mysql,
+    MysqlLookups,
     Authors,
     Slow,
     Beside,
@@ -61,7 +65,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -70,11 +74,13 @@ impl Row {
         Self::Parallel,
         Self::Formats,
         Self::Sqlite,
+        Self::Mysql,
         Self::Authors,
         Self::Slow,
         Self::Beside,
         Self::Lookups,
         Self::SqliteLookups,
+        Self::MysqlLookups,
         Self::Films,
         Self::SmallMachine,
         Self::AccessLog,
@@ -96,6 +102,8 @@ impl Row {
             Self::Formats => "formats",
             Self::Sqlite => "sqlite",
             Self::SqliteLookups => "sqlite-lookups",
+            Self::Mysql => "mysql",
+            Self::MysqlLookups => "mysql-lookups",
             Self::Authors => "authors",
             Self::Slow => "slow",
             Self::Beside => "beside",
@@ -155,6 +163,16 @@ impl Row {
                 "1,000,000 events from SQLite, as NDJSON",
                 "The same example on its SQLite file. The floor is a loop in a program of its own that steps through the same rows and \
                  reads each value in its place; SQLite's own shell, writing CSV to `/dev/null`, stands beside it.",
+            ),
+            Self::Mysql => (
+                "1,000,000 events from MariaDB, as NDJSON",
+                "The same example on a MariaDB. The floor is MariaDB's own client, `mariadb --quick`, which writes the same rows to \
+                 `/dev/null` as text.",
+            ),
+            Self::MysqlLookups => (
+                "Lookups in MariaDB",
+                "64 connections ask for `/authors/{id}` of the authors example on a MariaDB, ids by chance, for 5 seconds. The floor is \
+                 `mysqlslap` with the same statement, prepared, 64 clients. It has no HTTP to speak.",
             ),
             Self::Authors => (
                 "20 clients, 100,000 authors each",
@@ -225,6 +243,8 @@ impl Row {
             }
             Self::Formats => Some((ROWSTREAM, Measure::Cpu)),
             Self::Sqlite => Some((BARE_LOOP, Measure::Wall)),
+            Self::Mysql => Some((MARIADB_QUICK, Measure::Wall)),
+            Self::MysqlLookups => Some((MYSQLSLAP, Measure::RequestsPerSecond)),
             Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
             Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
@@ -257,6 +277,7 @@ impl Row {
             Self::Formats => &[],
             Self::Lookups
             | Self::SqliteLookups
+            | Self::MysqlLookups
             | Self::Films
             | Self::AccessLogLookups
             | Self::ObservedLookups => &[Measure::Bytes],
@@ -310,6 +331,18 @@ impl Row {
             Self::Sqlite => &[Claim {
                 of: Of::Ratio(ROWSTREAM, BARE_LOOP, Measure::Wall),
                 limit: Limit::AtMost(1.6, Some(1.2)),
+            }],
+            Self::Mysql => &[
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, MARIADB_QUICK, Measure::Wall),
+                    limit: Limit::AtMost(0.7, None),
+                },
+                Claim { of: Of::Median(ROWSTREAM, Measure::Cpu), limit: Limit::AtMost(0.13, None) },
+                Claim { of: Of::Greatest(ROWSTREAM, Measure::PeakMemory), limit: Limit::AtMost(10e6, None) },
+            ],
+            Self::MysqlLookups => &[Claim {
+                of: Of::Ratio(ROWSTREAM, MYSQLSLAP, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(0.75, None),
             }],
             Self::Authors => &[
                 Claim {
