@@ -114,6 +114,9 @@ fn as_root() -> Option<&'static str> {
 fn spawn(owner: &Owner, folder: &Path, port: u16) -> Result<Child> {
     let cannot = |error| format!("cannot start MariaDB: {error}");
     let log = File::create(folder.join("log")).map_err(cannot)?;
+    // A MariaDB that starts removes what others of its kind have in the folder for temporary tables.
+    let temporary = folder.join("tmp");
+    std::fs::create_dir(&temporary).map_err(cannot)?;
     let program = needs::find("mariadbd").unwrap_or_else(|| PathBuf::from("mariadbd"));
     let mut command = owner.command(program, folder);
     command.args([
@@ -125,7 +128,7 @@ fn spawn(owner: &Owner, folder: &Path, port: u16) -> Result<Child> {
     command.args(["--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync"]);
     command.args(["--character-set-server=utf8mb4", "--plugin-load-add=auth_ed25519"]);
     command.args(["--ssl-ca=../tls/ca.crt", "--ssl-cert=../tls/server.crt", "--ssl-key=../tls/server.key"]);
-    command.arg("--datadir").arg(folder.join("data"));
+    command.arg("--datadir").arg(folder.join("data")).arg("--tmpdir").arg(temporary);
     command.arg("--socket").arg(folder.join(SOCKET));
     command.arg("--pid-file").arg(folder.join("data/pid"));
     command.arg(format!("--port={port}")).args(as_root());
