@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rowstream::database::DatabaseKind;
+use rowstream::sql::dialect::Dialect;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     Client, Cut, Ended, Faults, MariaDb, Pieces, Server, TcpProxy, TestDb, get, mariadb_port,
-    peak_memory_bytes, pg_port,
+    peak_memory_bytes, pg_port, rowstream,
 };
 
 /// Longer than a pool takes to bring a connection back (2 s), shorter than a test that hangs.
@@ -273,6 +274,16 @@ impl Held {
         serves(&self.url(), pool, endpoints).await
     }
 
+    fn dialect(&self) -> &'static Dialect {
+        match self {
+            Self::Sqlite(_) => DatabaseKind::Sqlite,
+            Self::Postgres(_) => DatabaseKind::Postgres,
+            Self::MariaDb(_) => DatabaseKind::Mysql,
+            Self::DuckDb(_) => DatabaseKind::Adbc,
+        }
+        .dialect()
+    }
+
     /// How many statements run in the database, other than the one that asks; `None` for a library.
     async fn running(&self) -> Option<i64> {
         match self {
@@ -480,6 +491,97 @@ select item, number from part order by item, number";
     assert_eq!(rows(&server, "/nested").await, json!(expected));
 }
 
+/// The statements of one body stand where its template says.
+async fn bodies_have_their_templates(db: &Held) {
+    let sql =
+        "/* body = { _embedded = { items = \"$items\" }, first = \"$first\", total = \"$total\", n = 7 } */
+-- name: items :many
+select id from item where id <= 3 order by id;
+-- name: first :one
+select id, name from item where id = 1;
+-- name: total :value
+select count(*) from item";
+    let server = db.serves(2, &[("whole", sql)]).await;
+    let expected = json!({
+        "_embedded": { "items": [{"id": 1}, {"id": 2}, {"id": 3}] },
+        "first": {"id": 1, "name": "name 1"}, "total": ITEMS, "n": 7,
+    });
+    assert_eq!(rows(&server, "/whole").await, expected);
+}
+
+/// A limit that is not given is none, and an offset is 0.
+async fn limits_may_be_absent(db: &Held) {
+    let sql = "/*
+[params]
+n = { type = \"integer\", optional = true }
+skip = { type = \"integer\", optional = true }
+*/
+select id from item where id <= 10 order by id limit :n offset :skip";
+    let server = db.serves(2, &[("items", sql)]).await;
+    for (query, expected) in
+        [("", 1..11), ("?n=3", 1..4), ("?n=3&skip=2", 3..6), ("?skip=8", 9..11), ("?n=0", 1..1)]
+    {
+        let expected: Vec<_> = expected.map(|id| json!({ "id": id })).collect();
+        assert_eq!(rows(&server, &format!("/items{query}")).await, json!(expected), "{query}");
+    }
+}
+
+/// What is committed after the last row comes, too, in its order and once.
+async fn new_rows_are_followed(db: &Held) {
+    db.execute("create table event (id int primary key, what varchar(20))").await;
+    db.execute("insert into event values (1, 'one')").await;
+    let sql = "/* key = [\"id\"]\nfollow = { commits = \"ordered\", poll = \"20ms\" } */\n\
+               select id, what from event order by id";
+    let server = db.serves(2, &[("events", sql)]).await;
+    let mut stream = Client::HTTP1.stream(&server.url("/events.ndjson?_follow=1")).await;
+    let (mut expected, mut seen) = ("{\"id\":1,\"what\":\"one\"}\n".to_owned(), Vec::new());
+    for id in [2, 3, 10] {
+        db.execute(&format!("insert into event values ({id}, 'more')")).await;
+        writeln!(expected, "{{\"id\":{id},\"what\":\"more\"}}").unwrap();
+        while seen.len() < expected.len() {
+            let chunk = tokio::time::timeout(SOON, stream.chunk()).await.expect("the row comes");
+            seen.extend_from_slice(&chunk.expect("the stream goes on"));
+        }
+        assert_eq!(String::from_utf8_lossy(&seen), expected);
+    }
+}
+
+/// What a database cannot do is refused by `check`, with the reason and what to do instead.
+async fn what_cannot_be_done_is_refused(db: &Held) {
+    let dialect = db.dialect();
+    let keyed =
+        |settings: &str| format!("/* key = [\"id\"]\n{settings} */\nselect id, name from item order by id");
+    let refcursors = "-- name: opened :refcursors\nselect 1 as a;\n-- name: a :many from opened\n";
+    for (sql, refusal) in [
+        (keyed("follow = true"), dialect.commits.ordered.err()),
+        (keyed("follow = { transaction = \"id\" }"), dialect.commits.transactions.err()),
+        (keyed("follow = { commits = \"ordered\", channel = \"c\" }"), dialect.commits.channel.err()),
+        ("/* parallel = 3 */\nselect id, name from item".into(), dialect.parts.as_ref().err().copied()),
+        (format!("/* body = {{ a = \"$a\" }} */\n{refcursors}"), dialect.refcursors.err()),
+        ("select id,\n nothing from item".into(), None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("endpoints")).unwrap();
+        let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+        fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+        fs::write(folder.path().join("endpoints/e.sql"), &sql).unwrap();
+        let said = rowstream(&["check", folder.path().join("rowstream.toml").to_str().unwrap()]).await;
+        let words = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        match refusal {
+            Some(refusal) => {
+                assert_eq!(said.status.code(), Some(1), "{sql}: {words}");
+                assert!(words.contains(refusal.message) && words.contains(refusal.hint), "{sql}: {words}");
+            }
+            None if sql.contains("nothing") => {
+                assert_eq!(said.status.code(), Some(1), "{sql}: {words}");
+                assert!(words.contains("e.sql") && words.contains("nothing"), "{words}");
+            }
+            // Whether it can be done hangs on more than the database.
+            None => {}
+        }
+    }
+}
+
 /// A client that leaves ends its statement in the database, and its connection serves the next.
 async fn clients_that_leave_end_their_statements(db: &Held) {
     let server = db.serves(1, &[("endless", db.words().endless), ("well", "select 1 as v")]).await;
@@ -562,6 +664,10 @@ promises! {
 promises! {
     [sqlite postgres mariadb]
     statements_are_nested
+    bodies_have_their_templates
+    limits_may_be_absent
+    new_rows_are_followed
+    what_cannot_be_done_is_refused
 }
 
 promises! {
@@ -581,12 +687,12 @@ fn the_table_of_databases_is_what_they_can_do() {
 }
 
 fn table() -> String {
-    use rowstream::sql::dialect::{Comparison, Decimals, Dialect, Location, Opens, ParameterTypes};
+    use rowstream::sql::dialect::{Comparison, Decimals, Location, Opens, ParameterTypes};
     fn yes<T, E>(can: &Result<T, E>) -> String {
         if can.is_ok() { "yes" } else { "no" }.to_owned()
     }
     type Line = (&'static str, fn(&Dialect) -> String);
-    let lines: [Line; 12] = [
+    let lines: [Line; 13] = [
         ("schemes of its URLs", |dialect| {
             dialect.urls.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect::<Vec<_>>().join(", ")
         }),
@@ -623,6 +729,7 @@ fn table() -> String {
             Ok(Opens::Results) => "results of a `call`, in order".to_owned(),
             Err(_) => "no".to_owned(),
         }),
+        ("`parallel` and `shards`", |dialect| yes(&dialect.parts)),
         ("tables without a file", |dialect| if dialect.catalog.is_some() { "yes" } else { "no" }.to_owned()),
     ];
     let dialects: Vec<_> = DatabaseKind::ALL.iter().map(|kind| kind.dialect()).collect();
