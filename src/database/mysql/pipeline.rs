@@ -269,13 +269,17 @@ impl Peer {
     fn compare_column(&mut self, frame: &Frame) -> Option<()> {
         let Some(Expected::Rows(look_up)) = self.expected.front_mut() else { return None };
         let (statement, note) = (&look_up.statement, &mut look_up.note);
-        let definition =
-            Definition::parse(self.connection.wire.body(frame), self.connection.has_extended_metadata)?;
-        let zero_dates = self.shared.upgrade()?.connector.zero_dates();
-        let name = statement.columns.get(note.columns).map(|column| &column.name);
-        let decoder = statement.decoders.get(note.columns).copied();
-        note.changed |= name != Some(&definition.name) || decoder != Decoder::of(&definition, zero_dates);
+        let body = self.connection.wire.body(frame);
+        let place = note.columns;
         note.columns += 1;
+        if statement.packets.get(place).is_some_and(|known| **known == *body) {
+            return Some(());
+        }
+        let definition = Definition::parse(body, self.connection.has_extended_metadata)?;
+        let zero_dates = self.shared.upgrade()?.connector.zero_dates();
+        let name = statement.columns.get(place).map(|column| &column.name);
+        let decoder = statement.decoders.get(place).copied();
+        note.changed |= name != Some(&definition.name) || decoder != Decoder::of(&definition, zero_dates);
         Some(())
     }
 

@@ -34,6 +34,7 @@ pub(super) struct Preparing {
     parameters: u16,
     columns: u16,
     definitions: Vec<Definition>,
+    packets: Vec<Box<[u8]>>,
     /// How many bytes the columns may still take: no more than a row.
     left: usize,
 }
@@ -62,8 +63,8 @@ pub(super) enum Step {
 impl Preparing {
     /// Of a connection that takes so many bytes at once.
     pub(super) fn new(sql: Arc<str>, limit: usize) -> Self {
-        let definitions = Vec::new();
-        Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, left: limit }
+        let (definitions, packets) = (Vec::new(), Vec::new());
+        Self { sql, stage: Stage::Head, id: 0, parameters: 0, columns: 0, definitions, packets, left: limit }
     }
 
     /// Takes the next packet.
@@ -107,6 +108,7 @@ impl Preparing {
     fn column(&mut self, body: &[u8], extended: bool) -> Result<(), Error> {
         self.left = self.left.checked_sub(body.len()).ok_or_else(too_many_columns)?;
         self.definitions.push(Definition::parse(body, extended).ok_or_else(out_of_order)?);
+        self.packets.push(body.into());
         Ok(())
     }
 
@@ -130,7 +132,7 @@ impl Preparing {
     }
 
     fn described(self, shared: &Shared) -> Result<Described, Error> {
-        let Self { sql, parameters, definitions, .. } = self;
+        let Self { sql, parameters, definitions, packets, .. } = self;
         let is_call = definitions.is_empty() && call::is_call(&sql);
         if definitions.is_empty() && !is_call {
             return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
@@ -147,6 +149,7 @@ impl Preparing {
             limits: limit_placeholders(&sql, &DIALECT).into(),
             sql,
             decoders,
+            packets: packets.into(),
             slow: Slow::default(),
         })
     }

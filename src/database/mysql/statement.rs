@@ -36,6 +36,8 @@ pub(super) struct Described {
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
     pub(super) decoders: Box<[Decoder]>,
+    /// What the server sent of each column, so that the same is known without a look into it.
+    pub(super) packets: Box<[Box<[u8]>]>,
     /// Whether it calls a procedure, whose columns are known when it has been called.
     pub(super) is_call: bool,
     /// How many placeholders it has.

@@ -88,8 +88,8 @@ impl Call {
         let (columns, decoders) = described(shared, &self.definitions)?;
         let Described { parameters, is_call, .. } = *prepared.described;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
-        let slow = Slow::default();
-        let described = Described { sql, columns, decoders, is_call, parameters, limits, slow };
+        let (packets, slow) = (Box::default(), Slow::default());
+        let described = Described { sql, columns, decoders, packets, is_call, parameters, limits, slow };
         Ok(Some(Prepared { id: prepared.id, described: Arc::new(described) }))
     }
 
