@@ -4,6 +4,7 @@
 //! database would have to be asked for (whether a statement can be prepared, what its columns are)
 //! is not checked here.
 
+mod acme;
 mod admin;
 mod discovery;
 mod dotenv;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::acme::{Acme, ExternalAccount};
 pub use self::admin::AdminAccess;
 pub use self::discovery::{Consul, Discovery};
 pub(crate) use self::files::Files;

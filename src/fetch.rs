@@ -5,12 +5,13 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, StatusCode, Uri, header};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -22,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use crate::tcp;
-use crate::tls::system_roots;
+use crate::tls::{roots_of, system_roots};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,10 +37,23 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// # Errors
 /// There is none in time, or it is too long.
 pub(crate) async fn send(request: Request<String>) -> Result<(StatusCode, Vec<u8>), Failure> {
-    tokio::time::timeout(TIMEOUT, ask(request)).await.map_err(|_| "no answer in time")?
+    let response = send_trusting(request, None).await?;
+    Ok((response.status(), response.into_body()))
 }
 
-async fn ask(mut request: Request<String>) -> Result<(StatusCode, Vec<u8>), Failure> {
+/// The same of a server whose certificate is of an authority in the file `roots`, or of one that the
+/// system knows; with the headers of its answer.
+///
+/// # Errors
+/// As [`send`], and the file cannot be read.
+pub(crate) async fn send_trusting(
+    request: Request<String>,
+    roots: Option<&Path>,
+) -> Result<Response<Vec<u8>>, Failure> {
+    tokio::time::timeout(TIMEOUT, ask(request, roots)).await.map_err(|_| "no answer in time")?
+}
+
+async fn ask(mut request: Request<String>, roots: Option<&Path>) -> Result<Response<Vec<u8>>, Failure> {
     let url = request.uri().clone();
     let authority = url.authority().ok_or("a URL without a host")?;
     let host = authority.host().trim_matches(['[', ']']);
@@ -55,12 +69,12 @@ async fn ask(mut request: Request<String>) -> Result<(StatusCode, Vec<u8>), Fail
         return exchange(stream, request).await;
     }
     let name = ServerName::try_from(host.to_owned())?;
-    let stream = connector()?.connect(name, stream).await?;
+    let stream = connector(roots)?.connect(name, stream).await?;
     exchange(stream, request).await
 }
 
-fn connector() -> Result<TlsConnector, Failure> {
-    let roots = system_roots().map_err(|error| error.to_string())?;
+fn connector(roots: Option<&Path>) -> Result<TlsConnector, Failure> {
+    let roots = roots.map_or_else(system_roots, roots_of).map_err(|error| error.to_string())?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = builder.with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()).into())
@@ -69,11 +83,11 @@ fn connector() -> Result<TlsConnector, Failure> {
 async fn exchange(
     io: impl AsyncRead + AsyncWrite + Unpin,
     request: Request<String>,
-) -> Result<(StatusCode, Vec<u8>), Failure> {
+) -> Result<Response<Vec<u8>>, Failure> {
     let (mut sender, connection) = http1::handshake::<_, String>(TokioIo::new(io)).await?;
     let answer = async {
-        let response = sender.send_request(request).await?;
-        Ok((response.status(), read(response.into_body()).await?))
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        Ok(Response::from_parts(head, read(body).await?))
     };
     tokio::pin!(answer, connection);
     // The connection is driven as long as the answer is not there.

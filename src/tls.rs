@@ -1,7 +1,9 @@
 //! What TLS needs of files: root certificates, by which others are known, and the certificate by
-//! which this server is.
+//! which this server is, unless an authority issues that while the server runs ([`issued`]).
 //!
-//! It does no handshake: `server::tls`, `upstream::connect` and the databases do.
+//! It does no handshake: `server::transport`, `upstream::connect` and the databases do.
+
+pub(crate) mod issued;
 
 use std::error::Error;
 use std::fmt;
@@ -12,8 +14,10 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::{WantsServerCert, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig};
+
+use self::issued::Issued;
 
 /// The versions of HTTP that are spoken over TLS, the better one first (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -51,25 +55,44 @@ impl Identity {
         let pem = read(key)?;
         let private = PrivateKeyDer::from_pem_slice(&pem)
             .map_err(|_| format!("{} holds no private key", key.display()))?;
-        let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()?;
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let roots = Arc::new(roots_of(path)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let mut config = builder
+        let config = letting_in(clients)?
             .with_single_cert(certificates, private)
             .map_err(|error| unusable(&error, certificate, key))?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        let files = [Some(certificate), Some(key), clients];
-        let files = files.into_iter().flatten().map(Path::to_owned).collect();
-        Ok(Self { config: Arc::new(config), files })
+        Ok(Self::of(config, &[Some(certificate), Some(key), clients]))
     }
+
+    /// The same where the certificate is the one that `issued` has at each moment.
+    ///
+    /// # Errors
+    /// The file of authorities cannot be read, or holds none.
+    pub(crate) fn issued(issued: Arc<Issued>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+        Ok(Self::of(letting_in(clients)?.with_cert_resolver(issued), &[clients]))
+    }
+
+    fn of(mut config: ServerConfig, files: &[Option<&Path>]) -> Self {
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Self {
+            config: Arc::new(config),
+            files: files.iter().flatten().map(|file| (*file).to_owned()).collect(),
+        }
+    }
+}
+
+/// The begin of a configuration that asks clients for certificates of these authorities, if any.
+fn letting_in(
+    clients: Option<&Path>,
+) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Box<dyn Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(match clients {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let roots = Arc::new(roots_of(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    })
 }
 
 /// Why a certificate and its key cannot be used.

@@ -1,12 +1,15 @@
 //! `[tls]`: by what clients know this server, and how they are led to it.
 
-use std::path::Path;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 
+use super::acme::{self, Acme};
 use super::read::read_listen;
-use crate::diagnostic::reader::Value;
+use crate::diagnostic::reader::{Table, Value};
 use crate::tls::Identity;
 
 /// `[tls]`.
@@ -14,6 +17,10 @@ use crate::tls::Identity;
 pub struct Tls {
     /// The certificate and its key.
     pub identity: Identity,
+    /// The authority that issues them; `None`: they are files.
+    pub acme: Option<Acme>,
+    /// The authorities of the certificates that clients need, a PEM file; `None`: they need none.
+    pub clients: Option<PathBuf>,
     /// Where plain HTTP is answered by where to go instead; `None`: nowhere.
     pub redirect: Option<String>,
     /// `Strict-Transport-Security` of each answer (RFC 6797).
@@ -22,30 +29,75 @@ pub struct Tls {
     pub http3: bool,
 }
 
+impl Tls {
+    /// Has these settings go on with what an authority has issued under those of `before`, which
+    /// last as long as the process does where either has an authority.
+    ///
+    /// # Errors
+    /// The file of the authorities of clients cannot be read.
+    pub(crate) fn go_on(&mut self, before: &Self) -> Result<(), String> {
+        match &before.acme {
+            Some(acme) => {
+                let identity = Identity::issued(Arc::clone(&acme.issued), self.clients.as_deref());
+                self.identity = identity.map_err(|error| error.to_string())?;
+            }
+            None if self.acme.is_some() => self.identity = before.identity.clone(),
+            None => {}
+        }
+        self.acme.clone_from(&before.acme);
+        Ok(())
+    }
+}
+
 /// The files are named relative to the folder `base`.
 pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
-    const HINT: &str = "`certificate` is a PEM file of the certificate and those that lead to its authority, `key` one of its private key";
     let mut table = value.table("[tls]")?;
-    let certificate = table.require("certificate", HINT);
-    let key = table.require("key", HINT);
     let clients = table.take("client_ca");
     let redirect = table.take("redirect").and_then(|value| read_listen(&value));
     let hsts = table.take("hsts").and_then(|value| value.duration()).map(strict);
     let http3 = table.take("http3").is_some_and(|value| read_http3(&value));
-    table.finish();
-    let path = |value: &Value<'_>| value.string().map(|name| base.join(name));
     let clients = match clients {
-        Some(value) => Some(path(&value)?),
+        Some(value) => Some(base.join(value.string()?)),
         None => None,
     };
-    let (certificate, key) = (path(&certificate?)?, path(&key?)?);
-    match Identity::read(&certificate, &key, clients.as_deref()) {
-        Ok(identity) => Some(Tls { identity, redirect, hsts, http3 }),
+    let acme = table.take("acme");
+    let (identity, acme) = match acme {
+        Some(acme) => {
+            for key in ["certificate", "key"] {
+                table.refuse(
+                    key,
+                    "cannot stand beside `[tls.acme]`",
+                    "the authority issues it: leave one of the two out",
+                );
+            }
+            table.finish();
+            let acme = acme::read(&acme, base)?;
+            (Identity::issued(Arc::clone(&acme.issued), clients.as_deref()), Some(acme))
+        }
+        None => (read_files(table, base, clients.as_deref())?, None),
+    };
+    match identity {
+        Ok(identity) => Some(Tls { identity, acme, clients, redirect, hsts, http3 }),
         Err(error) => {
             value.error_with(error.to_string(), HINT);
             None
         }
     }
+}
+
+const HINT: &str = "`certificate` is a PEM file of the certificate and those that lead to its authority, `key` one of its private key; or have an authority issue them by `[tls.acme]`";
+
+/// The certificate and the key of files; an error where they are not what they should be.
+fn read_files(
+    mut table: Table<'_>,
+    base: &Path,
+    clients: Option<&Path>,
+) -> Option<Result<Identity, Box<dyn Error>>> {
+    let (certificate, key) = (table.require("certificate", HINT), table.require("key", HINT));
+    table.finish();
+    let path = |value: Value<'_>| value.string().map(|name| base.join(name));
+    let (certificate, key) = (path(certificate?)?, path(key?)?);
+    Some(Identity::read(&certificate, &key, clients))
 }
 
 /// Whether it is asked for; it is an error where this program has it not.

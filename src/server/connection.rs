@@ -282,9 +282,13 @@ async fn begin_tls(
     if first == [HANDSHAKE] {
         // Who fails has left, or was sent an alert; what it has not read yet is not lost.
         ends.lingers.store(true, Ordering::Relaxed);
-        let accepted = Transport::accept(socket, Arc::clone(&tls.identity.config)).await;
+        let config = Arc::clone(&tls.identity.config);
+        let accepted = match &tls.acme {
+            Some(acme) => Transport::accept_or_prove(socket, config, &acme.issued).await,
+            None => Transport::accept(socket, config).await.map(Some),
+        };
         ends.lingers.store(false, Ordering::Relaxed);
-        return accepted.ok();
+        return accepted.ok().flatten();
     }
     // It is read on, so that the answer is not lost by a reset.
     ends.lingers.store(true, Ordering::Relaxed);

@@ -182,6 +182,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
     }
     if let (Some(tls), Some(before)) = (&mut config.tls, &before.config().tls) {
         tls.http3 = before.http3;
+        tls.go_on(before)?;
     }
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
     if reload.preparing == Preparing::Ahead {
@@ -194,6 +195,7 @@ async fn load(reload: Reload, before: Arc<App>) -> Result<Loaded, String> {
 fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
     let redirect = |config: &Config| config.tls.as_ref().and_then(|tls| tls.redirect.clone());
     let http3 = |config: &Config| config.tls.as_ref().is_some_and(|tls| tls.http3);
+    let acme = |config: &Config| config.tls.as_ref().and_then(|tls| tls.acme.clone());
     let changes = [
         ("`listen`", before.listen != after.listen),
         ("`admin_listen`", before.admin_listen != after.admin_listen),
@@ -202,6 +204,7 @@ fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
         ("whether there is `[tls]`", before.tls.is_some() != after.tls.is_some()),
         ("`redirect` of `[tls]`", redirect(before) != redirect(after)),
         ("`http3` of `[tls]`", http3(before) != http3(after)),
+        ("`[tls.acme]`", acme(before) != acme(after)),
     ];
     changes.into_iter().filter_map(|(what, changed)| changed.then_some(what)).collect()
 }

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Version;
-use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::TlsAcceptor;
+use rustls::server::Acceptor;
+use rustls::{ServerConfig, ServerConnection};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 use super::connections::Activity;
 use super::socket::ClientSocket;
 use crate::budget::TLS_BUFFER;
 use crate::tls::HTTP2;
+use crate::tls::issued::Issued;
 
 /// The first byte of a client that speaks TLS: the type of a record of the handshake (RFC 8446,
 /// section 5.1). No method of HTTP begins with it.
@@ -40,13 +42,35 @@ impl Transport {
         socket: ClientSocket,
         config: Arc<ServerConfig>,
     ) -> io::Result<(Self, Version)> {
-        let bound = |session: &mut rustls::ServerConnection| session.set_buffer_limit(Some(TLS_BUFFER));
-        let stream = TlsAcceptor::from(config).accept_with(socket, bound).await?;
+        Ok(Self::shaken(TlsAcceptor::from(config).accept_with(socket, bound).await?))
+    }
+
+    /// The same where an authority may come, which wants a proof that a name is this server's. It
+    /// gets that, and is not a client: `None`.
+    ///
+    /// # Errors
+    /// As [`Transport::accept`].
+    pub(super) async fn accept_or_prove(
+        socket: ClientSocket,
+        config: Arc<ServerConfig>,
+        issued: &Issued,
+    ) -> io::Result<Option<(Self, Version)>> {
+        let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+        let Some(proof) = issued.asked_to_prove(&hello.client_hello()) else {
+            return Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?)));
+        };
+        let proof = proof.ok_or_else(|| io::Error::other("no proof is wanted for this name"))?;
+        // The handshake is all of it (RFC 8737, section 3).
+        hello.into_stream_with(proof, bound).await?.shutdown().await?;
+        Ok(None)
+    }
+
+    fn shaken(stream: TlsStream<ClientSocket>) -> (Self, Version) {
         let version = match stream.get_ref().1.alpn_protocol() {
             Some(HTTP2) => Version::HTTP_2,
             _ => Version::HTTP_11,
         };
-        Ok((Self::Tls(Box::new(stream)), version))
+        (Self::Tls(Box::new(stream)), version)
     }
 
     /// Tells the socket of HTTP/1 whether a request is being answered.
@@ -56,6 +80,11 @@ impl Transport {
             Self::Tls(stream) => stream.get_mut().0.answers(activity),
         }
     }
+}
+
+/// What TLS holds of an answer is bounded.
+fn bound(session: &mut ServerConnection) {
+    session.set_buffer_limit(Some(TLS_BUFFER));
 }
 
 impl AsyncRead for Transport {

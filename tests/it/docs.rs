@@ -167,6 +167,7 @@ fn first_cells(page: &str) -> BTreeSet<String> {
 fn the_keys_of_the_configuration_are_those_that_are_read() {
     let files = [
         "config/read.rs",
+        "config/acme.rs",
         "config/admin.rs",
         "config/discovery.rs",
         "config/traces.rs",
@@ -191,6 +192,8 @@ fn the_keys_of_the_configuration_are_those_that_are_read() {
         "consul",
         "cors",
         "tls",
+        "acme",
+        "external_account",
         "log",
         "csv",
         "values",

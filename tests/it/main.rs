@@ -11,6 +11,7 @@ mod support;
 mod worked;
 
 mod access_log;
+mod acme;
 mod answers;
 mod arrow;
 mod authorization;

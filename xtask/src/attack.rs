@@ -5,7 +5,6 @@
 //! proxy and schemathesis from PyPI, both pinned and below `target/`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::postgres::Postgres;
 use crate::test::{cargo, give, workspace};
@@ -44,9 +43,6 @@ fn schemathesis(target: &Path) -> Result<PathBuf> {
 fn h2spec(target: &Path) -> Result<PathBuf> {
     let pin = workspace().join(H2SPEC_VERSION);
     installed::prepare(target, ("test-h2spec", "h2spec"), std::slice::from_ref(&pin), |folder| {
-        let version = std::fs::read_to_string(&pin).map_err(|error| format!("{}: {error}", pin.display()))?;
-        let go = needs::go()?;
-        let module = format!("{H2SPEC}@{}", version.trim());
-        needs::run(Command::new(go).args(["install", &module]).env("GOBIN", folder))
+        needs::go_install(&[H2SPEC], &pin, folder)
     })
 }

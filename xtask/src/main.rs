@@ -2,14 +2,14 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
-//! [`newer`] (the programs of a newer one), [`mod@console`] (what it is built of), [`deny`] (what
-//! may become a part of it), [`book`] (the documentation), [`installed`] (what those get from
-//! package indexes), [`instructions`] (what the hot paths take), [`compare`] (the comparisons,
-//! which are a program of their own), [`fuzz`] (inputs for which a property does not hold),
-//! [`attack`] (the tools of others), [`consul`] (a real agent of it), [`reproducible`] (the released
-//! program, built twice), [`soak`] (the mixed soak, for long), [`steps`] (what ran, for
-//! how long, and how it ended) and [`mod@test`] (the test command). It does not know what the tests
-//! test.
+//! [`newer`] (the programs of a newer one), [`pebble`] (an authority for certificates),
+//! [`mod@console`] (what it is built of), [`deny`] (what may become a part of it), [`book`] (the
+//! documentation), [`installed`] (what those get from package indexes), [`instructions`] (what the
+//! hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
+//! (inputs for which a property does not hold), [`attack`] (the tools of others), [`consul`] (a
+//! real agent of it), [`reproducible`] (the released program, built twice), [`soak`] (the mixed
+//! soak, for long), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
+//! command). It does not know what the tests test.
 
 mod attack;
 mod book;
@@ -26,6 +26,7 @@ mod mariadb;
 mod needs;
 mod newer;
 mod npm;
+mod pebble;
 mod postgres;
 mod python;
 mod reproducible;

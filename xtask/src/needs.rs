@@ -81,6 +81,13 @@ pub(crate) fn go() -> Result<PathBuf> {
     Ok(find("go").or_else(elsewhere).ok_or("it needs Go: see https://go.dev/dl")?)
 }
 
+/// Builds programs of the Go module proxy into a folder, of the version that the file `pin` holds.
+pub(crate) fn go_install(programs: &[&str], pin: &Path, folder: &Path) -> Result<()> {
+    let version = fs::read_to_string(pin).map_err(|error| format!("{}: {error}", pin.display()))?;
+    let modules = programs.iter().map(|program| format!("{program}@{}", version.trim()));
+    run(Command::new(go()?).arg("install").args(modules).env("GOBIN", folder))
+}
+
 /// Makes sure that every program of the table is there: as root on Debian by installing it, else by
 /// saying what to install.
 pub(crate) fn require() -> Result<()> {

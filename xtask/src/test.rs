@@ -9,9 +9,12 @@ use crate::instructions::Mode;
 use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
-use crate::{Result, book, console, deny, duckdb, instructions, jars, needs, newer, python, target_folder};
+use crate::{
+    Result, book, console, deny, duckdb, instructions, jars, needs, newer, pebble, python, target_folder,
+};
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
+const NO_PEBBLE: &str = "it cannot be built here, so no test has certificates issued";
 const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
 const NO_CONSOLE: &str =
     "they cannot be installed here, so no test builds the console anew or checks its accessibility";
@@ -73,7 +76,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let (mut python, mut duckdb, mut console, mut newer) = (None, None, None, None);
-    let mut jars = None;
+    let (mut jars, mut pebble) = (None, None);
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
@@ -84,6 +87,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("DuckDB's library", || obtain(duckdb::prepare(&target), &mut duckdb, NO_DUCKDB));
     steps.run("packages of the console", || obtain(console::prepare(&target), &mut console, NO_CONSOLE));
     steps.run("H2 and QuestDB", || obtain(jars::prepare(&target), &mut jars, NO_JARS));
+    steps.run("Pebble", || obtain(pebble::prepare(&target), &mut pebble, NO_PEBBLE));
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -93,9 +97,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
     let (python, duckdb, console) = (python.as_deref(), duckdb.as_deref(), console.as_deref());
-    let jars = jars.as_deref();
+    let (jars, pebble) = (jars.as_deref(), pebble.as_deref());
     let mariadb = mariadb.as_ref();
-    let tests = Tests { scope, filters: &filters, target: &target, python, duckdb, console, jars, mariadb };
+    let tests =
+        Tests { scope, filters: &filters, target: &target, python, duckdb, console, jars, pebble, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -221,6 +226,7 @@ struct Tests<'a> {
     duckdb: Option<&'a Path>,
     console: Option<&'a Path>,
     jars: Option<&'a Path>,
+    pebble: Option<&'a Path>,
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -261,6 +267,9 @@ impl Tests<'_> {
         }
         if self.console.is_none() {
             command.args(["--skip", "console::packages_"]);
+        }
+        if self.pebble.is_none() {
+            command.args(["--skip", "acme::"]);
         }
         if self.jars.is_none() {
             command.args(["--skip", "others::"]);
@@ -309,6 +318,9 @@ impl Tests<'_> {
         }
         if let Some(jars) = self.jars {
             command.env("ROWSTREAM_TEST_JARS", jars);
+        }
+        if let Some(pebble) = self.pebble {
+            command.env("ROWSTREAM_TEST_PEBBLE", pebble);
         }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
