@@ -27,6 +27,7 @@ mod timing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 pub(crate) use self::denied::{Denied, RateLimited};
 pub(crate) use self::exemplars::Ids;
@@ -55,6 +56,8 @@ pub(crate) trait Observed: Send + Sync + 'static {
     fn sources(&self) -> impl Iterator<Item = (&str, &Source)>;
     /// The most connections of clients.
     fn max_connections(&self) -> usize;
+    /// When the server's certificate expires; `None`: it has none.
+    fn certificate_expiry(&self) -> Option<SystemTime>;
 }
 
 /// What is counted, whatever the configuration is at the moment.

@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -31,6 +32,15 @@ pub struct Identity {
     pub(crate) config: Arc<ServerConfig>,
     /// The files that it was read from.
     pub(crate) files: Vec<PathBuf>,
+    until: Until,
+}
+
+/// When a certificate expires.
+#[derive(Clone)]
+enum Until {
+    At(SystemTime),
+    /// Whenever what was issued last does.
+    Issued(Arc<Issued>),
 }
 
 impl fmt::Debug for Identity {
@@ -55,10 +65,12 @@ impl Identity {
         let pem = read(key)?;
         let private = PrivateKeyDer::from_pem_slice(&pem)
             .map_err(|_| format!("{} holds no private key", key.display()))?;
+        let until = issued::expiry(&certificates[0])
+            .map_err(|error| format!("{}: {error}", certificate.display()))?;
         let config = letting_in(clients)?
             .with_single_cert(certificates, private)
             .map_err(|error| unusable(&error, certificate, key))?;
-        Ok(Self::of(config, &[Some(certificate), Some(key), clients]))
+        Ok(Self::of(config, Until::At(until), &[Some(certificate), Some(key), clients]))
     }
 
     /// The same where the certificate is the one that `issued` has at each moment.
@@ -66,15 +78,22 @@ impl Identity {
     /// # Errors
     /// The file of authorities cannot be read, or holds none.
     pub(crate) fn issued(issued: Arc<Issued>, clients: Option<&Path>) -> Result<Self, Box<dyn Error>> {
-        Ok(Self::of(letting_in(clients)?.with_cert_resolver(issued), &[clients]))
+        let config = letting_in(clients)?.with_cert_resolver(Arc::clone(&issued) as _);
+        Ok(Self::of(config, Until::Issued(issued), &[clients]))
     }
 
-    fn of(mut config: ServerConfig, files: &[Option<&Path>]) -> Self {
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        Self {
-            config: Arc::new(config),
-            files: files.iter().flatten().map(|file| (*file).to_owned()).collect(),
+    /// When the certificate expires; `None`: there is none yet.
+    pub(crate) fn until(&self) -> Option<SystemTime> {
+        match &self.until {
+            Until::At(time) => Some(*time),
+            Until::Issued(issued) => issued.until(),
         }
+    }
+
+    fn of(mut config: ServerConfig, until: Until, files: &[Option<&Path>]) -> Self {
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        let files = files.iter().flatten().map(|file| (*file).to_owned()).collect();
+        Self { config: Arc::new(config), files, until }
     }
 }
 

@@ -165,6 +165,8 @@ families! {
         "Lines of the access log that were not written, because nobody reads standard output, or too slowly";
     TLS_FAILURES: Counter "rowstream_tls_failures_total" []
         "Connections on which no TLS came about: plain HTTP, a client without its certificate or without trust in ours, or one that left";
+    CERTIFICATE: Gauge "rowstream_tls_certificate_expiry_timestamp_seconds" []
+        "When the certificate that clients see expires, in seconds since 1970; nothing while there is none";
 
     WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
         "How long a worker's thread did something; its rate is the share of the time, and 1 is all that a core has";

@@ -2,6 +2,7 @@
 
 use std::array;
 use std::fmt;
+use std::time::SystemTime;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -44,6 +45,7 @@ pub(super) struct Snapshot {
     refused: u64,
     log_dropped: u64,
     tls_failures: u64,
+    certificate_expiry: Option<SystemTime>,
     workers: Vec<WorkerSeen>,
     process: ProcessSeen,
 }
@@ -108,6 +110,7 @@ impl Snapshot {
             refused: metrics.connections.refused(),
             log_dropped: ACCESS.dropped(),
             tls_failures: metrics.connections.no_tls(),
+            certificate_expiry: server.certificate_expiry(),
             workers: metrics.workers.map(WorkerSeen::of),
             process: ProcessSeen::look(&ProcessFiles::own()),
         }
@@ -271,6 +274,9 @@ impl Snapshot {
         out.counters(&family::REFUSED_CONNECTIONS, [([], self.refused)])?;
         out.counters(&family::LOG_DROPPED, [([], self.log_dropped)])?;
         out.counters(&family::TLS_FAILURES, [([], self.tls_failures)])?;
+        let expiry =
+            self.certificate_expiry.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        out.gauges(&family::CERTIFICATE, expiry.map(|since| ([], since.as_secs_f64())))?;
         let workers = || self.workers.iter().map(|worker| ([&*worker.number], worker));
         out.counters(&family::WORKER_BUSY, workers().map(|(number, worker)| (number, worker.busy)))?;
         out.histograms(&family::WORKER_DELAY, workers().map(|(number, worker)| (number, &worker.delays)))?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use tokio::sync::watch;
 
@@ -83,6 +84,10 @@ impl metrics::Observed for App {
 
     fn max_connections(&self) -> usize {
         self.config.limits.max_connections
+    }
+
+    fn certificate_expiry(&self) -> Option<SystemTime> {
+        self.config.tls.as_ref()?.identity.until()
     }
 }
 

@@ -102,10 +102,10 @@ async fn serve_http(
         let begun = match &tls {
             Some(tls) => {
                 let begun = begin_tls(stream, tls, &ends, socket).await;
-                if begun.is_none() {
+                if begun.is_err() {
                     current.get().metrics().connections.fail_tls();
                 }
-                begun
+                begun.ok().flatten()
             }
             None => version(&stream).await.map(|version| (Transport::Plain(socket(stream)), version)),
         };
@@ -267,16 +267,19 @@ async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
 }
 
 /// Shakes hands with a client that speaks TLS, and tells who does not what is spoken here. `None`:
-/// there is nothing to answer.
+/// it was an authority, which has its proof.
+///
+/// # Errors
+/// There is no TLS.
 async fn begin_tls(
     stream: TcpStream,
     tls: &Tls,
     ends: &Ends,
     socket: impl Fn(TcpStream) -> ClientSocket,
-) -> Option<(Transport, Version)> {
+) -> io::Result<Option<(Transport, Version)>> {
     let mut first = [0];
-    if stream.peek(&mut first).await.ok()? == 0 {
-        return None;
+    if stream.peek(&mut first).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let mut socket = socket(stream);
     if first == [HANDSHAKE] {
@@ -288,12 +291,12 @@ async fn begin_tls(
             None => Transport::accept(socket, config).await.map(Some),
         };
         ends.lingers.store(false, Ordering::Relaxed);
-        return accepted.ok().flatten();
+        return accepted;
     }
     // It is read on, so that the answer is not lost by a reset.
     ends.lingers.store(true, Ordering::Relaxed);
     let _ = socket.write_all(NOT_TLS).await;
-    None
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 /// What comes of the first bytes of a client; `None` where it leaves, or the server is asked to end

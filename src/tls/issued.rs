@@ -17,6 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
@@ -42,6 +43,11 @@ impl Issued {
         *self.certificate.write() = Some(certificate);
     }
 
+    /// When the certificate expires that handshakes see; `None`: there is none.
+    pub(crate) fn until(&self) -> Option<SystemTime> {
+        self.certificate.read().as_ref().map(|certificate| certificate.until)
+    }
+
     /// Whoever asks for a proof for this name gets this one.
     pub(crate) fn prove(&self, name: &str, proof: Arc<ServerConfig>) {
         self.proofs.write().insert(name.to_owned(), proof);
@@ -63,8 +69,7 @@ impl Issued {
 impl fmt::Debug for Issued {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let until = self.certificate.read().as_ref().map(|certificate| certificate.until);
-        f.debug_struct("Issued").field("until", &until).finish_non_exhaustive()
+        f.debug_struct("Issued").field("until", &self.until()).finish_non_exhaustive()
     }
 }
 
@@ -98,8 +103,7 @@ impl Certificate {
             Some(names) => names.value.general_names.iter().filter_map(dns_name).collect(),
             None => Vec::new(),
         };
-        let validity = parsed.validity();
-        let (from, until) = (time(validity.not_before.timestamp()), time(validity.not_after.timestamp()));
+        let (from, until) = validity(&parsed);
         let key = Arc::new(CertifiedKey::from_der(chain, key, &ring::default_provider())?);
         Ok(Self { key, names, from, until })
     }
@@ -122,6 +126,20 @@ fn dns_name(name: &GeneralName<'_>) -> Option<String> {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
         _ => None,
     }
+}
+
+/// When a certificate expires.
+///
+/// # Errors
+/// It is none.
+pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Result<SystemTime, Failure> {
+    Ok(validity(&parse_x509_certificate(certificate)?.1).1)
+}
+
+/// From when until when a certificate is for.
+fn validity(certificate: &X509Certificate<'_>) -> (SystemTime, SystemTime) {
+    let validity = certificate.validity();
+    (time(validity.not_before.timestamp()), time(validity.not_after.timestamp()))
 }
 
 /// A time by its seconds since 1970; one before that is as good as 1970.

@@ -13,6 +13,7 @@ use crate::support::{Curl, Launch, Server, curl, get, rowstream};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
+const EXPIRY: &str = "rowstream_tls_certificate_expiry_timestamp_seconds ";
 const LASTING: u64 = 90 * 24 * 60 * 60;
 
 /// The authority, and a DNS in which each name is this machine. Dropping it ends both.
@@ -165,6 +166,9 @@ async fn an_authority_issues_the_certificate_and_a_restart_asks_for_none() {
     let folder = launch.path().to_owned();
     let mut server = launch.start().await;
     has_certificate(&server).await;
+    // An authority that asks for its proof is nobody who failed.
+    let metrics = get(&format!("http://{}/_rowstream/metrics", ports.1)).await;
+    assert!(metrics.text().contains("\nrowstream_tls_failures_total 0\n"), "{}", metrics.text());
     let root = pebble.root().await;
     for name in ["shop.example", "www.shop.example"] {
         for version in ["--http1.1", "--http2"] {
@@ -199,6 +203,11 @@ async fn an_authority_issues_the_certificate_and_a_restart_asks_for_none() {
     let server = Launch::folder(folder).listen(&ports.0.to_string()).start().await;
     has_certificate(&server).await;
     assert_eq!(serial(ports, "shop.example"), first);
+    let metrics = get(&format!("http://{}/_rowstream/metrics", ports.1)).await;
+    let expiry = metrics.text().lines().find_map(|line| line.strip_prefix(EXPIRY)).expect("it is known");
+    let expiry = expiry.trim().parse::<f64>().expect("a number");
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64();
+    assert!((expiry - now - LASTING as f64).abs() < 3600.0, "{expiry} {now}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::metrics::ELSEWHERE;
 use crate::support::{Ended, Prometheus, Server, get};
 use serde_json::Value;
 
@@ -72,11 +73,12 @@ fn names(text: &str) -> BTreeSet<String> {
     words.filter(is_metric).map(str::to_owned).collect()
 }
 
-/// The names of the samples of a scrape.
+/// The names of the samples of a scrape, and of those that only other servers have.
 async fn told(server: &Server) -> BTreeSet<String> {
     let scrape = get(&server.url("/_rowstream/metrics")).await;
     let samples = scrape.text().lines().filter(|line| !line.starts_with('#'));
-    samples.filter_map(|line| Some(line.split(['{', ' ']).next()?.to_owned())).collect()
+    let told = samples.filter_map(|line| Some(line.split(['{', ' ']).next()?.to_owned()));
+    told.chain(ELSEWHERE.map(str::to_owned)).collect()
 }
 
 /// A server that has answered: streams, lookups, and failures.
