@@ -17,6 +17,14 @@ use crate::sql::dialect::{Dialect, Location};
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
 
+/// Databases that a program may have been built without: the scheme, the name, and the feature of
+/// cargo.
+const LEFT_OUT: [(&str, &str, &str); 3] = [
+    ("odbc", "ODBC", "odbc"),
+    ("flightsql", "Arrow Flight SQL", "flight"),
+    ("flightsql+tls", "Arrow Flight SQL", "flight"),
+];
+
 /// What the scheme of a URL stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
@@ -180,10 +188,13 @@ fn no_scheme() -> UrlError {
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
-    if scheme.eq_ignore_ascii_case("odbc") {
+    let left_out = LEFT_OUT.iter().find(|(left_out, ..)| scheme.eq_ignore_ascii_case(left_out));
+    if let Some((_, name, feature)) = left_out {
         return UrlError {
-            message: "this program was built without ODBC".to_owned(),
-            hint: "build it with `cargo install --path . --features odbc`".to_owned(),
+            message: format!("this program was built without {name}"),
+            hint: format!(
+                "the released programs have it; or build it with `cargo install --path . --features {feature}`"
+            ),
         };
     }
     let known = ["file", "jdbc", "mssql", "oracle", "sqlite3"];

@@ -25,8 +25,11 @@
 //! the connection goes back to the pool once the database has said that it is ready, or is closed.
 //! All statements of a session that was acquired with a snapshot read the same state of the data.
 
+mod arrow_rows;
 pub mod blocking;
 mod buffers;
+#[cfg(feature = "flight")]
+pub mod flight;
 mod login;
 mod lookups;
 pub mod mysql;
@@ -904,6 +907,8 @@ databases! {
     Adbc => adbc,
     /// The same, by ODBC.
     Odbc => odbc if "odbc",
+    /// A server of Arrow Flight SQL.
+    Flight => flight if "flight",
 }
 
 impl AnyDatabase {

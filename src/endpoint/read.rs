@@ -591,7 +591,18 @@ impl Statements<'_> {
         }
         let nested = self.nest(&sections, &mut statements);
         self.check_used(&used);
-        nested.then_some(statements)
+        (nested && self.one_snapshot(&sections)).then_some(statements)
+    }
+
+    /// Whether all statements read one state of the data.
+    fn one_snapshot(&self, sections: &[Section]) -> bool {
+        match (sections, self.dialect.snapshots) {
+            ([_, second, ..], Err(Refusal { message, hint })) => {
+                self.file.error(self.text.offset(second.offset), message, Some(hint.to_owned()));
+                false
+            }
+            _ => true,
+        }
     }
 
     /// Notes in whose rows those of each statement stand. Whether all of that is well.

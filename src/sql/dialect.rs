@@ -32,6 +32,8 @@ pub struct Dialect {
     pub refcursors: Result<Opens, Refusal>,
     /// Whether a connection reads several statements side by side, as rows that nest need it.
     pub interleaved: Result<(), Refusal>,
+    /// Whether the statements of a response can read one snapshot.
+    pub snapshots: Result<(), Refusal>,
     /// How several connections read parts of one table.
     pub parts: Result<Parts, Refusal>,
     /// What has the database say how it would run the statement that follows; `None`: none of its
@@ -384,6 +386,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
         unique_keys: None,
@@ -408,6 +411,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
         unique_keys: None,
@@ -432,6 +436,7 @@ pub(crate) mod samples {
         commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
+        snapshots: Ok(()),
         parts: Err(REFUSAL),
         explain: None,
         unique_keys: None,

@@ -807,12 +807,12 @@ fn faults_of_the_configuration() {
         (
             "[source.a]\nurl = \"${BAD}\"",
             endpoint,
-            "2:7: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `http`, `https` and a colon before it",
+            "2:7: this URL has no scheme\n    hint: write one of `postgres`, `postgresql`, `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `flightsql`, `flightsql+tls`, `http`, `https` and a colon before it",
         ),
         (
             "[source.a]\nurl = \"oracle://h\"",
             endpoint,
-            "2:7: the scheme `oracle` is not known\n    hint: the schemes are `postgres`, `postgresql`, `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `http`, `https`",
+            "2:7: the scheme `oracle` is not known\n    hint: the schemes are `postgres`, `postgresql`, `sqlite`, `mysql`, `mariadb`, `adbc`, `duckdb`, `odbc`, `flightsql`, `flightsql+tls`, `http`, `https`",
         ),
         (
             "listen = \"${BAD}\"\n[source.a]\nurl = \"sqlite:x\"",

@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::test::workspace;
 use crate::{Result, needs, target_folder};
 
-/// What Debian's package has; the static program has the last of them.
-const FEATURES: &str = "adbc,odbc,http3";
+/// What Debian's package has; the static program has those that load no library.
+const FEATURES: &str = "adbc,flight,http3,odbc";
 /// Where the sources of a program stand that is released, as far as it can tell.
 const SOURCES: &str = "/rowstream";
 const REGISTRY: &str = "/cargo";

@@ -54,6 +54,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     refcursors: Ok(Opens::Results),
     interleaved: Ok(()),
+    snapshots: Ok(()),
     parts: Err(Refusal {
         message: "connections of MySQL and MariaDB cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",

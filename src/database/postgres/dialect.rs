@@ -50,6 +50,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     refcursors: Ok(Opens::Refcursors),
     interleaved: Ok(()),
+    snapshots: Ok(()),
     parts: Ok(Parts { condition: ["ctid >= ", "::tid and ctid < ", "::tid"], refusals: NO_PARTS }),
     explain: Some("explain "),
     unique_keys: Some(UniqueKeys {

@@ -46,6 +46,7 @@ pub static DIALECT: Dialect = Dialect {
         hint: "they are PostgreSQL's: write a statement for each list",
     }),
     interleaved: Ok(()),
+    snapshots: Ok(()),
     parts: Err(Refusal {
         message: "connections of SQLite cannot be made to read one snapshot, so parts of a table would be of different states of it",
         hint: "leave out `parallel` and `shards`",

@@ -3,19 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamDecoder;
-use arrow_schema::ArrowError;
 use http::StatusCode;
 use rowstream_encode::Column;
 
+use super::super::arrow_rows::{self, Argument, column, is_described, null, pack};
 use super::super::refused::general;
-use super::frame::{self, Argument, Failed, Fault, HEADER, Request};
-use super::{Foreign, Kind, arguments, cells, values};
+use super::frame::{self, Failed, Fault, HEADER, Request};
+use super::{Foreign, Kind};
 use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
@@ -60,7 +59,7 @@ enum Reply {
 }
 
 /// Why there is no frame.
-pub(super) enum Missing {
+enum Missing {
     /// The worker reports a failure.
     Failed(Failed),
     /// The connection is of no more use.
@@ -225,10 +224,8 @@ impl<K: Kind> DriverConnection for Connection<K> {
         let sql = statement.sql.to_string();
         let mut decoder = StreamDecoder::new();
         let mut link = self.link.borrow_mut();
-        let request = Request::Describe {
-            sql,
-            arguments: statement.types.iter().copied().map(arguments::null).collect(),
-        };
+        let request =
+            Request::Describe { sql, arguments: statement.types.iter().copied().map(null).collect() };
         let mut reply = link.ask(&request).and_then(|()| link.reply());
         while let Ok(Reply::Arrow(bytes)) = reply {
             reply = decode(&mut decoder, bytes).and_then(|_| link.reply());
@@ -239,7 +236,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
         if schema.fields().is_empty() {
             return Err(Error::endpoint("the statement has no columns, so it is no query"));
         }
-        Ok((schema.fields().iter().map(|field| values::column(field)).collect(), ()))
+        Ok((schema.fields().iter().map(|field| column(field)).collect(), ()))
     }
 
     fn begin(&self) -> Result<(), Error> {
@@ -322,29 +319,6 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
     }
 }
 
-/// Packs a row of a batch, which has these columns.
-#[inline]
-pub(super) fn pack(
-    (arrays, row): (&[ArrayRef], usize),
-    columns: &[Column],
-    limit: usize,
-    batch: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let start = batch.len();
-    for (array, column) in arrays.iter().zip(columns) {
-        let mut text = String::new();
-        let value = values::value(array, row, &mut text)?;
-        cells::push(values::of_kind(value, column.kind), batch);
-    }
-    match batch.len() - start {
-        length if length > limit => {
-            batch.truncate(start);
-            Err(Error::row_too_large(length as u64, limit))
-        }
-        _ => Ok(()),
-    }
-}
-
 impl<K: Kind> Rows<'_, K> {
     /// Reads the next batch that has rows. Whether there is one.
     fn batch(&mut self) -> Result<bool, Error> {
@@ -376,13 +350,8 @@ impl<K: Kind> Rows<'_, K> {
     /// Tables may have changed since the statement was described, and values would stand under
     /// wrong names.
     fn check_columns(&self) -> Result<(), Failure> {
-        let described = &self.described.columns;
-        let is_same = self.decoder.schema().is_some_and(|schema| {
-            schema.fields().len() == described.len()
-                && schema.fields().iter().zip(&**described).all(|(field, column)| {
-                    *field.name() == column.name && field.data_type().to_string() == column.type_name
-                })
-        });
+        let schema = self.decoder.schema();
+        let is_same = schema.is_some_and(|schema| is_described(&schema, &self.described.columns));
         match is_same {
             true => Ok(()),
             false => Err(Failure::Outdated(Error::source_unavailable(format!(
@@ -393,13 +362,9 @@ impl<K: Kind> Rows<'_, K> {
     }
 }
 
-/// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
-/// it what its dictionaries need. Arrow's reader panics at some that lie about their lengths.
-pub(super) fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
-    let broken = |error: ArrowError| Missing::Lost(io::Error::other(error));
-    let decode = AssertUnwindSafe(|| decoder.decode(&mut bytes.into()).map_err(broken));
-    let panicked = |_| Err(Missing::Lost(io::Error::other("its lengths are not those of its values")));
-    catch_unwind(decode).unwrap_or_else(panicked)
+/// The batch in a piece of an Arrow stream, if there is one.
+fn decode(decoder: &mut StreamDecoder, bytes: Vec<u8>) -> Result<Option<RecordBatch>, Missing> {
+    arrow_rows::decode(decoder, bytes).map_err(|error| Missing::Lost(io::Error::other(error)))
 }
 
 /// A failure in the driver as a user sees it.

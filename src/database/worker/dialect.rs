@@ -63,6 +63,7 @@ const COMMON: Dialect = Dialect {
         message: "a driver's connection reads one statement at a time",
         hint: "join the two, or let the database nest the rows: a list of structs is a JSON array",
     }),
+    snapshots: Ok(()),
     parts: Err(Refusal {
         message: "connections of a driver cannot be made to read one snapshot",
         hint: "leave out `parallel` and `shards`",

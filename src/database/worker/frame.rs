@@ -11,6 +11,8 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::super::arrow_rows::Argument;
+
 /// A [`Request`].
 const REQUEST: u8 = b'?';
 /// A piece of an Arrow IPC stream: a batch each, the schema before the first, and the end.
@@ -85,29 +87,6 @@ pub struct OdbcOpening {
     pub(super) fetch_rows: usize,
     /// The longest value, in bytes.
     pub(super) longest: usize,
-}
-
-/// The value that is bound for a parameter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Argument {
-    /// NULL.
-    Null,
-    /// NULL, of the type that this value has.
-    NullOf(Box<Argument>),
-    /// A boolean.
-    Boolean(bool),
-    /// An integer.
-    Integer(i64),
-    /// A decimal, as text.
-    Number(String),
-    /// Text.
-    Text(String),
-    /// Days since 1970-01-01.
-    Date(i32),
-    /// Microseconds since 1970-01-01T00:00:00Z.
-    Timestamp(i64),
-    /// Values of one type.
-    List(Vec<Argument>),
 }
 
 /// Why the worker could not do what was asked.

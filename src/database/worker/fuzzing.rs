@@ -3,8 +3,7 @@
 use arrow_ipc::reader::StreamDecoder;
 use rowstream_encode::{RowEncoder, Shape};
 
-use super::connection::{decode, pack};
-use super::{Row, values};
+use super::super::arrow_rows::{Row, column, decode, pack};
 use crate::database::DatabaseRow as _;
 
 /// The longest row that is taken, in bytes.
@@ -21,13 +20,13 @@ impl Batches {
     /// row of it has no JSON.
     pub fn read(&mut self, piece: Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let Some(batch) = decode(&mut self.0, piece).ok()? else { return Some(Vec::new()) };
-        let columns: Vec<_> = batch.schema().fields().iter().map(|field| values::column(field)).collect();
+        let columns: Vec<_> = batch.schema().fields().iter().map(|field| column(field)).collect();
         let mut lines = Vec::new();
         for row in 0..batch.num_rows().min(MOST) {
             let (mut packed, mut line) = (Vec::new(), Vec::new());
             pack((batch.columns(), row), &columns, LONGEST, &mut packed).ok()?;
             let mut encoder = RowEncoder::new(Shape::Lines, &columns);
-            Row { values: &packed, columns: columns.len() }.encode(&mut encoder, &mut line).ok()?;
+            Row::new(&packed, columns.len()).encode(&mut encoder, &mut line).ok()?;
             lines.push(line);
         }
         Some(lines)

@@ -7,7 +7,7 @@
 //! back-pressure.
 //!
 //! For the server, such a connection is a library that blocks: threads, batches and hand-over are
-//! those of [`super::blocking`].
+//! those of [`super::blocking`], and rows are those of [`super::arrow_rows`].
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -16,15 +16,10 @@
 //! | [`process`] | the process: started, started again, ended |
 //! | [`frame`] | what goes over the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
-//! | [`values`] | Arrow's arrays to [`Value`](rowstream_encode::Value)s |
-//! | [`cells`] | values to bytes and back |
-//! | [`arguments`] | the values of parameters |
 //! | [`dialect`] | what drivers' databases have in common in SQL, as data |
 //! | `child` | the process itself, with one of the features |
 
 pub mod adbc;
-mod arguments;
-mod cells;
 #[cfg(feature = "worker")]
 pub(crate) mod child;
 mod connection;
@@ -35,22 +30,20 @@ pub(crate) mod fuzzing;
 #[cfg(feature = "odbc")]
 pub mod odbc;
 mod process;
-mod values;
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowstream_encode::RowWriter;
-
 pub(crate) use self::adbc::is_table;
+use super::arrow_rows::{Argument, Row, argument};
 
 use self::connection::Connection;
-use self::frame::{Argument, Opening};
+use self::frame::Opening;
 use self::process::Process;
+use super::ChangeSource;
 use super::blocking::{Described, Driver};
-use super::{ChangeSource, DatabaseRow, RowLayout};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::settings::SourceSettings;
@@ -111,12 +104,12 @@ impl<K: Kind> Driver for Foreign<K> {
     }
 
     fn argument(param: &ParamValue) -> Argument {
-        arguments::argument(param)
+        argument(param)
     }
 
     #[inline]
     fn row<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
-        Row { values: packed, columns: described.columns.len() }
+        Row::new(packed, described.columns.len())
     }
 }
 
@@ -137,47 +130,5 @@ impl ChangeSource for Changes {
 
     async fn next(&mut self) -> Result<(), Error> {
         match self.0 {}
-    }
-}
-
-/// One row, in the batch that was handed over.
-pub struct Row<'a> {
-    values: &'a [u8],
-    columns: usize,
-}
-
-impl DatabaseRow for Row<'_> {
-    type Layout = Layout;
-
-    #[inline]
-    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
-        let mut values = self.values;
-        encoder.begin_row(out);
-        for _ in 0..self.columns {
-            encoder.value(cells::next(&mut values), out);
-        }
-        encoder.end_row(out);
-        Ok(())
-    }
-
-    fn layout(&self) -> Layout {
-        Layout { columns: self.columns }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.values
-    }
-}
-
-/// What rows are read by that have left their batch.
-pub struct Layout {
-    columns: usize,
-}
-
-impl RowLayout for Layout {
-    type Row<'a> = Row<'a>;
-
-    fn row<'a>(&'a mut self, values: &'a [u8]) -> Row<'a> {
-        Row { values, columns: self.columns }
     }
 }

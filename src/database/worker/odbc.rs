@@ -7,7 +7,8 @@ use crate::database::blocking;
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 
-pub use super::{Changes, Layout, Row};
+pub use super::Changes;
+pub use crate::database::arrow_rows::{Layout, Row};
 
 /// A database whose driver is one of ODBC, with its pool.
 pub type Source = blocking::Source<Foreign<Odbc>>;

@@ -24,7 +24,8 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
 
-use super::frame::{self, ARROW, Argument, END, FAILED, Failed, Fault, Opening, Request};
+use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
+use crate::database::arrow_rows::Argument;
 use crate::lock::Mutex;
 
 /// Serves until the server has gone. Standard input is a pipe that ends then, and standard output

@@ -1,7 +1,5 @@
 //! Connections by drivers of ADBC.
 
-mod bind;
-
 use std::sync::OnceLock;
 
 use adbc_core::error::Status;
@@ -14,8 +12,9 @@ use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, Man
 use arrow_array::RecordBatchReader;
 use arrow_schema::{ArrowError, Schema};
 
-use super::super::frame::{AdbcOpening, Argument, Failed, Fault};
+use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::{Cancel, Ended, Run};
+use crate::database::arrow_rows::{self, Argument};
 use crate::lock::Mutex;
 
 /// The database, which is opened by the first connection.
@@ -92,7 +91,7 @@ impl super::Connection for Connection {
             _ => {}
         }
         // Before it is asked for its schema: PostgreSQL's `:x + 1` is of the type of what is bound.
-        bind::bind(&mut statement, arguments)?;
+        bind(&mut statement, arguments)?;
         if let Ok(schema) = statement.execute_schema() {
             return Ok(schema);
         }
@@ -101,7 +100,7 @@ impl super::Connection for Connection {
 
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
         let mut statement = self.prepare(sql)?;
-        bind::bind(&mut statement, arguments)?;
+        bind(&mut statement, arguments)?;
         let cancels = vec![cancel(statement.get_cancel_handle()), cancel(self.0.get_cancel_handle())];
         let _cancellable = run.cancelled_by(cancels)?;
         let rows = statement.execute().map_err(statement_failed)?;
@@ -121,6 +120,15 @@ impl super::Connection for Connection {
         self.0.rollback().map_err(statement_failed)?;
         self.autocommit(true)
     }
+}
+
+/// Binds `arguments` to the placeholders of a statement, in order.
+fn bind(statement: &mut ManagedStatement, arguments: &[Argument]) -> Result<(), Failed> {
+    if arguments.is_empty() {
+        return Ok(());
+    }
+    let batch = arrow_rows::batch(arguments).map_err(super::of_rows)?;
+    statement.bind(batch).map_err(statement_failed)
 }
 
 /// A driver that cannot cancel is waited for, and the server ends the process.

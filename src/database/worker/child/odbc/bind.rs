@@ -2,9 +2,10 @@
 
 use jiff::civil::Date;
 
-use super::super::super::frame::{Argument, Failed, Fault};
+use super::super::super::frame::{Failed, Fault};
 use super::api::{Bound, NULL_DATA};
 use super::c;
+use crate::database::arrow_rows::Argument;
 
 const SQL_BIGINT: i16 = -5;
 const SQL_BIT: i16 = -7;

@@ -16,9 +16,9 @@ use arrow_schema::{DataType, Field};
 use serde::de::IgnoredAny;
 
 use super::super::super::frame::{Failed, Fault};
-use super::super::super::values::{JSON, KIND, NUMBER};
 use super::api::Described;
 use super::c;
+use crate::database::arrow_rows::{JSON, KIND, NUMBER};
 
 /// How a column is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

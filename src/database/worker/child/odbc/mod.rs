@@ -16,8 +16,9 @@ use std::cell::Cell;
 
 use arrow_schema::{Field, Schema};
 
-use super::super::frame::{Argument, Failed, Fault, OdbcOpening};
+use super::super::frame::{Failed, Fault, OdbcOpening};
 use super::{Ended, Run, data_failed};
+use crate::database::arrow_rows::Argument;
 use api::{Code, Statement};
 use columns::Read;
 

@@ -1,11 +1,34 @@
-//! Parameter values as a worker takes them.
+//! Parameter values as what is bound in Arrow has them, or a worker that binds them elsewhere.
+
+use serde::{Deserialize, Serialize};
 
 use crate::params::{BindType, ParamType, ParamValue};
 
-use super::frame::Argument;
+/// The value that is bound for a parameter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Argument {
+    /// NULL.
+    Null,
+    /// NULL, of the type that this value has.
+    NullOf(Box<Argument>),
+    /// A boolean.
+    Boolean(bool),
+    /// An integer.
+    Integer(i64),
+    /// A decimal, as text.
+    Number(String),
+    /// Text.
+    Text(String),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Timestamp(i64),
+    /// Values of one type.
+    List(Vec<Argument>),
+}
 
 /// The value that is bound for a parameter.
-pub(super) fn argument(param: &ParamValue) -> Argument {
+pub(in crate::database) fn argument(param: &ParamValue) -> Argument {
     match param {
         ParamValue::Null => Argument::Null,
         ParamValue::Integer(value) => Argument::Integer(*value),
@@ -30,7 +53,7 @@ fn item(param: &ParamValue) -> Argument {
 }
 
 /// NULL, of the type of a parameter.
-pub(super) fn null(bind: BindType) -> Argument {
+pub(in crate::database) fn null(bind: BindType) -> Argument {
     let value = match bind {
         BindType::Inferred => return Argument::Null,
         BindType::One(ParamType::Integer) => Argument::Integer(0),

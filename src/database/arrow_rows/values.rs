@@ -22,7 +22,7 @@ use rowstream_encode::{Column, ColumnKind, Value, write_value};
 use crate::Error;
 
 /// The column of a field.
-pub(super) fn column(field: &Field) -> Column {
+pub(in crate::database) fn column(field: &Field) -> Column {
     let said = field.metadata().get(KIND).map(|said| match said.split_once(',') {
         Some((precision, scale)) => {
             ColumnKind::decimal(precision.parse().unwrap_or(u16::MAX), scale.parse().unwrap_or(0))
@@ -39,12 +39,12 @@ pub(super) fn column(field: &Field) -> Column {
 
 /// The key of a field's metadata by which a worker says that texts are not mere texts: [`JSON`],
 /// [`NUMBER`], or a decimal's `precision,scale`.
-pub(super) const KIND: &str = "rowstream.kind";
+pub(in crate::database) const KIND: &str = "rowstream.kind";
 /// Texts that are JSON documents.
-pub(super) const JSON: &str = "json";
+pub(in crate::database) const JSON: &str = "json";
 /// Texts that are decimals of any length.
 #[cfg(feature = "odbc")]
-pub(super) const NUMBER: &str = "number";
+pub(in crate::database) const NUMBER: &str = "number";
 
 /// A text as what the worker says that it is, which has checked it.
 #[inline]

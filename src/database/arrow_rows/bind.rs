@@ -1,9 +1,7 @@
-//! Arguments as the one row of a batch, which is how ADBC binds them.
+//! Arguments as the one row of a batch, which is how ADBC and Flight SQL bind them.
 
 use std::sync::Arc;
 
-use adbc_core::Statement as _;
-use adbc_driver_manager::ManagedStatement;
 use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::new_null_array;
 use arrow_array::{
@@ -12,21 +10,13 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, Field, Schema};
 
-use super::super::super::frame::{Argument, Failed};
+use super::Argument;
 
-/// Binds `arguments` to the placeholders of a statement, in order.
+/// The one row of `arguments`, in the order of their placeholders.
 ///
 /// # Errors
-/// The driver does not take them.
-pub(super) fn bind(statement: &mut ManagedStatement, arguments: &[Argument]) -> Result<(), Failed> {
-    if arguments.is_empty() {
-        return Ok(());
-    }
-    let batch = batch(arguments).map_err(super::super::of_rows)?;
-    statement.bind(batch).map_err(super::statement_failed)
-}
-
-fn batch(arguments: &[Argument]) -> Result<RecordBatch, ArrowError> {
+/// A decimal is of no type that Arrow has.
+pub(in crate::database) fn batch(arguments: &[Argument]) -> Result<RecordBatch, ArrowError> {
     let columns = arguments.iter().map(array).collect::<Result<Vec<_>, _>>()?;
     let fields = columns.iter().enumerate();
     let fields = fields.map(|(i, column)| Field::new(i.to_string(), column.data_type().clone(), true));

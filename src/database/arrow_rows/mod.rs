@@ -1,0 +1,125 @@
+//! Rows out of Arrow's record batches, for all databases that send these: drivers in worker
+//! processes, and Arrow Flight SQL.
+//!
+//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`values`]). What
+//! sends the batches is not known here, and nothing here does I/O. In the other direction, what is
+//! bound to a statement is a batch too (`bind`).
+
+mod arguments;
+#[cfg(any(feature = "adbc", feature = "flight"))]
+mod bind;
+mod cells;
+mod values;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::{ArrowError, Schema};
+use rowstream_encode::{Column, RowWriter};
+
+pub(super) use self::arguments::{Argument, argument, null};
+#[cfg(any(feature = "adbc", feature = "flight"))]
+pub(super) use self::bind::batch;
+#[cfg(feature = "odbc")]
+pub(super) use self::values::NUMBER;
+pub(super) use self::values::column;
+#[cfg(feature = "worker")]
+pub(super) use self::values::{JSON, KIND};
+use super::{DatabaseRow, RowLayout};
+use crate::Error;
+
+/// One row, packed.
+pub struct Row<'a> {
+    values: &'a [u8],
+    columns: usize,
+}
+
+impl<'a> Row<'a> {
+    /// A row that [`pack`] has packed.
+    #[inline]
+    pub(super) fn new(values: &'a [u8], columns: usize) -> Self {
+        Self { values, columns }
+    }
+}
+
+impl DatabaseRow for Row<'_> {
+    type Layout = Layout;
+
+    #[inline]
+    fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut values = self.values;
+        encoder.begin_row(out);
+        for _ in 0..self.columns {
+            encoder.value(cells::next(&mut values), out);
+        }
+        encoder.end_row(out);
+        Ok(())
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { columns: self.columns }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.values
+    }
+}
+
+/// What rows are read by that have left their batch.
+pub struct Layout {
+    columns: usize,
+}
+
+impl RowLayout for Layout {
+    type Row<'a> = Row<'a>;
+
+    fn row<'a>(&'a mut self, values: &'a [u8]) -> Row<'a> {
+        Row { values, columns: self.columns }
+    }
+}
+
+/// Packs a row of a batch, which has these columns, behind what is in `packed`.
+///
+/// # Errors
+/// It is longer than `limit`, or a value of it cannot be written.
+#[inline]
+pub(super) fn pack(
+    (arrays, row): (&[ArrayRef], usize),
+    columns: &[Column],
+    limit: usize,
+    packed: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let start = packed.len();
+    for (array, column) in arrays.iter().zip(columns) {
+        let mut text = String::new();
+        let value = values::value(array, row, &mut text)?;
+        cells::push(values::of_kind(value, column.kind), packed);
+    }
+    match packed.len() - start {
+        length if length > limit => {
+            packed.truncate(start);
+            Err(Error::row_too_large(length as u64, limit))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
+/// it what its dictionaries need. Arrow's reader panics at some that lie about their lengths.
+///
+/// # Errors
+/// It is none.
+pub(super) fn decode(decoder: &mut StreamDecoder, piece: Vec<u8>) -> Result<Option<RecordBatch>, ArrowError> {
+    let panicked = |_| Err(ArrowError::IpcError("its lengths are not those of its values".to_owned()));
+    let decode = AssertUnwindSafe(|| decoder.decode(&mut piece.into()));
+    catch_unwind(decode).unwrap_or_else(panicked)
+}
+
+/// Whether what came has the columns that were described.
+pub(super) fn is_described(schema: &Schema, described: &[Column]) -> bool {
+    schema.fields().len() == described.len()
+        && schema.fields().iter().zip(described).all(|(field, column)| {
+            *field.name() == column.name && field.data_type().to_string() == column.type_name
+        })
+}

@@ -1,0 +1,305 @@
+//! A connection to a server: HTTP/2, and who we are. Its calls are [`super::grpc`]'s.
+//!
+//! No task drives it: whoever waits for a call polls the connection as well, so what nobody waits
+//! for is not read.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use h2::client::{self, SendRequest};
+use h2::{Ping, PingPong};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, TE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request};
+use rustls::pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+
+use super::super::login::{self, ConnectError, Reusable};
+use super::super::socket::Socket;
+use super::super::tls::{self, SslMode};
+use super::error::Failure;
+use super::grpc::{Call, framed, timeout_field};
+use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
+use super::url::{Address, Login, Target};
+use super::{MESSAGE, PARALLEL, WINDOW};
+use crate::Error;
+use crate::settings::SourceSettings;
+use crate::tls::HTTP2;
+
+/// All header fields of one answer.
+const HEADERS: u32 = 32 * 1024;
+
+/// Opens the connections of a source.
+pub(super) struct Connector {
+    source: String,
+    pub(super) target: Target,
+    tls: Option<TlsConnector>,
+    pub(super) statement_timeout: Option<Duration>,
+    /// The longest message.
+    pub(super) limit: usize,
+}
+
+/// One open connection, on which calls are authenticated.
+pub struct Connection {
+    http2: client::Connection<Socket, Bytes>,
+    sender: SendRequest<Bytes>,
+    ping: Option<PingPong>,
+    /// Before the path of a call.
+    origin: String,
+    /// What each call says.
+    fields: HeaderMap,
+    limit: usize,
+    is_over: bool,
+    /// Whether something has shown that it is of no more use.
+    pub(super) is_broken: bool,
+    home: ThreadId,
+}
+
+impl Connector {
+    pub(super) fn new(settings: &SourceSettings) -> Result<Self, Error> {
+        let target = Target::parse(&settings.url)
+            .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", settings.name)))?;
+        // A server without TLS may keep rows at others that have it.
+        let tls = match target.address.has_tls || !target.allowed.is_empty() {
+            true => Some(http2_by_tls(&settings.name, &target)?),
+            false => None,
+        };
+        Ok(Self {
+            source: settings.name.clone(),
+            target,
+            tls,
+            statement_timeout: settings.statement_timeout,
+            limit: MESSAGE.max(settings.max_row_bytes),
+        })
+    }
+
+    /// Opens a connection to the server, within the URL's `connect-timeout`.
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+        self.connect_to(&self.target.address).await
+    }
+
+    /// Opens a connection to one of the servers that keep rows.
+    pub(super) async fn connect_to(&self, address: &Address) -> Result<Connection, ConnectError> {
+        login::within(self.target.connect_timeout, self.open(address), || self.target.login()).await
+    }
+
+    async fn open(&self, address: &Address) -> Result<Connection, Error> {
+        let stream = login::connect_tcp(&address.host, address.port).await.map_err(unreachable)?;
+        // A call is small, and waits for its answer.
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let socket = match &self.tls {
+            Some(tls) if address.has_tls => {
+                let stream = tls.connect(server_name(address)?, stream).await.map_err(unreachable)?;
+                Socket::Tls(Box::new(stream))
+            }
+            _ => Socket::Tcp(stream),
+        };
+        let mut connection = Connection::new(socket, address, self.limit).await?;
+        connection.fields.extend(self.target.fields.iter().cloned());
+        connection.log_in(&self.target.login).await.map_err(|failure| self.error(failure))?;
+        Ok(connection)
+    }
+
+    /// The error of a failure.
+    pub(super) fn error(&self, failure: Failure) -> Error {
+        failure.into_error(&self.source, self.limit)
+    }
+}
+
+fn http2_by_tls(name: &str, target: &Target) -> Result<TlsConnector, Error> {
+    let connector = tls::connector(name, SslMode::VerifyFull, target.ssl_ca.as_deref())?;
+    let mut config = rustls::ClientConfig::clone(connector.config());
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn server_name(address: &Address) -> Result<ServerName<'static>, Error> {
+    ServerName::try_from(address.host.clone()).map_err(|cause| unreachable(io::Error::other(cause)))
+}
+
+impl Connection {
+    async fn new(socket: Socket, address: &Address, limit: usize) -> Result<Self, Error> {
+        let mut builder = client::Builder::new();
+        let window = u32::try_from(WINDOW).unwrap_or(u32::MAX);
+        let parallel = u32::try_from(PARALLEL).unwrap_or(u32::MAX);
+        builder.initial_window_size(window).initial_connection_window_size(window * parallel);
+        builder.max_header_list_size(HEADERS).enable_push(false);
+        let (sender, mut http2) = builder.handshake(socket).await.map_err(no_http2)?;
+        let scheme = if address.has_tls { "https" } else { "http" };
+        let mut connection = Self {
+            ping: http2.ping_pong(),
+            http2,
+            sender,
+            origin: format!("{scheme}://{}", address.name()),
+            fields: HeaderMap::new(),
+            limit,
+            is_over: false,
+            is_broken: false,
+            home: thread::current().id(),
+        };
+        // What does not speak HTTP/2 is found out here, and not by the first statement.
+        connection.ping().await.map_err(no_http2)?;
+        Ok(connection)
+    }
+
+    /// Says who we are, where there is anything to say.
+    async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
+        let authorization = match login {
+            Login::Nobody => return Ok(()),
+            Login::Bearer(token) => format!("Bearer {token}"),
+            Login::Basic { user, password } => {
+                format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+            }
+        };
+        self.authorize(&authorization)?;
+        if let Login::Basic { .. } = login {
+            self.shake_hands().await?;
+        }
+        Ok(())
+    }
+
+    fn authorize(&mut self, authorization: &str) -> Result<(), Failure> {
+        let mut value = HeaderValue::try_from(authorization)
+            .map_err(|_| Failure::broken("a token holds what no header field can"))?;
+        value.set_sensitive(true);
+        self.fields.insert(AUTHORIZATION, value);
+        Ok(())
+    }
+
+    /// Has a token in the place of user and password, where the server gives one: in a header field
+    /// of its answer, or as the answer.
+    async fn shake_hands(&mut self) -> Result<(), Failure> {
+        let request = HandshakeRequest { payload: Bytes::new() };
+        let mut call = self.call("Handshake", &[framed(&request)], None)?;
+        let answer = match self.last(&mut call).await {
+            // It takes user and password with each call, or nobody's at all.
+            Err(failure) if failure.is_unimplemented() => return Ok(()),
+            answer => answer?,
+        };
+        let token = call.fields.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
+        if let Some(token) = token.filter(|token| token.starts_with("Bearer ")) {
+            return self.authorize(token);
+        }
+        let payload = answer.map(decoded::<HandshakeResponse>).transpose()?.unwrap_or_default().payload;
+        match std::str::from_utf8(&payload) {
+            Ok(token) if !token.is_empty() => self.authorize(&format!("Bearer {token}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a call. Does no I/O.
+    pub(super) fn call(
+        &mut self,
+        method: &str,
+        messages: &[Bytes],
+        timeout: Option<Duration>,
+    ) -> Result<Call, Failure> {
+        let uri = format!("{}/arrow.flight.protocol.FlightService/{method}", self.origin);
+        let mut request = Request::post(uri)
+            .body(())
+            .map_err(|_| Failure::broken("the host of the URL is none of HTTP"))?;
+        let fields = request.headers_mut();
+        fields.extend(self.fields.clone());
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        fields.insert(TE, HeaderValue::from_static("trailers"));
+        fields.insert(USER_AGENT, HeaderValue::from_static(concat!("rowstream/", env!("CARGO_PKG_VERSION"))));
+        if let Some(value) = timeout.and_then(|timeout| HeaderValue::try_from(timeout_field(timeout)).ok()) {
+            fields.insert("grpc-timeout", value);
+        }
+        let lost = |error: h2::Error| Failure::Lost(error.to_string());
+        let (response, mut body) = self.sender.send_request(request, false).map_err(lost)?;
+        for (i, message) in messages.iter().enumerate() {
+            body.send_data(message.clone(), i + 1 == messages.len()).map_err(lost)?;
+        }
+        Ok(Call::new(response, self.limit))
+    }
+
+    /// Sends and reads what its calls wait for.
+    pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) {
+        if !self.is_over && Pin::new(&mut self.http2).poll(cx).is_ready() {
+            // Its calls learn why.
+            self.is_over = true;
+        }
+    }
+
+    /// The last message of an answer, once that is whole; `None`: it has none.
+    pub(super) fn poll_last(
+        &mut self,
+        call: &mut Call,
+        last: &mut Option<Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Failure>> {
+        self.poll_drive(cx);
+        loop {
+            match std::task::ready!(call.poll_message(cx))? {
+                Some(message) => *last = Some(message),
+                None => return Poll::Ready(Ok(last.take())),
+            }
+        }
+    }
+
+    async fn last(&mut self, call: &mut Call) -> Result<Option<Bytes>, Failure> {
+        let mut last = None;
+        poll_fn(|cx| self.poll_last(call, &mut last, cx)).await
+    }
+
+    /// Has the server do something. What it answers, if anything.
+    pub(super) async fn act(&mut self, kind: &str, body: Bytes) -> Result<Option<Bytes>, Failure> {
+        let action = Action { kind: kind.to_owned(), body };
+        let mut call = self.call("DoAction", &[framed(&action)], None)?;
+        let answer = self.last(&mut call).await?;
+        answer.map(|answer| Ok(decoded::<Outcome>(answer)?.body)).transpose()
+    }
+
+    /// A round trip that does nothing else.
+    pub(super) async fn ping(&mut self) -> Result<(), h2::Error> {
+        let Some(mut ping) = self.ping.take() else { return Ok(()) };
+        ping.send_ping(Ping::opaque())?;
+        let answer = poll_fn(|cx| {
+            self.poll_drive(cx);
+            ping.poll_pong(cx)
+        });
+        answer.await?;
+        self.ping = Some(ping);
+        Ok(())
+    }
+}
+
+/// A message that has come.
+pub(super) fn decoded<M: prost::Message + Default>(bytes: Bytes) -> Result<M, Failure> {
+    M::decode(bytes).map_err(|error| Failure::broken(error.to_string()))
+}
+
+impl Reusable for Connection {
+    fn is_here(&self) -> bool {
+        self.home == thread::current().id()
+    }
+
+    /// The socket stays where it is, as HTTP/2 cannot be taken off it; it works all the same.
+    fn move_here(self) -> io::Result<Self> {
+        Ok(self)
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.poll_drive(&mut Context::from_waker(Waker::noop()));
+        !self.is_over
+    }
+}
+
+#[cold]
+fn unreachable(cause: io::Error) -> Error {
+    Error::source_unavailable("the server cannot be reached").cause(cause)
+}
+
+#[cold]
+fn no_http2(cause: h2::Error) -> Error {
+    Error::source_unavailable("the server does not speak HTTP/2 as it is written; is this the port of Arrow Flight SQL, and has it TLS?")
+        .cause(cause)
+}

@@ -1,0 +1,66 @@
+//! What servers of Arrow Flight SQL have in common in SQL, as data. Whose SQL it is, they do not
+//! say; names in quotes are those of the standard, and MySQL's and Spark's.
+
+use crate::sql::dialect::{
+    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location, Names,
+    ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+};
+
+/// The SQL of servers of Arrow Flight SQL.
+pub(super) static DIALECT: Dialect = Dialect {
+    name: "Arrow Flight SQL",
+    urls: Urls {
+        schemes: &["flightsql", "flightsql+tls"],
+        location: Location::Server,
+        example: "flightsql://user@host:port",
+        variables: &[],
+    },
+    syntax: Syntax {
+        quote: '"',
+        identifiers: &[Quotes::Doubled(b'`')],
+        strings: &[Strings::Dollar],
+        line_comments: &[LineComment::Dashes],
+        block_comments: BlockComments::Nested,
+        line_ends: b"\n\r",
+        variables: b"?",
+        names: Names::Caseless,
+    },
+    placeholders: Placeholders::ByOccurrence,
+    parameter_types: ParameterTypes::Declared,
+    decimals: Decimals::Exact,
+    null_limit: None,
+    keys: Keys {
+        cast: Around::NOTHING,
+        comparison: Comparison::ByColumn,
+        bytes: Err("take a key of texts or numbers"),
+    },
+    commits: Commits {
+        ordered: Err(NOT_FOLLOWED),
+        transactions: Err(NOT_FOLLOWED),
+        channel: Err(NOT_FOLLOWED),
+    },
+    refcursors: Err(Refusal {
+        message: "Arrow Flight SQL has no refcursors",
+        hint: "they are PostgreSQL's: write a statement for each list",
+    }),
+    interleaved: Err(Refusal {
+        message: "statements of Arrow Flight SQL read no common snapshot, so rows of one cannot stand in those of another",
+        hint: "join the two, or let the engine nest the rows: a list of structs is a JSON array",
+    }),
+    snapshots: Err(Refusal {
+        message: "statements of Arrow Flight SQL read no common snapshot, so an answer of several could hold two states of the data",
+        hint: "write an endpoint for each statement, or join them",
+    }),
+    parts: Err(Refusal {
+        message: "connections of Arrow Flight SQL cannot be made to read one snapshot",
+        hint: "leave out `parallel` and `shards`: what the engine hands out in parts is read side by side anyway",
+    }),
+    explain: None,
+    unique_keys: None,
+    catalog: None,
+};
+
+const NOT_FOLLOWED: Refusal = Refusal {
+    message: "a source of Arrow Flight SQL cannot be followed",
+    hint: "nobody says when its rows become visible: leave out `follow`",
+};

@@ -1,0 +1,203 @@
+//! Calls of gRPC over HTTP/2: how messages are framed, and how an answer ends.
+//!
+//! ```text
+//! message = 0 (not compressed), length (u32, big-endian), bytes
+//! ```
+//!
+//! An answer is whole when its last message is, and the status in its trailers is 0; everything
+//! else is a [`Failure`]. What the server may send of an answer that is not read is bounded by the
+//! window of its stream, which is opened again as bytes are taken.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use h2::RecvStream;
+use h2::client::ResponseFuture;
+use http::{HeaderMap, Response, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use super::error::{Failure, code};
+
+/// What stands before a message.
+const PREFIX: usize = 5;
+
+/// A message as it is sent.
+pub(super) fn framed(message: &impl prost::Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut framed = Vec::with_capacity(PREFIX + length);
+    framed.push(0);
+    framed.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    framed.extend_from_slice(&message.encode_to_vec());
+    framed.into()
+}
+
+/// `grpc-timeout`: at most eight digits, and the unit.
+pub(super) fn timeout_field(timeout: Duration) -> String {
+    match timeout.as_millis() {
+        millis @ 0..100_000_000 => format!("{millis}m"),
+        _ => format!("{}S", timeout.as_secs().min(99_999_999)),
+    }
+}
+
+/// A call, and what has come of its answer. Dropped, it resets its stream.
+pub(super) struct Call {
+    state: State,
+    /// The beginning of a message.
+    partial: BytesMut,
+    /// The longest message that is taken.
+    limit: usize,
+    /// The header fields of the answer.
+    pub(super) fields: HeaderMap,
+}
+
+enum State {
+    Asked(ResponseFuture),
+    Answered(RecvStream),
+    Ended,
+}
+
+impl Call {
+    pub(super) fn new(response: ResponseFuture, limit: usize) -> Self {
+        Self { state: State::Asked(response), partial: BytesMut::new(), limit, fields: HeaderMap::new() }
+    }
+
+    /// Whether a message has begun to come.
+    pub(super) fn is_amid_message(&self) -> bool {
+        !self.partial.is_empty()
+    }
+
+    /// The next message; `None` when the answer is whole. The connection has to be driven beside
+    /// it.
+    pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        loop {
+            if let Some(message) = self.message()? {
+                return Poll::Ready(Ok(Some(message)));
+            }
+            match &mut self.state {
+                State::Asked(response) => {
+                    let answer =
+                        ready!(std::pin::Pin::new(response).poll(cx)).map_err(|error| lost(&error))?;
+                    self.answered(answer)?;
+                }
+                State::Answered(body) => match ready!(body.poll_data(cx)) {
+                    Some(data) => {
+                        let data = data.map_err(|error| lost(&error))?;
+                        body.flow_control().release_capacity(data.len()).map_err(|error| lost(&error))?;
+                        self.partial.extend_from_slice(&data);
+                    }
+                    None => {
+                        let trailers = ready!(body.poll_trailers(cx)).map_err(|error| lost(&error))?;
+                        self.ended(&trailers.unwrap_or_default())?;
+                    }
+                },
+                State::Ended => return Poll::Ready(Ok(None)),
+            }
+        }
+    }
+
+    /// The message at the front of what has come, if all of it has.
+    fn message(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Some((&[flag, ref length @ ..], _)) = self.partial.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if flag != 0 {
+            return Err(Failure::broken("a message is compressed, which nobody asked for"));
+        }
+        if length > self.limit {
+            return Err(Failure::TooLong(length as u64));
+        }
+        if self.partial.len() < PREFIX + length {
+            // At once: growing by copies would hold it twice. Memory that nothing is written to is
+            // none, so a length that lies takes nothing.
+            self.partial.reserve(PREFIX + length - self.partial.len());
+            return Ok(None);
+        }
+        self.partial.advance(PREFIX);
+        let message = self.partial.split_to(length).freeze();
+        // What follows would keep all of the memory of the message that it came with.
+        self.partial = BytesMut::from(&*self.partial);
+        Ok(Some(message))
+    }
+
+    fn answered(&mut self, answer: Response<RecvStream>) -> Result<(), Failure> {
+        let (head, body) = answer.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(Failure::broken(format!("the answer has the status {} of HTTP", head.status)));
+        }
+        self.state = State::Answered(body);
+        self.fields = head.headers;
+        // An answer without messages may have its status here.
+        match status(&self.fields) {
+            Some(Err(failure)) => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    fn ended(&mut self, trailers: &HeaderMap) -> Result<(), Failure> {
+        let status = status(trailers).or_else(|| status(&self.fields));
+        status.unwrap_or_else(|| Err(Failure::broken("an answer ended without a status")))?;
+        if self.is_amid_message() {
+            return Err(Failure::broken("an answer ended in the middle of a message"));
+        }
+        self.fields.extend(trailers.clone());
+        self.state = State::Ended;
+        Ok(())
+    }
+}
+
+/// The status that stands in header fields or trailers.
+fn status(fields: &HeaderMap) -> Option<Result<(), Failure>> {
+    let number = fields.get("grpc-status")?;
+    Some(match number.to_str().ok().and_then(|number| number.parse().ok()) {
+        Some(0) => Ok(()),
+        Some(number) => Err(Failure::Status(number, message(fields))),
+        None => Err(Failure::broken("the status of an answer is no number")),
+    })
+}
+
+fn message(fields: &HeaderMap) -> String {
+    let message = fields.get("grpc-message").map_or(&b""[..], |message| message.as_bytes());
+    percent_decode_str(&String::from_utf8_lossy(message)).decode_utf8_lossy().into_owned()
+}
+
+/// Servers reset a stream by the codes of HTTP/2 where the call was cancelled or refused.
+fn lost(error: &h2::Error) -> Failure {
+    match error.reason() {
+        Some(h2::Reason::CANCEL) if error.is_remote() => {
+            Failure::Status(code::CANCELLED, "the server cancelled the call".to_owned())
+        }
+        _ => Failure::Lost(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_at_most_eight_digits() {
+        for (timeout, expected) in [
+            (Duration::from_millis(1500), "1500m"),
+            (Duration::from_secs(99_999), "99999000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::MAX, "99999999S"),
+        ] {
+            assert_eq!(timeout_field(timeout), expected);
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_with_its_message() {
+        let mut fields = HeaderMap::new();
+        assert_eq!(status(&fields), None);
+        fields.insert("grpc-status", "3".parse().unwrap());
+        fields.insert("grpc-message", "no%20table".parse().unwrap());
+        assert_eq!(status(&fields), Some(Err(Failure::Status(3, "no table".to_owned()))));
+        fields.insert("grpc-status", "0".parse().unwrap());
+        assert_eq!(status(&fields), Some(Ok(())));
+        fields.insert("grpc-status", "x".parse().unwrap());
+        assert!(matches!(status(&fields), Some(Err(Failure::Broken(_)))));
+    }
+}

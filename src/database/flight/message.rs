@@ -1,0 +1,167 @@
+//! The messages of Arrow Flight and of Flight SQL that are sent or read here, as `Flight.proto` and
+//! `FlightSql.proto` have them; fields that nobody looks at are left out.
+
+use bytes::Bytes;
+use prost::Message;
+
+/// What a message of Flight SQL is called, in an [`Any`].
+const NAMESPACE: &str = "type.googleapis.com/arrow.flight.protocol.sql.";
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct HandshakeRequest {
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) payload: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct HandshakeResponse {
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) payload: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Action {
+    #[prost(string, tag = "1")]
+    pub(super) kind: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) body: Bytes,
+}
+
+/// The answer to an [`Action`].
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Outcome {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Descriptor {
+    /// [`COMMAND`].
+    #[prost(int32, tag = "1")]
+    pub(super) kind: i32,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) command: Bytes,
+}
+
+/// A descriptor that is a command, and no path.
+pub(super) const COMMAND: i32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FlightInfo {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) schema: Bytes,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) endpoints: Vec<Endpoint>,
+    /// Whether the rows of the endpoints are in the order in which these stand.
+    #[prost(bool, tag = "6")]
+    pub(super) is_ordered: bool,
+}
+
+/// A part of the rows.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Endpoint {
+    #[prost(message, optional, tag = "1")]
+    pub(super) ticket: Option<Ticket>,
+    /// Where it can be read; none: at the server that was asked.
+    #[prost(message, repeated, tag = "2")]
+    pub(super) locations: Vec<Location>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) expires: Option<Timestamp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Ticket {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) ticket: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Location {
+    #[prost(string, tag = "1")]
+    pub(super) uri: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Timestamp {
+    /// Since 1970-01-01T00:00:00Z.
+    #[prost(int64, tag = "1")]
+    pub(super) seconds: i64,
+}
+
+/// A message of Arrow IPC.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FlightData {
+    #[prost(message, optional, tag = "1")]
+    pub(super) descriptor: Option<Descriptor>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) header: Bytes,
+    #[prost(bytes = "bytes", tag = "1000")]
+    pub(super) body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PutResult {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) metadata: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CancelFlightInfo {
+    /// The [`FlightInfo`] as it came: bytes and messages are written alike.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) info: Bytes,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Any {
+    #[prost(string, tag = "1")]
+    pub(super) kind: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) value: Bytes,
+}
+
+/// `ActionCreatePreparedStatementRequest` and `CommandStatementQuery`, which have this in common.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Query {
+    #[prost(string, tag = "1")]
+    pub(super) sql: String,
+}
+
+/// `ActionClosePreparedStatementRequest`, `CommandPreparedStatementQuery` and
+/// `DoPutPreparedStatementResult`, which are a handle each.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Handle {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) handle: Bytes,
+}
+
+/// `ActionCreatePreparedStatementResult`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PreparedStatement {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) handle: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) columns: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub(super) parameters: Bytes,
+}
+
+/// A message of Flight SQL by its name.
+pub(super) fn any(name: &str, message: &impl Message) -> Bytes {
+    let any = Any { kind: format!("{NAMESPACE}{name}"), value: message.encode_to_vec().into() };
+    any.encode_to_vec().into()
+}
+
+/// What an answer of Flight SQL holds, which may or may not be in an [`Any`].
+pub(super) fn from_any<M: Message + Default>(bytes: Bytes) -> Result<M, prost::DecodeError> {
+    match Any::decode(bytes.clone()) {
+        Ok(any) if any.kind.starts_with(NAMESPACE) => M::decode(any.value),
+        _ => M::decode(bytes),
+    }
+}
+
+/// What asks for the rows of a command.
+pub(super) fn command(name: &str, message: &impl Message) -> Descriptor {
+    Descriptor { kind: COMMAND, command: any(name, message) }
+}

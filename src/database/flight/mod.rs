@@ -1,0 +1,164 @@
+//! Servers of Arrow Flight SQL: gRPC over HTTP/2, whose messages hold record batches.
+//!
+//! The calls are our own ([`grpc`]), by the h2 library: the session polls the connection and its
+//! streams, so that what is not read is not sent, and each window is ours. What comes is checked:
+//! a length, an order or an end that cannot be ends the stream with an error. Rows are those of
+//! [`super::arrow_rows`].
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`dialect`] | what these servers have in common in SQL, as data |
+//! | [`url`] | `flightsql://…` to where and how; which locations are followed |
+//! | [`message`] | the messages of Flight and Flight SQL |
+//! | [`grpc`] | a call: messages, and how its answer ends |
+//! | [`connection`] | TLS, HTTP/2, who we are |
+//! | [`session`] | the state machine of one response: prepare, bind, ask, read, recycling |
+//! | [`reading`] | the endpoints of a statement, read side by side |
+//! | [`error`] | what goes wrong to [`Error`] |
+//!
+//! It writes nothing, reads no catalog, and follows no location that the URL does not allow.
+
+mod connection;
+mod dialect;
+mod error;
+mod grpc;
+mod message;
+mod reading;
+mod session;
+mod url;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rowstream_encode::Column;
+
+use self::connection::{Connection, Connector};
+use super::{Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
+use crate::Error;
+use crate::params::ParamValue;
+use crate::pool::{Patience, Pool, Priority};
+use crate::settings::SourceSettings;
+use crate::sql::Dialect;
+
+pub use self::session::Session;
+pub use super::arrow_rows::{Layout, Row};
+pub use super::worker::Changes;
+
+/// How many endpoints of a statement are read side by side.
+const PARALLEL: usize = 4;
+/// What a server may send of an endpoint that is not read.
+const WINDOW: usize = 1 << 20;
+/// The longest message, unless a row may be longer: what gRPC's own clients take at most.
+const MESSAGE: usize = 4 << 20;
+
+/// A server of Arrow Flight SQL with its pool.
+#[derive(Clone)]
+pub struct Source(Arc<Shared>);
+
+/// What all connections of a source share.
+struct Shared {
+    name: String,
+    connector: Arc<Connector>,
+    pool: Pool<Connection>,
+    max_row: usize,
+}
+
+impl Database for Source {
+    type Connection = Connection;
+    type Session = Session;
+    type Answer = NoAnswer<Session>;
+    type Changes = Changes;
+    type Probe = Probe;
+
+    const DIALECT: &'static Dialect = &dialect::DIALECT;
+    const SIZES: Sizes = Sizes {
+        // What HTTP/2 and TLS hold of frames.
+        idle: 128 * 1024,
+        // What has come and is not read, a message and its batch, and the row that is packed.
+        session: |row| PARALLEL * WINDOW + 2 * MESSAGE.max(row) + row,
+        portion: |row| row,
+    };
+
+    fn open(settings: &SourceSettings) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Shared {
+            name: settings.name.clone(),
+            connector: Arc::new(Connector::new(settings)?),
+            pool: Pool::new(&settings.name, settings.pool.clone()),
+            max_row: settings.max_row_bytes,
+        })))
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn pool(&self) -> &Pool<Connection> {
+        &self.0.pool
+    }
+
+    fn probe(&self) -> Probe {
+        Probe { shared: Arc::clone(&self.0), connection: None }
+    }
+
+    async fn acquire(
+        &self,
+        _snapshot: Snapshot,
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Session, Error> {
+        let place = self.0.pool.acquire(priority, patience).await?;
+        let connector = &self.0.connector;
+        let connection = login::reuse_or_open(&place, &self.0.name, || connector.connect()).await?;
+        Ok(Session::new(Arc::clone(&self.0), place, connection))
+    }
+
+    async fn changes(&self, _channel: Option<&str>, _every: Duration) -> Result<Changes, Error> {
+        Err(Error::endpoint("a source of Arrow Flight SQL cannot be followed"))
+    }
+}
+
+impl DatabaseSession for Session {
+    type Row<'a> = Row<'a>;
+
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        self.prepare(statement).await
+    }
+
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.execute(index, args);
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        self.poll_row(cx)
+    }
+
+    fn execute_interleaved(&mut self, _runs: &[(usize, Vec<&ParamValue>)]) {}
+
+    fn poll_row_of(&mut self, _which: usize, _cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        Poll::Ready(Err(Error::endpoint("statements of Arrow Flight SQL are not interleaved")))
+    }
+}
+
+/// Asks the server whether it is there, on a connection that is kept for it.
+pub struct Probe {
+    shared: Arc<Shared>,
+    /// Away while it is asked.
+    connection: Option<Connection>,
+}
+
+impl Ping for Probe {
+    async fn ask(&mut self) -> Result<(), Error> {
+        if let Some(mut connection) = self.connection.take()
+            && connection.ping().await.is_ok()
+        {
+            self.connection = Some(connection);
+            return Ok(());
+        }
+        // What was kept may be of a server that has been started again since.
+        let connected = self.shared.connector.connect().await;
+        self.connection = Some(connected.map_err(|cause| cause.of_source(&self.shared.name))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! The rows of a statement while they come: its endpoints, several of which are read side by side.
+//!
+//! Each endpoint is a call, which the server fills up to the call's window; so the endpoints are
+//! computed side by side. Messages are taken from one at a time: of the first, where rows are in
+//! the order of the endpoints; else of whichever has one, and once a message has begun, of that
+//! endpoint until it is whole. So one message is held, however many endpoints there are.
+//!
+//! An endpoint is over when its call has ended with status 0; the rows are, when all endpoints are.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::{MessageHeader, root_as_message};
+use bytes::Bytes;
+use rowstream_encode::Column;
+
+use super::super::arrow_rows::{decode, is_described};
+use super::super::login::ConnectError;
+use super::PARALLEL;
+use super::connection::{Connection, Connector, decoded};
+use super::error::Failure;
+use super::grpc::{Call, framed};
+use super::message::{Endpoint, FlightData, FlightInfo, Ticket};
+use super::url::Address;
+
+/// A location that stands for the server that was asked.
+const SAME_CONNECTION: &str = "arrow-flight-reuse-connection:";
+
+/// What stands before the metadata of a message of Arrow IPC, and is no length.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// The endpoints of a statement.
+pub(super) struct Reading {
+    connector: Arc<Connector>,
+    columns: Arc<[Column]>,
+    is_ordered: bool,
+    /// Those that nobody has begun to read.
+    waiting: VecDeque<Endpoint>,
+    open: VecDeque<Part>,
+}
+
+/// An endpoint that is read.
+struct Part {
+    place: Place,
+    ticket: Ticket,
+    /// `None`: the place is not reached yet.
+    call: Option<Call>,
+    decoder: StreamDecoder,
+    /// What its dictionaries take, in bytes.
+    dictionaries: usize,
+}
+
+/// Where an endpoint is read.
+enum Place {
+    /// At the server that was asked, on the connection of the session.
+    Own,
+    Connecting(Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>),
+    Other(Box<Connection>),
+}
+
+impl Reading {
+    /// The rows of what the server says that there is. Does no I/O.
+    pub(super) fn new(connector: &Arc<Connector>, columns: &Arc<[Column]>, info: FlightInfo) -> Self {
+        Self {
+            connector: Arc::clone(connector),
+            columns: Arc::clone(columns),
+            is_ordered: info.is_ordered,
+            waiting: info.endpoints.into(),
+            open: VecDeque::new(),
+        }
+    }
+
+    /// The next batch that has rows; `None` when all endpoints are over.
+    pub(super) fn poll_batch(
+        &mut self,
+        own: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<RecordBatch>, Failure>> {
+        loop {
+            self.open_more(own)?;
+            own.poll_drive(cx);
+            let (at, message) = match ready!(self.poll_message(own, cx)) {
+                Some((at, message)) => (at, message?),
+                None => return Poll::Ready(Ok(None)),
+            };
+            let Some(message) = message else {
+                let part = self.open.remove(at);
+                // Nothing says what its columns are.
+                if part.is_none_or(|part| part.decoder.schema().is_none()) {
+                    return Poll::Ready(Err(Failure::broken("an endpoint ended before its schema")));
+                }
+                continue;
+            };
+            let batch = self.open[at].batch(message, &self.columns, self.connector.limit)?;
+            if let Some(batch) = batch.filter(|batch| batch.num_rows() > 0) {
+                return Poll::Ready(Ok(Some(batch)));
+            }
+        }
+    }
+
+    /// Begins to read as many endpoints as may be read side by side.
+    fn open_more(&mut self, own: &mut Connection) -> Result<(), Failure> {
+        while self.open.len() < PARALLEL
+            && let Some(endpoint) = self.waiting.pop_front()
+        {
+            self.open.push_back(Part::open(&self.connector, own, endpoint)?);
+        }
+        Ok(())
+    }
+
+    /// The next message of an endpoint, or its end, and which endpoint that is; `None`: all are
+    /// over.
+    #[expect(clippy::type_complexity, reason = "each of them says what the one above does")]
+    fn poll_message(
+        &mut self,
+        own: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<(usize, Result<Option<Bytes>, Failure>)>> {
+        if self.open.is_empty() {
+            return Poll::Ready(None);
+        }
+        let begun = self.open.iter().position(|part| part.call.as_ref().is_some_and(Call::is_amid_message));
+        let readable = match begun {
+            Some(at) => at..at + 1,
+            None if self.is_ordered => 0..1,
+            None => 0..self.open.len(),
+        };
+        for at in readable {
+            if let Poll::Ready(message) = self.open[at].poll_message(&self.connector, own, cx) {
+                return Poll::Ready(Some((at, message)));
+            }
+            // Of a message that has begun by now, all is read before any other.
+            if self.open[at].call.as_ref().is_some_and(Call::is_amid_message) {
+                break;
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Part {
+    fn open(connector: &Arc<Connector>, own: &mut Connection, endpoint: Endpoint) -> Result<Self, Failure> {
+        if endpoint.expires.is_some_and(|expires| expires.seconds <= now()) {
+            return Err(Failure::Expired);
+        }
+        let ticket = endpoint.ticket.ok_or_else(|| Failure::broken("an endpoint has no ticket"))?;
+        let uris: Vec<_> = endpoint.locations.into_iter().map(|location| location.uri).collect();
+        let mut part = Self {
+            place: place(connector, &uris)?,
+            ticket,
+            call: None,
+            decoder: StreamDecoder::new(),
+            dictionaries: 0,
+        };
+        if let Place::Own = part.place {
+            part.call = Some(get(connector, own, &part.ticket)?);
+        }
+        Ok(part)
+    }
+
+    /// The next message; `None` when the endpoint is over.
+    fn poll_message(
+        &mut self,
+        connector: &Connector,
+        own: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Failure>> {
+        if let Place::Connecting(connecting) = &mut self.place {
+            let unreachable = |error: ConnectError| Failure::Lost(error.of_source("of rows").to_string());
+            let mut other = ready!(connecting.as_mut().poll(cx)).map_err(unreachable)?;
+            self.call = Some(get(connector, &mut other, &self.ticket)?);
+            self.place = Place::Other(Box::new(other));
+        }
+        match &mut self.place {
+            Place::Other(other) => other.poll_drive(cx),
+            Place::Own | Place::Connecting(_) => own.poll_drive(cx),
+        }
+        match &mut self.call {
+            Some(call) => call.poll_message(cx),
+            None => Poll::Ready(Err(Failure::broken("an endpoint was read before it was opened"))),
+        }
+    }
+
+    /// The batch of a message, if it has one.
+    fn batch(
+        &mut self,
+        message: Bytes,
+        columns: &[Column],
+        limit: usize,
+    ) -> Result<Option<RecordBatch>, Failure> {
+        let data: FlightData = decoded(message)?;
+        // A message may carry nothing but what an application says of itself.
+        if data.header.is_empty() {
+            return Ok(None);
+        }
+        self.count_dictionary(&data, limit)?;
+        let is_first = self.decoder.schema().is_none();
+        let broken = |error: arrow_schema::ArrowError| Failure::broken(error.to_string());
+        let batch = decode(&mut self.decoder, encapsulated(&data)).map_err(broken)?;
+        let schema = self.decoder.schema().filter(|_| is_first);
+        match schema {
+            Some(schema) if !is_described(&schema, columns) => Err(Failure::Changed),
+            _ => Ok(batch),
+        }
+    }
+
+    /// Dictionaries stay for as long as the endpoint is read. The body of a message is as long as
+    /// its header says, or the decoder would take the next message for the rest of it.
+    fn count_dictionary(&mut self, data: &FlightData, limit: usize) -> Result<(), Failure> {
+        let message = root_as_message(&data.header).map_err(|error| Failure::broken(error.to_string()))?;
+        if usize::try_from(message.bodyLength()).ok() != Some(data.body.len()) {
+            return Err(Failure::broken("the body of a message is not as long as its header says"));
+        }
+        if message.header_type() == MessageHeader::DictionaryBatch {
+            self.dictionaries += data.body.len();
+        }
+        match self.dictionaries > limit {
+            true => Err(Failure::TooLong(self.dictionaries as u64)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Starts the call that reads a ticket.
+fn get(connector: &Connector, connection: &mut Connection, ticket: &Ticket) -> Result<Call, Failure> {
+    connection.call("DoGet", &[framed(ticket)], connector.statement_timeout)
+}
+
+/// Where an endpoint with these locations is read: at the server that was asked where that is one
+/// of them, or there is none; else at the first one that the configuration allows.
+fn place(connector: &Arc<Connector>, uris: &[String]) -> Result<Place, Failure> {
+    let own = &connector.target.address;
+    let addresses: Vec<_> = uris.iter().filter_map(|uri| Address::of_location(uri)).collect();
+    let is_own = uris.iter().any(|uri| uri.is_empty() || uri.starts_with(SAME_CONNECTION));
+    if uris.is_empty() || is_own || addresses.contains(own) {
+        return Ok(Place::Own);
+    }
+    let allowed = addresses.iter().find(|address| connector.target.allows(address));
+    let Some(address) = allowed.cloned() else {
+        let named = addresses.first().map_or_else(|| "a location of no known kind".to_owned(), Address::name);
+        return Err(Failure::Elsewhere(named));
+    };
+    let connector = Arc::clone(connector);
+    Ok(Place::Connecting(Box::pin(async move { connector.connect_to(&address).await })))
+}
+
+/// A message as Arrow IPC has it in a stream. Its body begins at a multiple of 16, so that the
+/// decoder need not copy it to align it.
+fn encapsulated(data: &FlightData) -> Vec<u8> {
+    let padded = (8 + data.header.len()).next_multiple_of(16) - 8;
+    let mut message = Vec::with_capacity(8 + padded + data.body.len());
+    message.extend_from_slice(&CONTINUATION);
+    message.extend_from_slice(&u32::try_from(padded).unwrap_or(u32::MAX).to_le_bytes());
+    message.extend_from_slice(&data.header);
+    message.resize(8 + padded, 0);
+    message.extend_from_slice(&data.body);
+    message
+}
+
+/// Seconds since 1970-01-01T00:00:00Z.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed())
+}

@@ -1,0 +1,476 @@
+//! The state machine of one response on one connection.
+//!
+//! ```text
+//!            prepare
+//!   1 idle ──────────► idle
+//!            execute            bound           told                    all read
+//!          ──────────► 2 bind? ───────► 3 ask ───────► 4 read ────────► idle
+//!                                       ▲               │
+//!                                       └─── once, before the first row
+//! ```
+//!
+//! 5, broken, is entered from each of the others by an error; the connection is then closed.
+//!
+//! `drop` gives the connection back in 1, and else leaves it to `recycle`, which resets what is
+//! read, has the server end the statement, closes what was prepared there, and then gives the
+//! connection back, or closes it after [`RECYCLE_DEADLINE`].
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::convert::try_schema_from_ipc_buffer;
+use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow_schema::Schema;
+use bytes::Bytes;
+use rowstream_encode::Column;
+use tokio::runtime::Handle as Runtime;
+use tokio::time::timeout;
+
+use super::super::arrow_rows::{self, Row, argument, column, pack};
+use super::Shared;
+use super::connection::{Connection, decoded};
+use super::error::{Failure, code};
+use super::grpc::{Call, framed};
+use super::message::{
+    CancelFlightInfo, Descriptor, FlightData, FlightInfo, Handle, PreparedStatement, PutResult, Query, any,
+    command, from_any,
+};
+use super::reading::Reading;
+use crate::Error;
+use crate::database::Statement;
+use crate::params::ParamValue;
+use crate::pool::Lease;
+
+/// How long a connection may take to become ready again after its response was dropped; then it is
+/// closed.
+const RECYCLE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// One connection, held by one response.
+pub struct Session {
+    shared: Arc<Shared>,
+    /// Taken only when the session is dropped.
+    held: Option<(Lease<Connection>, Connection)>,
+    prepared: Vec<Prepared>,
+    state: State,
+    /// The row that is lent.
+    packed: Vec<u8>,
+}
+
+/// A statement that the server knows.
+struct Prepared {
+    columns: Arc<[Column]>,
+    asked: Asked,
+}
+
+/// By what the rows of a statement are asked for.
+enum Asked {
+    /// By its text, as the server prepares none; and what it has said of the rows already.
+    Text { sql: Arc<str>, info: Option<Bytes> },
+    /// By what the server calls it.
+    Handle(Bytes),
+}
+
+enum State {
+    Idle,
+    /// What was executed could not be sent; `poll_row` says why.
+    Unsent(Error),
+    Running(Box<Running>),
+    Broken,
+}
+
+/// A statement whose rows come.
+struct Running {
+    index: usize,
+    step: Step,
+    /// What the server has said of the rows.
+    info: Bytes,
+    batch: Option<RecordBatch>,
+    row: usize,
+    /// Whether there was a row.
+    has_rows: bool,
+    /// Whether the server was asked a second time.
+    is_retried: bool,
+}
+
+enum Step {
+    Bind(Call, Option<Bytes>),
+    Ask(Call, Option<Bytes>),
+    Read(Reading),
+}
+
+impl Asked {
+    fn descriptor(&self) -> Descriptor {
+        match self {
+            Self::Text { sql, .. } => command("CommandStatementQuery", &Query { sql: sql.to_string() }),
+            Self::Handle(handle) => {
+                command("CommandPreparedStatementQuery", &Handle { handle: handle.clone() })
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, place: Lease<Connection>, connection: Connection) -> Self {
+        let held = Some((place, connection));
+        Self { shared, held, prepared: Vec::new(), state: State::Idle, packed: Vec::new() }
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.held.as_mut().expect("a session holds its connection until it is dropped").1
+    }
+
+    /// See [`crate::database::Session::prepare`].
+    ///
+    /// # Errors
+    /// What the server says of the statement; that it takes no parameters; a lost connection.
+    pub(super) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+        let prepared = match self.describe(statement).await {
+            Ok(prepared) => prepared?,
+            Err(failure) => return Err(self.failed(failure)),
+        };
+        let columns = Arc::clone(&prepared.columns);
+        self.prepared.push(prepared);
+        Ok(columns)
+    }
+
+    async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
+        let query = Query { sql: statement.sql.to_string() };
+        let body = any("ActionCreatePreparedStatementRequest", &query);
+        match self.connection().act("CreatePreparedStatement", body).await {
+            Ok(Some(answer)) => self.prepared(statement, answer).await,
+            Ok(None) => Err(Failure::broken("a statement was prepared without an answer")),
+            Err(failure) if failure.is_unimplemented() && statement.types.is_empty() => {
+                self.unprepared(&statement.sql).await
+            }
+            Err(failure) if failure.is_unimplemented() => Ok(Err(Error::endpoint(
+                "this server of Arrow Flight SQL prepares no statements, so they take no parameters",
+            )
+            .hint("leave out the parameters, or ask an engine that prepares statements"))),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A statement that the server has prepared.
+    async fn prepared(
+        &mut self,
+        statement: &Statement,
+        answer: Bytes,
+    ) -> Result<Result<Prepared, Error>, Failure> {
+        let answer: PreparedStatement =
+            from_any(answer).map_err(|error| Failure::broken(error.to_string()))?;
+        let asked = Asked::Handle(answer.handle);
+        let given = statement.types.len();
+        let wanted = schema(&answer.parameters)?.map(|schema| schema.fields().len());
+        // Where the server does not say how many, it will once they are bound.
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != given && *wanted != 0) {
+            self.close(&asked).await?;
+            return Ok(Err(Error::endpoint(format!(
+                "the statement has {wanted} placeholders for {given} parameters"
+            ))));
+        }
+        let described = match schema(&answer.columns)? {
+            Some(described) if !described.fields().is_empty() => Some(described),
+            // What a statement without parameters has, the server says when it is asked for rows.
+            _ if given == 0 => schema(&self.info(&asked).await?.1.schema)?,
+            _ => None,
+        };
+        Ok(described_by(described.as_ref(), asked))
+    }
+
+    /// A statement of a server that prepares none.
+    async fn unprepared(&mut self, sql: &Arc<str>) -> Result<Result<Prepared, Error>, Failure> {
+        let asked = Asked::Text { sql: Arc::clone(sql), info: None };
+        let (bytes, info) = self.info(&asked).await?;
+        let described = schema(&info.schema)?;
+        Ok(described_by(described.as_ref(), Asked::Text { sql: Arc::clone(sql), info: Some(bytes) }))
+    }
+
+    /// What the server says of the rows of a statement, as it came and as it is read.
+    async fn info(&mut self, asked: &Asked) -> Result<(Bytes, FlightInfo), Failure> {
+        let timeout = self.shared.connector.statement_timeout;
+        let mut call = self.connection().call("GetFlightInfo", &[framed(&asked.descriptor())], timeout)?;
+        let mut last = None;
+        let answer = std::future::poll_fn(|cx| self.connection().poll_last(&mut call, &mut last, cx)).await?;
+        let bytes = answer.ok_or_else(|| Failure::broken("an answer has no message"))?;
+        Ok((bytes.clone(), decoded(bytes)?))
+    }
+
+    async fn close(&mut self, asked: &Asked) -> Result<(), Failure> {
+        close(self.connection(), asked).await
+    }
+
+    /// See [`crate::database::Session::execute`].
+    pub(super) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+        self.state = match self.start(index, args) {
+            Ok(running) => State::Running(Box::new(running)),
+            Err(failure) => State::Unsent(self.shared.connector.error(failure)),
+        };
+    }
+
+    fn start(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Failure> {
+        let step = match &mut self.prepared[index].asked {
+            Asked::Text { info: Some(info), .. } if args.is_empty() => Some(std::mem::take(info)),
+            _ => None,
+        };
+        let (step, info) = match step {
+            Some(info) if !info.is_empty() => (self.read(index, &info)?, info),
+            _ if args.is_empty() => (self.ask(index)?, Bytes::new()),
+            _ => (self.bind(index, args)?, Bytes::new()),
+        };
+        Ok(Running { index, step, info, batch: None, row: 0, has_rows: false, is_retried: false })
+    }
+
+    fn read(&self, index: usize, info: &Bytes) -> Result<Step, Failure> {
+        let (connector, columns) = (&self.shared.connector, &self.prepared[index].columns);
+        Ok(Step::Read(Reading::new(connector, columns, decoded(info.clone())?)))
+    }
+
+    fn ask(&mut self, index: usize) -> Result<Step, Failure> {
+        let message = framed(&self.prepared[index].asked.descriptor());
+        let timeout = self.shared.connector.statement_timeout;
+        Ok(Step::Ask(self.connection().call("GetFlightInfo", &[message], timeout)?, None))
+    }
+
+    fn bind(&mut self, index: usize, args: &[&ParamValue]) -> Result<Step, Failure> {
+        let arguments: Vec<_> = args.iter().map(|param| argument(param)).collect();
+        let batch = arrow_rows::batch(&arguments).map_err(|error| Failure::broken(error.to_string()))?;
+        let messages = put(self.prepared[index].asked.descriptor(), &batch)?;
+        Ok(Step::Bind(self.connection().call("DoPut", &messages, None)?, None))
+    }
+
+    /// See [`crate::database::Session::poll_row`].
+    ///
+    /// # Errors
+    /// The statement failed, the connection was lost, or the server broke the protocol.
+    #[inline]
+    pub(super) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        loop {
+            match &self.state {
+                State::Running(running) if running.batch.is_some() => {
+                    return Poll::Ready(self.row().map(Some));
+                }
+                State::Running(_) => match ready!(self.poll_step(cx)) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.state = State::Idle;
+                        return Poll::Ready(Ok(None));
+                    }
+                    Err(failure) => self.retry(failure)?,
+                },
+                State::Idle => return Poll::Ready(Ok(None)),
+                State::Unsent(_) | State::Broken => return Poll::Ready(Err(self.fail_unsent())),
+            }
+        }
+    }
+
+    /// The next row of the batch.
+    #[inline]
+    fn row(&mut self) -> Result<Row<'_>, Error> {
+        let State::Running(running) = &mut self.state else { return Err(out_of_order()) };
+        let Some(batch) = &running.batch else { return Err(out_of_order()) };
+        let columns = &self.prepared[running.index].columns;
+        self.packed.clear();
+        pack((batch.columns(), running.row), columns, self.shared.max_row, &mut self.packed)?;
+        running.row += 1;
+        if running.row == batch.num_rows() {
+            // Its memory is free before the next one comes.
+            running.batch = None;
+        }
+        Ok(Row::new(&self.packed, columns.len()))
+    }
+
+    /// Goes on by a step; false when all rows have come.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
+        let (State::Running(running), Some((_, connection))) = (&mut self.state, &mut self.held) else {
+            return Poll::Ready(Err(Failure::broken("nothing runs")));
+        };
+        let index = running.index;
+        match &mut running.step {
+            Step::Bind(call, last) => {
+                let answer = ready!(connection.poll_last(call, last, cx))?;
+                let step = self.bound(index, answer)?;
+                self.go_on(step, None);
+            }
+            Step::Ask(call, last) => {
+                let answer = ready!(connection.poll_last(call, last, cx))?;
+                let info = answer.ok_or_else(|| Failure::broken("an answer has no message"))?;
+                let step = self.read(index, &info)?;
+                self.go_on(step, Some(info));
+            }
+            Step::Read(reading) => match ready!(reading.poll_batch(connection, cx))? {
+                Some(batch) => {
+                    (running.batch, running.row, running.has_rows) = (Some(batch), 0, true);
+                }
+                None => return Poll::Ready(Ok(false)),
+            },
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    fn go_on(&mut self, step: Step, info: Option<Bytes>) {
+        if let State::Running(running) = &mut self.state {
+            running.step = step;
+            running.info = info.unwrap_or_default();
+        }
+    }
+
+    /// Parameters are bound; the server may call the statement otherwise from now on.
+    fn bound(&mut self, index: usize, answer: Option<Bytes>) -> Result<Step, Failure> {
+        if let Some(answer) = answer {
+            let metadata = decoded::<PutResult>(answer)?.metadata;
+            let renamed: Handle = from_any(metadata).map_err(|error| Failure::broken(error.to_string()))?;
+            if !renamed.handle.is_empty() {
+                self.prepared[index].asked = Asked::Handle(renamed.handle);
+            }
+        }
+        self.ask(index)
+    }
+
+    /// Asks once more where nothing has been read yet and that may help.
+    ///
+    /// # Errors
+    /// It may not, or was done already.
+    #[cold]
+    fn retry(&mut self, failure: Failure) -> Result<(), Error> {
+        let may_retry = match &self.state {
+            State::Running(running) => {
+                matches!(running.step, Step::Read(_)) && !running.has_rows && !running.is_retried
+            }
+            _ => false,
+        };
+        let State::Running(running) = &self.state else { return Err(self.failed(failure)) };
+        let index = running.index;
+        if !may_retry || !failure.may_pass() {
+            return Err(self.failed(failure));
+        }
+        match self.ask(index) {
+            Ok(step) => {
+                self.go_on(step, None);
+                if let State::Running(running) = &mut self.state {
+                    running.is_retried = true;
+                }
+                Ok(())
+            }
+            Err(_) => Err(self.failed(failure)),
+        }
+    }
+
+    /// The error of a failure, after which the connection is used again only where the server has
+    /// answered.
+    #[cold]
+    fn failed(&mut self, failure: Failure) -> Error {
+        if !matches!(failure, Failure::Status(status, _) if status != code::UNAUTHENTICATED) {
+            self.connection().is_broken = true;
+        }
+        self.state = State::Broken;
+        self.shared.connector.error(failure)
+    }
+
+    /// The error of what could not be sent.
+    #[cold]
+    fn fail_unsent(&mut self) -> Error {
+        match std::mem::replace(&mut self.state, State::Broken) {
+            State::Unsent(error) => error,
+            _ => out_of_order(),
+        }
+    }
+}
+
+/// A statement with the columns that the server has described.
+fn described_by(described: Option<&Schema>, asked: Asked) -> Result<Prepared, Error> {
+    match described {
+        Some(schema) if !schema.fields().is_empty() => {
+            Ok(Prepared { columns: schema.fields().iter().map(|field| column(field)).collect(), asked })
+        }
+        Some(_) => Err(Error::endpoint("the statement has no columns, so it is no query")),
+        None => Err(Error::endpoint("the server does not say what columns the statement has")),
+    }
+}
+
+/// A schema as Flight has it: a message of Arrow IPC. `None`: the server says none.
+fn schema(bytes: &Bytes) -> Result<Option<Schema>, Failure> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let schema = try_schema_from_ipc_buffer(bytes);
+    schema.map(Some).map_err(|error| Failure::broken(error.to_string()))
+}
+
+#[cold]
+fn out_of_order() -> Error {
+    Error::protocol("a session was polled out of order")
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some((place, connection)) = self.held.take() else { return };
+        let state = std::mem::replace(&mut self.state, State::Idle);
+        let prepared = std::mem::take(&mut self.prepared);
+        let is_clean = matches!(state, State::Idle)
+            && prepared.iter().all(|prepared| matches!(prepared.asked, Asked::Text { .. }));
+        if connection.is_broken {
+            return;
+        }
+        if is_clean {
+            return place.give_back(connection);
+        }
+        // Outside of a runtime (it is shutting down) the connection is closed.
+        if let Ok(runtime) = Runtime::try_current() {
+            let info = match state {
+                State::Running(running) => running.info,
+                _ => Bytes::new(),
+            };
+            runtime.spawn(recycle(place, connection, info, prepared));
+        }
+    }
+}
+
+/// Brings a connection back to where its next user can begin, or closes it.
+async fn recycle(place: Lease<Connection>, mut connection: Connection, info: Bytes, prepared: Vec<Prepared>) {
+    if let Ok(Ok(())) = timeout(RECYCLE_DEADLINE, settle(&mut connection, info, &prepared)).await {
+        place.give_back(connection);
+    }
+}
+
+/// Ends what runs, by resetting its calls, which their drop has done, and by saying so to servers
+/// that would go on all the same; and closes what was prepared.
+async fn settle(connection: &mut Connection, info: Bytes, prepared: &[Prepared]) -> Result<(), Failure> {
+    if !info.is_empty() {
+        let body = prost::Message::encode_to_vec(&CancelFlightInfo { info }).into();
+        unless_unknown(connection.act("CancelFlightInfo", body).await)?;
+    }
+    for prepared in prepared {
+        close(connection, &prepared.asked).await?;
+    }
+    Ok(())
+}
+
+async fn close(connection: &mut Connection, asked: &Asked) -> Result<(), Failure> {
+    let Asked::Handle(handle) = asked else { return Ok(()) };
+    let body = any("ActionClosePreparedStatementRequest", &Handle { handle: handle.clone() });
+    unless_unknown(connection.act("ClosePreparedStatement", body).await)
+}
+
+/// A server that says what is wrong is there; only a lost connection is of no more use.
+fn unless_unknown(answer: Result<Option<Bytes>, Failure>) -> Result<(), Failure> {
+    match answer {
+        Ok(_) | Err(Failure::Status(..)) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The messages that bind a batch: its schema, which says to what, and its row.
+fn put(descriptor: Descriptor, batch: &RecordBatch) -> Result<[Bytes; 2], Failure> {
+    let (generator, options) = (IpcDataGenerator::default(), IpcWriteOptions::default());
+    let mut tracker = DictionaryTracker::new(false);
+    let schema = generator.schema_to_bytes_with_dictionary_tracker(&batch.schema(), &mut tracker, &options);
+    let row = generator.encode(batch, &mut tracker, &options, &mut IpcWriteContext::default());
+    let (_, row) = row.map_err(|error| Failure::broken(error.to_string()))?;
+    let message = |descriptor, encoded: EncodedData| {
+        let (header, body) = (encoded.ipc_message.into(), encoded.arrow_data.into());
+        framed(&FlightData { descriptor, header, body })
+    };
+    Ok([message(Some(descriptor), schema), message(None, row)])
+}
