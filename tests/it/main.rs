@@ -40,6 +40,7 @@ mod error_detail;
 mod error_pages;
 mod examples;
 mod explain;
+mod flight_peer;
 mod floors;
 mod follow;
 mod fragments;

@@ -1,0 +1,607 @@
+//! A server of Arrow Flight SQL that does what it is told, byte by byte: what is asked of it, and
+//! what becomes of answers that are cut, lie, never end, or are elsewhere.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, Request, Response};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream};
+
+/// Longer than anything here takes, shorter than a test that hangs.
+const SOON: Duration = Duration::from_secs(10);
+
+const UNIMPLEMENTED: u32 = 12;
+
+/// What was asked.
+#[derive(Debug, Clone)]
+struct Asked {
+    method: String,
+    authorization: String,
+    body: Bytes,
+    /// How often the same was asked before.
+    before: usize,
+}
+
+impl Asked {
+    /// Whether the call is this one; of actions, whether it is the one of this name.
+    fn is(&self, name: &str) -> bool {
+        self.method == name || (self.method == "DoAction" && self.mentions(name))
+    }
+
+    fn mentions(&self, text: &str) -> bool {
+        self.body.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+}
+
+/// What is answered: messages, and how they end.
+struct Answer {
+    messages: Vec<Bytes>,
+    end: End,
+    authorization: Option<&'static str>,
+}
+
+/// How an answer ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Status(u32),
+    /// As HTTP ends, without trailers.
+    NoStatus,
+    Reset,
+    /// The connection is gone.
+    Cut,
+    /// A message begins, and the answer ends well.
+    AmidMessage,
+    /// The last message comes for ever.
+    Never,
+}
+
+fn whole(messages: Vec<Bytes>) -> Answer {
+    ends(messages, End::Status(0))
+}
+
+fn ends(messages: Vec<Bytes>, end: End) -> Answer {
+    Answer { messages, end, authorization: None }
+}
+
+fn fails(status: u32) -> Answer {
+    ends(Vec::new(), End::Status(status))
+}
+
+type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+/// The server.
+struct Peer {
+    address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    /// How many answers were given up by the client.
+    reset: Arc<Mutex<usize>>,
+}
+
+impl Peer {
+    async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let peer = Self { address, asked: Arc::default(), reset: Arc::default() };
+        let (asked, reset, script) = (Arc::clone(&peer.asked), Arc::clone(&peer.reset), Arc::new(script));
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.expect("a connection");
+                tokio::spawn(connection(socket, Arc::clone(&asked), Arc::clone(&reset), script.clone()));
+            }
+        });
+        peer
+    }
+
+    fn url(&self) -> String {
+        format!("flightsql://{}", self.address)
+    }
+
+    /// How often a call was made, or an action of this name.
+    fn count(&self, name: &str) -> usize {
+        self.asked.lock().expect("no panic").iter().filter(|asked| asked.is(name)).count()
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !is_so(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("{what}"));
+    }
+
+    /// A server of ours with one endpoint, `/rows`.
+    async fn serve(&self, url_parameters: &str, sql: &str) -> Server {
+        let config = format!("[source.lake]\nurl = \"{}{url_parameters}\"\n", self.url());
+        Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]).start().await
+    }
+}
+
+async fn connection(
+    socket: TcpStream,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    reset: Arc<Mutex<usize>>,
+    script: Arc<Script>,
+) {
+    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+    let (cut, mut is_cut) = tokio::sync::mpsc::channel::<()>(1);
+    loop {
+        tokio::select! {
+            accepted = connection.accept() => {
+                let Some(Ok((request, respond))) = accepted else { return };
+                let (asked, reset) = (Arc::clone(&asked), Arc::clone(&reset));
+                let (script, cut) = (Arc::clone(&script), cut.clone());
+                tokio::spawn(async move {
+                    match answer(request, respond, &asked, &*script).await {
+                        Some(End::Cut) => cut.send(()).await.expect("the connection is there"),
+                        None => *reset.lock().expect("no panic") += 1,
+                        Some(_) => {}
+                    }
+                });
+            }
+            _ = is_cut.recv() => return,
+        }
+    }
+}
+
+/// Answers a call. `None`: the client has given it up.
+async fn answer(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    log: &Mutex<Vec<Asked>>,
+    script: &Script,
+) -> Option<End> {
+    let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let authorization = request.headers().get("authorization");
+    let authorization = authorization.map_or("", |value| value.to_str().expect("text")).to_owned();
+    let mut stream = request.into_body();
+    let mut body = Vec::new();
+    while let Some(data) = stream.data().await {
+        let data = data.ok()?;
+        body.extend_from_slice(&data);
+        stream.flow_control().release_capacity(data.len()).ok()?;
+    }
+    let mut asked = Asked { method, authorization, body: body.into(), before: 0 };
+    {
+        let mut log = log.lock().expect("no panic");
+        asked.before =
+            log.iter().filter(|one| (&one.method, &one.body) == (&asked.method, &asked.body)).count();
+        log.push(asked.clone());
+    }
+    let answer = script(&asked);
+    let mut head = Response::builder().header("content-type", "application/grpc");
+    if let Some(authorization) = answer.authorization {
+        head = head.header("authorization", authorization);
+    }
+    let mut out = respond.send_response(head.body(()).expect("a head"), false).ok()?;
+    send_all(&answer, &mut out).await?;
+    end(answer.end, &mut out).await?;
+    Some(answer.end)
+}
+
+async fn send_all(answer: &Answer, out: &mut SendStream<Bytes>) -> Option<()> {
+    for message in &answer.messages {
+        send(framed(message), out).await?;
+    }
+    while let (End::Never, Some(message)) = (answer.end, answer.messages.last()) {
+        send(framed(message), out).await?;
+    }
+    Some(())
+}
+
+/// As the client takes it.
+async fn send(mut bytes: Bytes, out: &mut SendStream<Bytes>) -> Option<()> {
+    while !bytes.is_empty() {
+        out.reserve_capacity(bytes.len());
+        let room = poll_fn(|cx| out.poll_capacity(cx)).await?.ok()?;
+        out.send_data(bytes.split_to(room.min(bytes.len())), false).ok()?;
+    }
+    Some(())
+}
+
+async fn end(end: End, out: &mut SendStream<Bytes>) -> Option<()> {
+    let status = match end {
+        End::Status(status) => status,
+        End::AmidMessage => {
+            send(Bytes::from_static(&[0, 0, 0, 1, 0, 7]), out).await?;
+            0
+        }
+        End::NoStatus => return out.send_data(Bytes::new(), true).ok(),
+        End::Reset => {
+            out.send_reset(Reason::INTERNAL_ERROR);
+            return Some(());
+        }
+        End::Cut | End::Never => {
+            // What was sent is read before the connection goes.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            return Some(());
+        }
+    };
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", status.into());
+    trailers.insert("grpc-message", "the%20script%20says%20so".parse().expect("a value"));
+    out.send_trailers(trailers).ok()
+}
+
+fn framed(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).expect("a length");
+    [&[0][..], &length.to_be_bytes(), message].concat().into()
+}
+
+/// A field of protobuf that is a text, bytes or a message.
+fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
+    [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
+}
+
+fn number(number: u64, value: u64) -> Vec<u8> {
+    [varint(number << 3), varint(value)].concat()
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 127 {
+        bytes.push(value as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+fn any(name: &str, message: &[u8]) -> Vec<u8> {
+    let name = format!("type.googleapis.com/arrow.flight.protocol.sql.{name}");
+    [field(1, name.as_bytes()), field(2, message)].concat()
+}
+
+fn schema(name: &str) -> Schema {
+    Schema::new(vec![Field::new(name, DataType::Int64, false)])
+}
+
+fn encoded(schema: &Schema) -> EncodedData {
+    let mut tracker = DictionaryTracker::new(false);
+    let options = IpcWriteOptions::default();
+    IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options)
+}
+
+/// A schema as `FlightInfo` has it.
+fn encapsulated(schema: &Schema) -> Vec<u8> {
+    let message = encoded(schema).ipc_message;
+    let length = u32::try_from(message.len()).expect("a length");
+    [&[0xff; 4][..], &length.to_le_bytes(), &message].concat()
+}
+
+fn data(header: &[u8], body: &[u8]) -> Bytes {
+    [field(2, header), field(1000, body)].concat().into()
+}
+
+/// The message that tells that rows have a column of this name.
+fn begin(name: &str) -> Bytes {
+    data(&encoded(&schema(name)).ipc_message, &[])
+}
+
+fn batch(rows: impl IntoIterator<Item = i64>) -> EncodedData {
+    let column = Int64Array::from_iter_values(rows);
+    let batch = RecordBatch::try_new(Arc::new(schema("n")), vec![Arc::new(column)]).expect("a batch");
+    let mut tracker = DictionaryTracker::new(false);
+    let options = IpcWriteOptions::default();
+    let mut context = IpcWriteContext::default();
+    IpcDataGenerator::default().encode(&batch, &mut tracker, &options, &mut context).expect("bytes").1
+}
+
+/// A message of rows.
+fn rows(rows: impl IntoIterator<Item = i64>) -> Bytes {
+    let batch = batch(rows);
+    data(&batch.ipc_message, &batch.arrow_data)
+}
+
+/// A part of the rows, by its ticket.
+fn endpoint(ticket: &str, location: Option<&str>, expires: Option<u64>) -> Vec<u8> {
+    let location = location.map(|uri| field(2, &field(1, uri.as_bytes())));
+    let expires = expires.map(|seconds| field(3, &number(1, seconds)));
+    let ticket = field(1, &field(1, ticket.as_bytes()));
+    [ticket, location.unwrap_or_default(), expires.unwrap_or_default()].concat()
+}
+
+fn info(endpoints: &[Vec<u8>], is_ordered: bool) -> Bytes {
+    let endpoints: Vec<_> = endpoints.iter().map(|endpoint| field(3, endpoint)).collect();
+    [field(1, &encapsulated(&schema("n"))), endpoints.concat(), number(6, is_ordered.into())].concat().into()
+}
+
+/// A server that prepares nothing: what it says of the rows, and what it answers to a ticket.
+async fn unprepared(info: Bytes, get: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
+    Peer::start(move |asked| match asked.method.as_str() {
+        "GetFlightInfo" => whole(vec![info.clone()]),
+        "DoGet" => get(asked),
+        _ => fails(UNIMPLEMENTED),
+    })
+    .await
+}
+
+fn numbers(reply: &Reply) -> Vec<i64> {
+    reply
+        .text()
+        .lines()
+        .map(|line| line.parse::<serde_json::Value>().expect("a row")["n"].as_i64().expect("n"))
+        .collect()
+}
+
+#[tokio::test]
+async fn endpoints_are_read_side_by_side_and_in_order_where_the_server_says_so() {
+    let endpoints: Vec<_> = (0..9).map(|i| endpoint(&format!("part {i}"), None, None)).collect();
+    for is_ordered in [true, false] {
+        let peer = unprepared(info(&endpoints, is_ordered), |asked| {
+            let part = (0..9).find(|i| asked.mentions(&format!("part {i}"))).expect("a part");
+            let first = part * 10_000;
+            whole(vec![begin("n"), rows(first..first + 5000), rows(first + 5000..first + 10_000)])
+        })
+        .await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows.ndjson")).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
+        let mut found = numbers(&reply);
+        if !is_ordered {
+            found.sort_unstable();
+        }
+        assert!(found.into_iter().eq(0..90_000), "is_ordered: {is_ordered}");
+        assert_eq!(peer.count("DoGet"), 9);
+    }
+}
+
+/// Whatever the end is that is none, nobody takes the rows for all of them.
+#[tokio::test]
+async fn what_ends_early_never_looks_whole() {
+    for end in [
+        End::NoStatus,
+        End::Reset,
+        End::Cut,
+        End::AmidMessage,
+        End::Status(13),
+        End::Status(14),
+        End::Status(5),
+    ] {
+        let endpoints = [endpoint("a", None, None), endpoint("b", None, None)];
+        let peer = unprepared(info(&endpoints, true), move |asked| {
+            let last = if asked.mentions("b") { end } else { End::Status(0) };
+            ends(vec![begin("n"), rows(0..50_000)], last)
+        })
+        .await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows.csv")).await;
+        assert_eq!(reply.status, 200, "{end:?}: {}", reply.text());
+        assert_ne!(reply.ended, Ended::Complete, "{end:?}");
+        assert_eq!(peer.count("GetFlightInfo"), 2, "{end:?}: once at the start, once for the rows");
+        let output = rowstream(&["query", &peer.url(), "select n"]).await;
+        assert_eq!(output.status.code(), Some(1), "{end:?}");
+    }
+}
+
+/// Before the first row an error has a status.
+#[tokio::test]
+async fn what_fails_before_the_first_row_has_a_status() {
+    for (end, status, code) in [
+        (End::Status(3), 500, "statement_failed"),
+        (End::Status(4), 504, "statement_timeout"),
+        (End::Status(14), 503, "source_unavailable"),
+        (End::NoStatus, 502, "source_protocol"),
+        (End::Reset, 503, "source_unavailable"),
+    ] {
+        let peer =
+            unprepared(info(&[endpoint("a", None, None)], true), move |_| ends(vec![begin("n")], end)).await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows")).await;
+        assert_eq!(reply.status, status, "{end:?}: {}", reply.text());
+        assert_eq!(reply.json()["code"], code, "{end:?}");
+    }
+}
+
+/// A ticket that is of no more use is one to ask anew for, as long as no row has been sent.
+#[tokio::test]
+async fn tickets_that_expired_are_asked_for_once_more() {
+    let once = |first: fn() -> Answer| {
+        move |asked: &Asked| match asked.before {
+            0 => first(),
+            _ => whole(vec![begin("n"), rows(0..3)]),
+        }
+    };
+    for first in [|| fails(5), || fails(14), || ends(Vec::new(), End::Reset)] {
+        let peer = unprepared(info(&[endpoint("a", None, None)], false), once(first)).await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows.ndjson")).await;
+        assert_eq!((reply.status.as_u16(), numbers(&reply)), (200, vec![0, 1, 2]), "{}", reply.text());
+        assert_eq!(peer.count("DoGet"), 2);
+    }
+    // Time has passed it by: nobody tries it.
+    let peer = unprepared(info(&[endpoint("a", None, Some(1))], false), once(|| fails(5))).await;
+    let server = peer.serve("", "select n").await;
+    assert_eq!(get(&server.url("/rows")).await.status, 503);
+    assert_eq!((peer.count("DoGet"), peer.count("GetFlightInfo")), (0, 3));
+}
+
+#[tokio::test]
+async fn what_lies_ends_the_stream() {
+    let batch = batch(0..1000);
+    let (header, body) = (batch.ipc_message, batch.arrow_data);
+    let mut broken = header.clone();
+    broken.truncate(header.len() / 2);
+    let compressed = Bytes::from(field(2, &header));
+    for (what, message) in [
+        ("a body that is cut", data(&header, &body[..100])),
+        ("a body that is too long", data(&header, &[&body[..], &body[..]].concat())),
+        ("a header that is cut", data(&broken, &body)),
+        ("no header", data(b"nonsense", &body)),
+        ("no message", Bytes::from_static(&[0xff; 40])),
+        ("rows without a body", compressed),
+        ("another schema in the middle", begin("m")),
+    ] {
+        let peer = unprepared(info(&[endpoint("a", None, None)], false), {
+            let message = message.clone();
+            move |_| whole(vec![begin("n"), message.clone(), rows(0..10)])
+        })
+        .await;
+        let server = peer.serve("", "select n").await;
+        let reply = get(&server.url("/rows")).await;
+        assert!([502, 503].contains(&reply.status.as_u16()), "{what}: {} {}", reply.status, reply.text());
+    }
+    // Columns that are not those that were described.
+    let peer =
+        unprepared(info(&[endpoint("a", None, None)], false), |_| whole(vec![begin("m"), rows(0..10)])).await;
+    let server = peer.serve("", "select n").await;
+    let reply = get(&server.url("/rows")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &"statement_changed".into()));
+}
+
+/// What is longer than may be is not read, whatever it says of itself.
+#[tokio::test]
+async fn messages_are_bounded() {
+    let peer = unprepared(info(&[endpoint("a", None, None)], false), |_| {
+        whole(vec![begin("n"), rows(0..1_000_000)])
+    })
+    .await;
+    let config = format!("[source.lake]\nurl = \"{}\"\nmax_row_bytes = \"1MiB\"\n", peer.url());
+    let server =
+        Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", "select n")]).start().await;
+    let reply = get(&server.url("/rows")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (500, &"row_too_large".into()));
+    assert!(peak_memory_bytes(server.pid()) < 64 << 20);
+}
+
+/// A client that reads slowly holds the server up, one that leaves ends it, and memory stays.
+#[tokio::test]
+async fn endless_rows_wait_for_the_client_and_end_with_it() {
+    let peer = unprepared(info(&[endpoint("a", None, None), endpoint("b", None, None)], false), |_| {
+        ends(vec![begin("n"), rows(0..8192)], End::Never)
+    })
+    .await;
+    let server = peer.serve("", "select n").await;
+    let mut stream = Client::HTTP1.stream(&server.url("/rows.ndjson")).await;
+    stream.at_least(50 << 20).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(*peer.reset.lock().expect("no panic"), 0);
+    drop(stream);
+    peer.until("both are reset", |peer| *peer.reset.lock().expect("no panic") == 2).await;
+    peer.until("it is told to cancel", |peer| peer.count("CancelFlightInfo") == 1).await;
+    assert!(peak_memory_bytes(server.pid()) < 96 << 20, "{}", peak_memory_bytes(server.pid()));
+}
+
+#[tokio::test]
+async fn rows_elsewhere_are_read_where_the_url_allows_it() {
+    let elsewhere = unprepared(Bytes::new(), |_| whole(vec![begin("n"), rows(5..8)])).await;
+    let location = format!("grpc://{}", elsewhere.address);
+    let endpoints = [endpoint("a", None, None), endpoint("b", Some(&location), None)];
+    let peer = unprepared(info(&endpoints, true), |_| whole(vec![begin("n"), rows(0..5)])).await;
+    let server = peer.serve("", "select n").await;
+    let reply = get(&server.url("/rows")).await;
+    assert_eq!(reply.status, 500, "{}", reply.text());
+    assert!(elsewhere.asked.lock().expect("no panic").is_empty());
+    let server = peer.serve(&format!("?location={}", elsewhere.address), "select n").await;
+    let reply = get(&server.url("/rows.ndjson")).await;
+    assert_eq!(numbers(&reply), [0, 1, 2, 3, 4, 5, 6, 7], "{}", reply.text());
+}
+
+/// A server that prepares statements, and one with its prepared statement.
+async fn prepared() -> Peer {
+    let described = [
+        field(1, b"its handle"),
+        field(2, &encapsulated(&schema("n"))),
+        field(3, &encapsulated(&schema("1"))),
+    ];
+    let described = any("ActionCreatePreparedStatementResult", &described.concat());
+    Peer::start(move |asked| match asked.method.as_str() {
+        "DoAction" if asked.is("CreatePreparedStatement") => whole(vec![field(1, &described).into()]),
+        "DoAction" if asked.is("ClosePreparedStatement") => whole(Vec::new()),
+        "DoPut" => whole(vec![field(1, &field(1, b"another handle")).into()]),
+        "GetFlightInfo" if asked.mentions("another handle") => {
+            whole(vec![info(&[endpoint("a", None, None)], false)])
+        }
+        "DoGet" => whole(vec![begin("n"), rows(0..3)]),
+        _ => fails(UNIMPLEMENTED),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn parameters_are_bound_to_what_is_prepared() {
+    let peer = prepared().await;
+    let sql = "/*\n[params]\nat = { type = 'integer' }\n*/\nselect n from t where n < :at";
+    let server = peer.serve("", sql).await;
+    let reply = get(&server.url("/rows.ndjson?at=4711")).await;
+    assert_eq!((reply.status.as_u16(), numbers(&reply)), (200, vec![0, 1, 2]), "{}", reply.text());
+    let bound = {
+        let asked = peer.asked.lock().expect("no panic");
+        asked.iter().find(|asked| asked.is("DoPut")).expect("a DoPut").body.clone()
+    };
+    let value = 4711_i64.to_le_bytes();
+    assert!(bound.windows(8).any(|window| window == value), "the value is bound");
+    peer.until("it is closed", |peer| {
+        peer.count("ClosePreparedStatement") == peer.count("CreatePreparedStatement")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_prepares_nothing_takes_no_parameters() {
+    let peer = unprepared(info(&[], false), |_| whole(Vec::new())).await;
+    let output = rowstream(&["query", &peer.url(), "select :a as n", "-p", "a=1"]).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("prepares no statements") && said.contains("hint"), "{said}");
+}
+
+#[tokio::test]
+async fn who_we_are_is_said_with_each_call_and_to_nobody_else() {
+    let script = |asked: &Asked| match asked.method.as_str() {
+        "Handshake" => Answer { authorization: Some("Bearer given"), ..whole(Vec::new()) },
+        "GetFlightInfo" => whole(vec![info(&[endpoint("a", None, None)], false)]),
+        "DoGet" => whole(vec![begin("n"), rows(0..1)]),
+        _ => fails(UNIMPLEMENTED),
+    };
+    let peer = Peer::start(script).await;
+    for (url, said) in [
+        (peer.url().replace("//", "//ann:hush@"), "Bearer given"),
+        (format!("{}?token=hush", peer.url()), "Bearer hush"),
+    ] {
+        peer.asked.lock().expect("no panic").clear();
+        let output = rowstream(&["query", &url, "select n"]).await;
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"n\":0}\n");
+        let asked = peer.asked.lock().expect("no panic");
+        let basic = asked.iter().find(|asked| asked.is("Handshake")).map(|asked| &*asked.authorization);
+        assert_eq!(basic, (said == "Bearer given").then_some("Basic YW5uOmh1c2g="));
+        assert!(asked.iter().filter(|asked| !asked.is("Handshake")).all(|asked| asked.authorization == said));
+    }
+    // Nobody listens: what is said of it has no secret.
+    for url in ["flightsql://ann:hush@127.0.0.1:1", "flightsql://127.0.0.1:1?token=hush"] {
+        let output = rowstream(&["query", url, "select n"]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("cannot be reached") && !said.contains("hush"), "{said}");
+    }
+}
+
+/// What has no common snapshot is refused when the files are read, and says why.
+#[tokio::test]
+async fn what_flight_sql_cannot_do_is_refused() {
+    let peer = unprepared(info(&[], false), |_| whole(Vec::new())).await;
+    let config = format!("[source.lake]\nurl = \"{}\"\n", peer.url());
+    for (sql, why) in [
+        ("-- name: a :many\nselect n\n-- name: b :many\nselect n", "no common snapshot"),
+        (
+            "-- name: a :many\nselect n\n-- name: b :many nested in a on n = n\nselect n",
+            "read no common snapshot, so rows of one",
+        ),
+        ("/*\nkey = ['n']\nfollow = true\n*/\nselect n", "cannot be followed"),
+    ] {
+        let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]);
+        let path = launch.path().join("rowstream.toml");
+        let output = rowstream(&["check", path.to_str().expect("a path")]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{sql}");
+        assert!(said.contains(why) && said.contains("hint"), "{sql}: {said}");
+    }
+}
