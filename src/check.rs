@@ -256,7 +256,12 @@ async fn ask(
     query: &database::Statement,
     source: &Source,
 ) -> Result<Arc<[Column]>, Error> {
-    let asked = timeout(PATIENCE, session.prepare(query)).await;
+    let asked = async {
+        let columns = session.prepare(query).await;
+        session.let_go().await;
+        columns
+    };
+    let asked = timeout(PATIENCE, asked).await;
     asked.unwrap_or_else(|_| Err(unanswered(source, "it prepared no statement", PATIENCE)))
 }
 

@@ -318,6 +318,11 @@ pub trait DatabaseSession {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
 
+    /// See [`Session::let_go`].
+    fn let_go(&mut self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// See [`Session::rows_of`].
     fn rows_of(&self, _index: usize) -> RowsOf<'_> {
         RowsOf::Own
@@ -733,6 +738,15 @@ macro_rules! databases {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(session, statement).await,)+
                     Self::Lookup(answer) => Ok(answer.columns()),
+                }
+            }
+
+            /// Has the database forget what it has begun for statements that nobody will execute.
+            /// A session that is dropped sees to that too, but only while its runtime is there.
+            pub async fn let_go(&mut self) {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::let_go(session).await,)+
+                    Self::Lookup(_) => {}
                 }
             }
 

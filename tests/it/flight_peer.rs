@@ -315,9 +315,11 @@ fn info(endpoints: &[Vec<u8>], is_ordered: bool) -> Bytes {
     [field(1, &encapsulated(&schema("n"))), endpoints.concat(), number(6, is_ordered.into())].concat().into()
 }
 
-/// A server that prepares nothing: what it says of the rows, and what it answers to a ticket.
+/// A server that prepares nothing: what it says of the rows and their columns, and what it answers
+/// to a ticket.
 async fn unprepared(info: Bytes, get: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
     Peer::start(move |asked| match asked.method.as_str() {
+        "GetSchema" => whole(vec![field(1, &encapsulated(&schema("n"))).into()]),
         "GetFlightInfo" => whole(vec![info.clone()]),
         "DoGet" => get(asked),
         _ => fails(UNIMPLEMENTED),
@@ -377,7 +379,7 @@ async fn what_ends_early_never_looks_whole() {
         let reply = get(&server.url("/rows.csv")).await;
         assert_eq!(reply.status, 200, "{end:?}: {}", reply.text());
         assert_ne!(reply.ended, Ended::Complete, "{end:?}");
-        assert_eq!(peer.count("GetFlightInfo"), 2, "{end:?}: once at the start, once for the rows");
+        assert_eq!(peer.count("GetFlightInfo"), 1, "{end:?}");
         let output = rowstream(&["query", &peer.url(), "select n"]).await;
         assert_eq!(output.status.code(), Some(1), "{end:?}");
     }
@@ -422,7 +424,26 @@ async fn tickets_that_expired_are_asked_for_once_more() {
     let peer = unprepared(info(&[endpoint("a", None, Some(1))], false), once(|| fails(5))).await;
     let server = peer.serve("", "select n").await;
     assert_eq!(get(&server.url("/rows")).await.status, 503);
-    assert_eq!((peer.count("DoGet"), peer.count("GetFlightInfo")), (0, 3));
+    assert_eq!((peer.count("DoGet"), peer.count("GetFlightInfo")), (0, 2));
+}
+
+/// A server that tells columns only with the rows may have begun to compute these: it is told that
+/// nobody wants them, or asked for them and left.
+#[tokio::test]
+async fn rows_that_nobody_reads_are_let_go() {
+    let script = |asked: &Asked| match asked.method.as_str() {
+        "GetFlightInfo" => whole(vec![info(&[endpoint("a", None, None)], false)]),
+        "DoGet" => ends(vec![begin("n"), rows(0..8192)], End::Never),
+        _ => fails(UNIMPLEMENTED),
+    };
+    let peer = Peer::start(script).await;
+    let server = peer.serve("", "select n").await;
+    assert_eq!((peer.count("GetFlightInfo"), peer.count("DoGet")), (1, 1));
+    peer.until("it is reset", |peer| *peer.reset.lock().expect("no panic") == 1).await;
+    // The columns are known: they are not asked for again.
+    let mut stream = Client::HTTP1.stream(&server.url("/rows.ndjson")).await;
+    stream.at_least(100_000).await;
+    assert_eq!((peer.count("GetFlightInfo"), peer.count("DoGet")), (2, 2));
 }
 
 #[tokio::test]

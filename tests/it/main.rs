@@ -83,6 +83,7 @@ mod replicas;
 mod resume;
 mod roles;
 mod rolling;
+mod sail;
 mod schema;
 mod shards;
 mod slow;

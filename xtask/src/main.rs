@@ -2,14 +2,14 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow in one of them), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
-//! [`newer`] (the programs of a newer one), [`pebble`] (an authority for certificates),
-//! [`mod@console`] (what it is built of), [`deny`] (what may become a part of it), [`book`] (the
-//! documentation), [`installed`] (what those get from package indexes), [`instructions`] (what the
-//! hot paths take), [`compare`] (the comparisons, which are a program of their own), [`fuzz`]
-//! (inputs for which a property does not hold), [`attack`] (the tools of others), [`consul`] (a
-//! real agent of it), [`reproducible`] (the released program, built twice), [`soak`] (the mixed
-//! soak, for long), [`steps`] (what ran, for how long, and how it ended) and [`mod@test`] (the test
-//! command). It does not know what the tests test.
+//! [`newer`] (the programs of a newer one), [`pebble`] (an authority for certificates), [`sail`]
+//! (an engine of Flight SQL), [`mod@console`] (what it is built of), [`deny`] (what may become a
+//! part of it), [`book`] (the documentation), [`installed`] (what those get from package indexes),
+//! [`instructions`] (what the hot paths take), [`compare`] (the comparisons, which are a program of
+//! their own), [`fuzz`] (inputs for which a property does not hold), [`attack`] (the tools of
+//! others), [`consul`] (a real agent of it), [`reproducible`] (the released program, built twice),
+//! [`soak`] (the mixed soak, for long), [`steps`] (what ran, for how long, and how it ended) and
+//! [`mod@test`] (the test command). It does not know what the tests test.
 
 mod attack;
 mod book;
@@ -30,6 +30,7 @@ mod pebble;
 mod postgres;
 mod python;
 mod reproducible;
+mod sail;
 mod soak;
 mod steps;
 mod test;
@@ -115,6 +116,10 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     match duckdb::prepare(&target) {
         Ok(library) => println!("export ROWSTREAM_TEST_DUCKDB='{}'", library.display()),
         Err(message) => eprintln!("{message}\nWithout it the tests of drivers fail; all others need none."),
+    }
+    match sail::prepare(&target) {
+        Ok(program) => println!("export ROWSTREAM_TEST_SAIL='{}'", program.display()),
+        Err(message) => eprintln!("{message}\nWithout it the tests of Sail fail; all others need none."),
     }
     match console::prepare(&target) {
         Ok(packages) => println!("export ROWSTREAM_TEST_CONSOLE='{}'", packages.display()),

@@ -10,12 +10,14 @@ use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{
-    Result, book, console, deny, duckdb, instructions, jars, needs, newer, pebble, python, target_folder,
+    Result, book, console, deny, duckdb, instructions, jars, needs, newer, pebble, python, sail,
+    target_folder,
 };
 
 const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
 const NO_PEBBLE: &str = "it cannot be built here, so no test has certificates issued";
 const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
+const NO_SAIL: &str = "it cannot be installed here, so no test asks an engine of Arrow Flight SQL";
 const NO_CONSOLE: &str =
     "they cannot be installed here, so no test builds the console anew or checks its accessibility";
 const NO_JARS: &str = "they cannot be installed here, so no test asks a server that is none of PostgreSQL's";
@@ -76,7 +78,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let (mut python, mut duckdb, mut console, mut newer) = (None, None, None, None);
-    let (mut jars, mut pebble) = (None, None);
+    let (mut jars, mut pebble, mut sail) = (None, None, None);
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
@@ -88,6 +90,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("packages of the console", || obtain(console::prepare(&target), &mut console, NO_CONSOLE));
     steps.run("H2 and QuestDB", || obtain(jars::prepare(&target), &mut jars, NO_JARS));
     steps.run("Pebble", || obtain(pebble::prepare(&target), &mut pebble, NO_PEBBLE));
+    steps.run("Sail", || obtain(sail::prepare(&target), &mut sail, NO_SAIL));
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -97,10 +100,20 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
     let (python, duckdb, console) = (python.as_deref(), duckdb.as_deref(), console.as_deref());
-    let (jars, pebble) = (jars.as_deref(), pebble.as_deref());
+    let (jars, pebble, sail) = (jars.as_deref(), pebble.as_deref(), sail.as_deref());
     let mariadb = mariadb.as_ref();
-    let tests =
-        Tests { scope, filters: &filters, target: &target, python, duckdb, console, jars, pebble, mariadb };
+    let tests = Tests {
+        scope,
+        filters: &filters,
+        target: &target,
+        python,
+        duckdb,
+        console,
+        jars,
+        pebble,
+        sail,
+        mariadb,
+    };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -227,6 +240,7 @@ struct Tests<'a> {
     console: Option<&'a Path>,
     jars: Option<&'a Path>,
     pebble: Option<&'a Path>,
+    sail: Option<&'a Path>,
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -257,7 +271,7 @@ impl Tests<'_> {
     }
 
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
-    /// its libraries, and those that load DuckDB's library or start H2 where there is one.
+    /// its libraries, and those that load DuckDB's library, start H2 or ask Sail where there is one.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
         if self.python.is_none() {
             command.args(["--skip", "python_reads_", "--skip", "by_wheel"]);
@@ -273,6 +287,9 @@ impl Tests<'_> {
         }
         if self.jars.is_none() {
             command.args(["--skip", "others::"]);
+        }
+        if self.sail.is_none() {
+            command.args(["--skip", "sail::"]);
         }
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
@@ -321,6 +338,9 @@ impl Tests<'_> {
         }
         if let Some(pebble) = self.pebble {
             command.env("ROWSTREAM_TEST_PEBBLE", pebble);
+        }
+        if let Some(sail) = self.sail {
+            command.env("ROWSTREAM_TEST_SAIL", sail);
         }
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),

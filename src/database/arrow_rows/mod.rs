@@ -106,14 +106,21 @@ pub(super) fn pack(
 }
 
 /// The batch in a piece of an Arrow stream, if there is one. A piece holds one message, and before
-/// it what its dictionaries need. Arrow's reader panics at some that lie about their lengths.
+/// it what its dictionaries need.
 ///
 /// # Errors
 /// It is none.
 pub(super) fn decode(decoder: &mut StreamDecoder, piece: Vec<u8>) -> Result<Option<RecordBatch>, ArrowError> {
+    checked(|| decoder.decode(&mut piece.into()))
+}
+
+/// What Arrow's reader makes of bytes, at some of which, that lie about their lengths, it panics.
+///
+/// # Errors
+/// The reader's, and that it panicked.
+pub(super) fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     let panicked = |_| Err(ArrowError::IpcError("its lengths are not those of its values".to_owned()));
-    let decode = AssertUnwindSafe(|| decoder.decode(&mut piece.into()));
-    catch_unwind(decode).unwrap_or_else(panicked)
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 
 /// Whether what came has the columns that were described.

@@ -250,6 +250,18 @@ impl Connection {
         poll_fn(|cx| self.poll_last(call, &mut last, cx)).await
     }
 
+    /// Asks, and waits for the answer of one message.
+    pub(super) async fn ask<M: prost::Message + Default>(
+        &mut self,
+        method: &str,
+        message: &impl prost::Message,
+        timeout: Option<Duration>,
+    ) -> Result<M, Failure> {
+        let mut call = self.call(method, &[framed(message)], timeout)?;
+        let answer = self.last(&mut call).await?;
+        decoded(answer.ok_or_else(|| Failure::broken("an answer has no message"))?)
+    }
+
     /// Has the server do something. What it answers, if anything.
     pub(super) async fn act(&mut self, kind: &str, body: Bytes) -> Result<Option<Bytes>, Failure> {
         let action = Action { kind: kind.to_owned(), body };

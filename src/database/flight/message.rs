@@ -57,6 +57,12 @@ pub(super) struct FlightInfo {
     pub(super) is_ordered: bool,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SchemaResult {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) schema: Bytes,
+}
+
 /// A part of the rows.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Endpoint {
@@ -107,7 +113,7 @@ pub(super) struct PutResult {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct CancelFlightInfo {
-    /// The [`FlightInfo`] as it came: bytes and messages are written alike.
+    /// A [`FlightInfo`]: bytes and messages are written alike.
     #[prost(bytes = "bytes", tag = "1")]
     pub(super) info: Bytes,
 }

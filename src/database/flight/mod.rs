@@ -34,8 +34,10 @@ use std::time::Duration;
 use rowstream_encode::Column;
 
 use self::connection::{Connection, Connector};
+use super::statements::Statements;
 use super::{Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
 use crate::Error;
+use crate::lock::Mutex;
 use crate::params::ParamValue;
 use crate::pool::{Patience, Pool, Priority};
 use crate::settings::SourceSettings;
@@ -62,6 +64,8 @@ struct Shared {
     connector: Arc<Connector>,
     pool: Pool<Connection>,
     max_row: usize,
+    /// The columns of statements that the server does not prepare.
+    described: Mutex<Statements<Arc<[Column]>>>,
 }
 
 impl Database for Source {
@@ -86,6 +90,7 @@ impl Database for Source {
             connector: Arc::new(Connector::new(settings)?),
             pool: Pool::new(&settings.name, settings.pool.clone()),
             max_row: settings.max_row_bytes,
+            described: Mutex::new(Statements::new(settings.statement_cache)),
         })))
     }
 
@@ -123,6 +128,10 @@ impl DatabaseSession for Session {
 
     async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         self.prepare(statement).await
+    }
+
+    async fn let_go(&mut self) {
+        self.let_go().await;
     }
 
     fn execute(&mut self, index: usize, args: &[&ParamValue]) {

@@ -7,19 +7,21 @@
 //!
 //! An endpoint is over when its call has ended with status 0; the rows are, when all endpoints are.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamDecoder;
-use arrow_ipc::{MessageHeader, root_as_message};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{read_dictionary, read_record_batch};
+use arrow_ipc::{Message, MessageHeader, root_as_message};
+use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 use rowstream_encode::Column;
 
-use super::super::arrow_rows::{decode, is_described};
+use super::super::arrow_rows::{self, is_described};
 use super::super::login::ConnectError;
 use super::PARALLEL;
 use super::connection::{Connection, Connector, decoded};
@@ -30,9 +32,6 @@ use super::url::Address;
 
 /// A location that stands for the server that was asked.
 const SAME_CONNECTION: &str = "arrow-flight-reuse-connection:";
-
-/// What stands before the metadata of a message of Arrow IPC, and is no length.
-const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The endpoints of a statement.
 pub(super) struct Reading {
@@ -50,9 +49,16 @@ struct Part {
     ticket: Ticket,
     /// `None`: the place is not reached yet.
     call: Option<Call>,
-    decoder: StreamDecoder,
-    /// What its dictionaries take, in bytes.
-    dictionaries: usize,
+    batches: Batches,
+}
+
+/// The messages of Arrow IPC of one endpoint, and what those need that come later.
+#[derive(Default)]
+struct Batches {
+    schema: Option<SchemaRef>,
+    dictionaries: HashMap<i64, ArrayRef>,
+    /// What the dictionaries take, in bytes.
+    held: usize,
 }
 
 /// Where an endpoint is read.
@@ -91,12 +97,12 @@ impl Reading {
             let Some(message) = message else {
                 let part = self.open.remove(at);
                 // Nothing says what its columns are.
-                if part.is_none_or(|part| part.decoder.schema().is_none()) {
+                if part.is_none_or(|part| part.batches.schema.is_none()) {
                     return Poll::Ready(Err(Failure::broken("an endpoint ended before its schema")));
                 }
                 continue;
             };
-            let batch = self.open[at].batch(message, &self.columns, self.connector.limit)?;
+            let batch = self.open[at].batches.read(message, &self.columns, self.connector.limit)?;
             if let Some(batch) = batch.filter(|batch| batch.num_rows() > 0) {
                 return Poll::Ready(Ok(Some(batch)));
             }
@@ -150,13 +156,8 @@ impl Part {
         }
         let ticket = endpoint.ticket.ok_or_else(|| Failure::broken("an endpoint has no ticket"))?;
         let uris: Vec<_> = endpoint.locations.into_iter().map(|location| location.uri).collect();
-        let mut part = Self {
-            place: place(connector, &uris)?,
-            ticket,
-            call: None,
-            decoder: StreamDecoder::new(),
-            dictionaries: 0,
-        };
+        let mut part =
+            Self { place: place(connector, &uris)?, ticket, call: None, batches: Batches::default() };
         if let Place::Own = part.place {
             part.call = Some(get(connector, own, &part.ticket)?);
         }
@@ -185,9 +186,11 @@ impl Part {
             None => Poll::Ready(Err(Failure::broken("an endpoint was read before it was opened"))),
         }
     }
+}
 
+impl Batches {
     /// The batch of a message, if it has one.
-    fn batch(
+    fn read(
         &mut self,
         message: Bytes,
         columns: &[Column],
@@ -198,32 +201,55 @@ impl Part {
         if data.header.is_empty() {
             return Ok(None);
         }
-        self.count_dictionary(&data, limit)?;
-        let is_first = self.decoder.schema().is_none();
-        let broken = |error: arrow_schema::ArrowError| Failure::broken(error.to_string());
-        let batch = decode(&mut self.decoder, encapsulated(&data)).map_err(broken)?;
-        let schema = self.decoder.schema().filter(|_| is_first);
-        match schema {
-            Some(schema) if !is_described(&schema, columns) => Err(Failure::Changed),
-            _ => Ok(batch),
-        }
-    }
-
-    /// Dictionaries stay for as long as the endpoint is read. The body of a message is as long as
-    /// its header says, or the decoder would take the next message for the rest of it.
-    fn count_dictionary(&mut self, data: &FlightData, limit: usize) -> Result<(), Failure> {
         let message = root_as_message(&data.header).map_err(|error| Failure::broken(error.to_string()))?;
         if usize::try_from(message.bodyLength()).ok() != Some(data.body.len()) {
             return Err(Failure::broken("the body of a message is not as long as its header says"));
         }
-        if message.header_type() == MessageHeader::DictionaryBatch {
-            self.dictionaries += data.body.len();
-        }
-        match self.dictionaries > limit {
-            true => Err(Failure::TooLong(self.dictionaries as u64)),
-            false => Ok(()),
+        match (message.header_type(), &self.schema) {
+            (MessageHeader::Schema, None) => self.begin(message, columns).map(|()| None),
+            (MessageHeader::DictionaryBatch, Some(schema)) => {
+                // Dictionaries stay for as long as the endpoint is read.
+                self.held += data.body.len();
+                if self.held > limit {
+                    return Err(Failure::TooLong(self.held as u64));
+                }
+                let (schema, dictionaries) = (Arc::clone(schema), &mut self.dictionaries);
+                checked(|| {
+                    let batch = message.header_as_dictionary_batch().ok_or_else(nothing)?;
+                    let body = data.body.to_vec().into();
+                    read_dictionary(&body, batch, &schema, dictionaries, &message.version())
+                })
+                .map(|()| None)
+            }
+            (MessageHeader::RecordBatch, Some(schema)) => checked(|| {
+                let batch = message.header_as_record_batch().ok_or_else(nothing)?;
+                // In memory of its own, in which its numbers are aligned.
+                let (body, schema) = (data.body.to_vec().into(), Arc::clone(schema));
+                read_record_batch(&body, batch, schema, &self.dictionaries, None, &message.version())
+            })
+            .map(Some),
+            _ => Err(Failure::broken("a message of Arrow comes where it cannot")),
         }
     }
+
+    /// Takes the schema, whose columns have to be those that were described.
+    fn begin(&mut self, message: Message<'_>, columns: &[Column]) -> Result<(), Failure> {
+        let schema = checked(|| try_fb_to_schema(message.header_as_schema().ok_or_else(nothing)?))?;
+        if !is_described(&schema, columns) {
+            return Err(Failure::Changed);
+        }
+        self.schema = Some(Arc::new(schema));
+        Ok(())
+    }
+}
+
+/// What Arrow's reader makes of a message.
+fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Failure> {
+    arrow_rows::checked(read).map_err(|error| Failure::broken(error.to_string()))
+}
+
+fn nothing() -> ArrowError {
+    ArrowError::IpcError("a message has no content".to_owned())
 }
 
 /// Starts the call that reads a ticket.
@@ -247,19 +273,6 @@ fn place(connector: &Arc<Connector>, uris: &[String]) -> Result<Place, Failure> 
     };
     let connector = Arc::clone(connector);
     Ok(Place::Connecting(Box::pin(async move { connector.connect_to(&address).await })))
-}
-
-/// A message as Arrow IPC has it in a stream. Its body begins at a multiple of 16, so that the
-/// decoder need not copy it to align it.
-fn encapsulated(data: &FlightData) -> Vec<u8> {
-    let padded = (8 + data.header.len()).next_multiple_of(16) - 8;
-    let mut message = Vec::with_capacity(8 + padded + data.body.len());
-    message.extend_from_slice(&CONTINUATION);
-    message.extend_from_slice(&u32::try_from(padded).unwrap_or(u32::MAX).to_le_bytes());
-    message.extend_from_slice(&data.header);
-    message.resize(8 + padded, 0);
-    message.extend_from_slice(&data.body);
-    message
 }
 
 /// Seconds since 1970-01-01T00:00:00Z.

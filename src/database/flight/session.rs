@@ -15,6 +15,7 @@
 //! read, has the server end the statement, closes what was prepared there, and then gives the
 //! connection back, or closes it after [`RECYCLE_DEADLINE`].
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -34,8 +35,8 @@ use super::connection::{Connection, decoded};
 use super::error::{Failure, code};
 use super::grpc::{Call, framed};
 use super::message::{
-    CancelFlightInfo, Descriptor, FlightData, FlightInfo, Handle, PreparedStatement, PutResult, Query, any,
-    command, from_any,
+    CancelFlightInfo, Descriptor, FlightData, FlightInfo, Handle, PreparedStatement, PutResult, Query,
+    SchemaResult, any, command, from_any,
 };
 use super::reading::Reading;
 use crate::Error;
@@ -66,8 +67,9 @@ struct Prepared {
 
 /// By what the rows of a statement are asked for.
 enum Asked {
-    /// By its text, as the server prepares none; and what it has said of the rows already.
-    Text { sql: Arc<str>, info: Option<Bytes> },
+    /// By its text, as the server prepares none; and what it has said of the rows already, which
+    /// it may have begun to compute.
+    Text(Arc<str>, Option<FlightInfo>),
     /// By what the server calls it.
     Handle(Bytes),
 }
@@ -84,8 +86,8 @@ enum State {
 struct Running {
     index: usize,
     step: Step,
-    /// What the server has said of the rows.
-    info: Bytes,
+    /// What the server has said of the rows, by which they are cancelled.
+    info: Option<FlightInfo>,
     batch: Option<RecordBatch>,
     row: usize,
     /// Whether there was a row.
@@ -103,7 +105,7 @@ enum Step {
 impl Asked {
     fn descriptor(&self) -> Descriptor {
         match self {
-            Self::Text { sql, .. } => command("CommandStatementQuery", &Query { sql: sql.to_string() }),
+            Self::Text(sql, _) => command("CommandStatementQuery", &Query { sql: sql.to_string() }),
             Self::Handle(handle) => {
                 command("CommandPreparedStatementQuery", &Handle { handle: handle.clone() })
             }
@@ -136,6 +138,10 @@ impl Session {
     }
 
     async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
+        if let Some(columns) = self.shared.described.lock().get(&statement.sql) {
+            let asked = Asked::Text(Arc::clone(&statement.sql), None);
+            return Ok(Ok(Prepared { columns: Arc::clone(&columns), asked }));
+        }
         let query = Query { sql: statement.sql.to_string() };
         let body = any("ActionCreatePreparedStatementRequest", &query);
         match self.connection().act("CreatePreparedStatement", body).await {
@@ -172,29 +178,54 @@ impl Session {
         }
         let described = match schema(&answer.columns)? {
             Some(described) if !described.fields().is_empty() => Some(described),
-            // What a statement without parameters has, the server says when it is asked for rows.
-            _ if given == 0 => schema(&self.info(&asked).await?.1.schema)?,
+            _ if given == 0 => {
+                let (described, info) = self.schema(&asked).await?;
+                if let Some(info) = info {
+                    discard(self.connection(), info).await;
+                }
+                described
+            }
             _ => None,
         };
         Ok(described_by(described.as_ref(), asked))
     }
 
-    /// A statement of a server that prepares none.
+    /// A statement of a server that prepares none. What its columns are is asked for once.
     async fn unprepared(&mut self, sql: &Arc<str>) -> Result<Result<Prepared, Error>, Failure> {
-        let asked = Asked::Text { sql: Arc::clone(sql), info: None };
-        let (bytes, info) = self.info(&asked).await?;
-        let described = schema(&info.schema)?;
-        Ok(described_by(described.as_ref(), Asked::Text { sql: Arc::clone(sql), info: Some(bytes) }))
+        let (described, info) = self.schema(&Asked::Text(Arc::clone(sql), None)).await?;
+        let prepared = described_by(described.as_ref(), Asked::Text(Arc::clone(sql), info));
+        if let Ok(prepared) = &prepared {
+            let columns = Arc::new(Arc::clone(&prepared.columns));
+            self.shared.described.lock().insert(sql, columns, |_| {});
+        }
+        Ok(prepared)
     }
 
-    /// What the server says of the rows of a statement, as it came and as it is read.
-    async fn info(&mut self, asked: &Asked) -> Result<(Bytes, FlightInfo), Failure> {
-        let timeout = self.shared.connector.statement_timeout;
-        let mut call = self.connection().call("GetFlightInfo", &[framed(&asked.descriptor())], timeout)?;
-        let mut last = None;
-        let answer = std::future::poll_fn(|cx| self.connection().poll_last(&mut call, &mut last, cx)).await?;
-        let bytes = answer.ok_or_else(|| Failure::broken("an answer has no message"))?;
-        Ok((bytes.clone(), decoded(bytes)?))
+    /// The columns of a statement, and what the server says of its rows where it tells the columns
+    /// by that alone.
+    async fn schema(&mut self, asked: &Asked) -> Result<(Option<Schema>, Option<FlightInfo>), Failure> {
+        let (timeout, descriptor) = (self.shared.connector.statement_timeout, asked.descriptor());
+        let connection = self.connection();
+        match connection.ask::<SchemaResult>("GetSchema", &descriptor, timeout).await {
+            Ok(answer) => Ok((schema(&answer.schema)?, None)),
+            Err(failure) if failure.is_unimplemented() => {
+                let info: FlightInfo = connection.ask("GetFlightInfo", &descriptor, timeout).await?;
+                Ok((schema(&info.schema)?, Some(info)))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// See [`crate::database::Session::let_go`].
+    pub(super) async fn let_go(&mut self) {
+        let Some((_, connection)) = &mut self.held else { return };
+        for prepared in &mut self.prepared {
+            if let Asked::Text(_, info) = &mut prepared.asked
+                && let Some(info) = info.take()
+            {
+                discard(connection, info).await;
+            }
+        }
     }
 
     async fn close(&mut self, asked: &Asked) -> Result<(), Failure> {
@@ -210,21 +241,21 @@ impl Session {
     }
 
     fn start(&mut self, index: usize, args: &[&ParamValue]) -> Result<Running, Failure> {
-        let step = match &mut self.prepared[index].asked {
-            Asked::Text { info: Some(info), .. } if args.is_empty() => Some(std::mem::take(info)),
-            _ => None,
+        let told = match &mut self.prepared[index].asked {
+            Asked::Text(_, info) => info.take(),
+            Asked::Handle(_) => None,
         };
-        let (step, info) = match step {
-            Some(info) if !info.is_empty() => (self.read(index, &info)?, info),
-            _ if args.is_empty() => (self.ask(index)?, Bytes::new()),
-            _ => (self.bind(index, args)?, Bytes::new()),
+        let (step, info) = match (told, args) {
+            (Some(info), _) => (self.read(index, info.clone()), Some(info)),
+            (None, []) => (self.ask(index)?, None),
+            (None, _) => (self.bind(index, args)?, None),
         };
         Ok(Running { index, step, info, batch: None, row: 0, has_rows: false, is_retried: false })
     }
 
-    fn read(&self, index: usize, info: &Bytes) -> Result<Step, Failure> {
+    fn read(&self, index: usize, info: FlightInfo) -> Step {
         let (connector, columns) = (&self.shared.connector, &self.prepared[index].columns);
-        Ok(Step::Read(Reading::new(connector, columns, decoded(info.clone())?)))
+        Step::Read(Reading::new(connector, columns, info))
     }
 
     fn ask(&mut self, index: usize) -> Result<Step, Failure> {
@@ -296,7 +327,8 @@ impl Session {
             Step::Ask(call, last) => {
                 let answer = ready!(connection.poll_last(call, last, cx))?;
                 let info = answer.ok_or_else(|| Failure::broken("an answer has no message"))?;
-                let step = self.read(index, &info)?;
+                let info: FlightInfo = decoded(info)?;
+                let step = self.read(index, info.clone());
                 self.go_on(step, Some(info));
             }
             Step::Read(reading) => match ready!(reading.poll_batch(connection, cx))? {
@@ -309,10 +341,9 @@ impl Session {
         Poll::Ready(Ok(true))
     }
 
-    fn go_on(&mut self, step: Step, info: Option<Bytes>) {
+    fn go_on(&mut self, step: Step, info: Option<FlightInfo>) {
         if let State::Running(running) = &mut self.state {
-            running.step = step;
-            running.info = info.unwrap_or_default();
+            (running.step, running.info) = (step, info);
         }
     }
 
@@ -364,6 +395,11 @@ impl Session {
         if !matches!(failure, Failure::Status(status, _) if status != code::UNAUTHENTICATED) {
             self.connection().is_broken = true;
         }
+        if let (Failure::Changed, State::Running(running)) = (&failure, &self.state)
+            && let Asked::Text(sql, _) = &self.prepared[running.index].asked
+        {
+            self.shared.described.lock().remove(sql);
+        }
         self.state = State::Broken;
         self.shared.connector.error(failure)
     }
@@ -409,7 +445,7 @@ impl Drop for Session {
         let state = std::mem::replace(&mut self.state, State::Idle);
         let prepared = std::mem::take(&mut self.prepared);
         let is_clean = matches!(state, State::Idle)
-            && prepared.iter().all(|prepared| matches!(prepared.asked, Asked::Text { .. }));
+            && prepared.iter().all(|prepared| matches!(prepared.asked, Asked::Text(_, None)));
         if connection.is_broken {
             return;
         }
@@ -420,7 +456,7 @@ impl Drop for Session {
         if let Ok(runtime) = Runtime::try_current() {
             let info = match state {
                 State::Running(running) => running.info,
-                _ => Bytes::new(),
+                _ => None,
             };
             runtime.spawn(recycle(place, connection, info, prepared));
         }
@@ -428,23 +464,40 @@ impl Drop for Session {
 }
 
 /// Brings a connection back to where its next user can begin, or closes it.
-async fn recycle(place: Lease<Connection>, mut connection: Connection, info: Bytes, prepared: Vec<Prepared>) {
-    if let Ok(Ok(())) = timeout(RECYCLE_DEADLINE, settle(&mut connection, info, &prepared)).await {
+async fn recycle(
+    place: Lease<Connection>,
+    mut connection: Connection,
+    info: Option<FlightInfo>,
+    prepared: Vec<Prepared>,
+) {
+    if let Ok(Ok(())) = timeout(RECYCLE_DEADLINE, settle(&mut connection, info, prepared)).await {
         place.give_back(connection);
     }
 }
 
 /// Ends what runs, by resetting its calls, which their drop has done, and by saying so to servers
 /// that would go on all the same; and closes what was prepared.
-async fn settle(connection: &mut Connection, info: Bytes, prepared: &[Prepared]) -> Result<(), Failure> {
-    if !info.is_empty() {
-        let body = prost::Message::encode_to_vec(&CancelFlightInfo { info }).into();
-        unless_unknown(connection.act("CancelFlightInfo", body).await)?;
+async fn settle(
+    connection: &mut Connection,
+    info: Option<FlightInfo>,
+    prepared: Vec<Prepared>,
+) -> Result<(), Failure> {
+    if let Some(info) = info {
+        unless_unknown(cancel(connection, &info).await)?;
     }
     for prepared in prepared {
-        close(connection, &prepared.asked).await?;
+        match prepared.asked {
+            Asked::Text(_, Some(info)) => discard(connection, info).await,
+            asked => close(connection, &asked).await?,
+        }
     }
     Ok(())
+}
+
+async fn cancel(connection: &mut Connection, info: &FlightInfo) -> Result<Option<Bytes>, Failure> {
+    let info = prost::Message::encode_to_vec(info).into();
+    let body = prost::Message::encode_to_vec(&CancelFlightInfo { info });
+    connection.act("CancelFlightInfo", body.into()).await
 }
 
 async fn close(connection: &mut Connection, asked: &Asked) -> Result<(), Failure> {
@@ -458,6 +511,24 @@ fn unless_unknown(answer: Result<Option<Bytes>, Failure>) -> Result<(), Failure>
     match answer {
         Ok(_) | Err(Failure::Status(..)) => Ok(()),
         Err(failure) => Err(failure),
+    }
+}
+
+/// Has the server forget rows that it has begun to compute and that nobody reads. One that cannot
+/// be told so is asked for them, and then hears that nobody wants them: rows of a ticket that is
+/// never redeemed hold what they are computed with.
+async fn discard(connection: &mut Connection, info: FlightInfo) {
+    if cancel(connection, &info).await.is_ok() {
+        return;
+    }
+    for ticket in info.endpoints.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
+        let Ok(mut call) = connection.call("DoGet", &[framed(ticket)], None) else { return };
+        let first = poll_fn(|cx| {
+            connection.poll_drive(cx);
+            call.poll_message(cx)
+        });
+        // How it ends is no matter: the statement fails by the same when it is run.
+        let _ = timeout(RECYCLE_DEADLINE, first).await;
     }
 }
 
