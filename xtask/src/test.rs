@@ -14,13 +14,63 @@ use crate::{
     target_folder,
 };
 
-const NO_PYTHON: &str = "they cannot be installed here, so no test reads our Arrow with them";
-const NO_PEBBLE: &str = "it cannot be built here, so no test has certificates issued";
-const NO_DUCKDB: &str = "it cannot be installed here, so no test runs drivers";
-const NO_SAIL: &str = "it cannot be installed here, so no test asks an engine of Arrow Flight SQL";
-const NO_CONSOLE: &str =
-    "they cannot be installed here, so no test builds the console anew or checks its accessibility";
-const NO_JARS: &str = "they cannot be installed here, so no test asks a server that is none of PostgreSQL's";
+/// Something that some tests use and that no machine has by itself. Where it cannot be had, those
+/// tests are skipped, and the summary says so.
+struct Extra {
+    step: &'static str,
+    prepare: fn(&Path) -> Result<PathBuf>,
+    without: &'static str,
+    /// The variable that says to tests where it is.
+    variable: &'static str,
+    /// Words in the names of the tests that use it.
+    tests: &'static [&'static str],
+}
+
+const EXTRAS: [Extra; 6] = [
+    Extra {
+        step: "Python's libraries",
+        prepare: python::prepare,
+        without: "they cannot be installed here, so no test reads our Arrow with them",
+        variable: "ROWSTREAM_TEST_PYTHON",
+        tests: &["python_reads_", "by_wheel"],
+    },
+    Extra {
+        step: "DuckDB's library",
+        prepare: duckdb::prepare,
+        without: "it cannot be installed here, so no test runs drivers",
+        variable: "ROWSTREAM_TEST_DUCKDB",
+        tests: &["drivers::", "::duckdb"],
+    },
+    Extra {
+        step: "packages of the console",
+        prepare: console::prepare,
+        without: "they cannot be installed here, so no test builds the console anew or checks its accessibility",
+        variable: "ROWSTREAM_TEST_CONSOLE",
+        tests: &["console::packages_"],
+    },
+    Extra {
+        step: "H2 and QuestDB",
+        prepare: jars::prepare,
+        without: "they cannot be installed here, so no test asks a server that is none of PostgreSQL's",
+        variable: "ROWSTREAM_TEST_JARS",
+        tests: &["others::"],
+    },
+    Extra {
+        step: "Pebble",
+        prepare: pebble::prepare,
+        without: "it cannot be built here, so no test has certificates issued",
+        variable: "ROWSTREAM_TEST_PEBBLE",
+        tests: &["acme::"],
+    },
+    Extra {
+        step: "Sail",
+        prepare: sail::prepare,
+        without: "it cannot be installed here, so no test asks an engine of Arrow Flight SQL",
+        variable: "ROWSTREAM_TEST_SAIL",
+        tests: &["sail::"],
+    },
+];
+
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
 /// Tests mostly wait, for timeouts and for one another's processes, so there are more of them at
@@ -77,20 +127,18 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let target = target_folder()?;
     let mut steps = Steps::default();
     let mut counts = Counts::default();
-    let (mut python, mut duckdb, mut console, mut newer) = (None, None, None, None);
-    let (mut jars, mut pebble, mut sail) = (None, None, None);
+    let mut newer = None;
     let build = if filters.is_empty() { release_builds } else { release_build };
     let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
     if filters.is_empty() {
         check(scope, &target, &mut steps);
     }
     steps.run("build of the tests", || Outcome::of(cargo_test().arg("--no-run")));
-    steps.run("Python's libraries", || obtain(python::prepare(&target), &mut python, NO_PYTHON));
-    steps.run("DuckDB's library", || obtain(duckdb::prepare(&target), &mut duckdb, NO_DUCKDB));
-    steps.run("packages of the console", || obtain(console::prepare(&target), &mut console, NO_CONSOLE));
-    steps.run("H2 and QuestDB", || obtain(jars::prepare(&target), &mut jars, NO_JARS));
-    steps.run("Pebble", || obtain(pebble::prepare(&target), &mut pebble, NO_PEBBLE));
-    steps.run("Sail", || obtain(sail::prepare(&target), &mut sail, NO_SAIL));
+    let extras = EXTRAS.map(|extra| {
+        let mut place = None;
+        steps.run(extra.step, || obtain((extra.prepare)(&target), &mut place, extra.without));
+        (extra, place)
+    });
     if let Some(release) = release {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
         steps.end(release);
@@ -99,21 +147,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     steps.run("MariaDB", || {
         Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
     });
-    let (python, duckdb, console) = (python.as_deref(), duckdb.as_deref(), console.as_deref());
-    let (jars, pebble, sail) = (jars.as_deref(), pebble.as_deref(), sail.as_deref());
     let mariadb = mariadb.as_ref();
-    let tests = Tests {
-        scope,
-        filters: &filters,
-        target: &target,
-        python,
-        duckdb,
-        console,
-        jars,
-        pebble,
-        sail,
-        mariadb,
-    };
+    let tests = Tests { scope, filters: &filters, target: &target, extras: &extras, mariadb };
     steps.run("tests", || tests.run(tests.most(), Postgres::start(&target), &mut counts));
     if scope == Scope::Everything {
         steps.run("tests that need the machine for themselves", || {
@@ -235,12 +270,8 @@ struct Tests<'a> {
     scope: Scope,
     filters: &'a [&'a str],
     target: &'a Path,
-    python: Option<&'a Path>,
-    duckdb: Option<&'a Path>,
-    console: Option<&'a Path>,
-    jars: Option<&'a Path>,
-    pebble: Option<&'a Path>,
-    sail: Option<&'a Path>,
+    /// Each with where it is.
+    extras: &'a [(Extra, Option<PathBuf>)],
     /// Without it, tests that ask for it fail.
     mariadb: Option<&'a MariaDb>,
 }
@@ -273,24 +304,8 @@ impl Tests<'_> {
     /// Runs tests against a PostgreSQL of their own. Those that call Python are run where it has
     /// its libraries, and those that load DuckDB's library, start H2 or ask Sail where there is one.
     fn run(&self, mut command: Command, postgres: Result<Postgres>, counts: &mut Counts) -> Outcome {
-        if self.python.is_none() {
-            command.args(["--skip", "python_reads_", "--skip", "by_wheel"]);
-        }
-        if self.duckdb.is_none() {
-            command.args(["--skip", "drivers::", "--skip", "::duckdb"]);
-        }
-        if self.console.is_none() {
-            command.args(["--skip", "console::packages_"]);
-        }
-        if self.pebble.is_none() {
-            command.args(["--skip", "acme::"]);
-        }
-        if self.jars.is_none() {
-            command.args(["--skip", "others::"]);
-        }
-        if self.sail.is_none() {
-            command.args(["--skip", "sail::"]);
-        }
+        let missing = self.extras.iter().filter(|(_, place)| place.is_none());
+        command.args(missing.flat_map(|(extra, _)| extra.tests).flat_map(|name| ["--skip", name]));
         let outcome = match postgres {
             Ok(postgres) => Outcome::of_result(self.run_on(command, &postgres, counts)),
             Err(message) => Outcome::of_result(Err(message)),
@@ -324,24 +339,7 @@ impl Tests<'_> {
     fn give(&self, command: &mut Command, postgres: &Postgres) {
         give(command, postgres);
         command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
-        if let Some(python) = self.python {
-            command.env("ROWSTREAM_TEST_PYTHON", python);
-        }
-        if let Some(duckdb) = self.duckdb {
-            command.env("ROWSTREAM_TEST_DUCKDB", duckdb);
-        }
-        if let Some(console) = self.console {
-            command.env("ROWSTREAM_TEST_CONSOLE", console);
-        }
-        if let Some(jars) = self.jars {
-            command.env("ROWSTREAM_TEST_JARS", jars);
-        }
-        if let Some(pebble) = self.pebble {
-            command.env("ROWSTREAM_TEST_PEBBLE", pebble);
-        }
-        if let Some(sail) = self.sail {
-            command.env("ROWSTREAM_TEST_SAIL", sail);
-        }
+        command.envs(self.extras.iter().filter_map(|(extra, place)| Some((extra.variable, place.as_ref()?))));
         match self.scope {
             Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
             // A test that asks for it fails, for it is not in `NOT_FAST`.
