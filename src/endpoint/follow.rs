@@ -67,8 +67,7 @@ impl Settings {
         let commits = &dialect.commits;
         let in_order = match &transaction {
             Some(_) => commits.transactions.map(|_| ()),
-            None if ordered => Ok(()),
-            None => commits.ordered,
+            None => commits.order.check(ordered),
         };
         let by_channel = if channel.is_some() { commits.channel } else { Ok(()) };
         if let Err(Refusal { message, hint }) = in_order.and(by_channel) {

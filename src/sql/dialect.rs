@@ -277,11 +277,36 @@ pub enum Comparison {
 #[derive(Debug)]
 pub struct Commits {
     /// Whether that is in the order of their keys.
-    pub ordered: Result<(), Refusal>,
+    pub order: CommitOrder,
     /// How rows are told apart whose transactions are still running, or yet to come.
     pub transactions: Result<Transactions, Refusal>,
     /// Whether a channel can tell of new rows.
     pub channel: Result<(), Refusal>,
+}
+
+/// Whether rows become visible in the order of their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitOrder {
+    /// They do.
+    ByKey,
+    /// They do where whoever writes the rows sees to that, and the endpoint promises it.
+    IfPromised(Refusal),
+    /// Nobody knows when they do, so they cannot be followed.
+    Unknown(Refusal),
+}
+
+impl CommitOrder {
+    /// Checks that rows can be followed by their key, with the endpoint's promise or without it.
+    ///
+    /// # Errors
+    /// They are not known to become visible in that order.
+    pub fn check(self, is_promised: bool) -> Result<(), Refusal> {
+        match self {
+            Self::ByKey => Ok(()),
+            Self::IfPromised(_) if is_promised => Ok(()),
+            Self::IfPromised(refusal) | Self::Unknown(refusal) => Err(refusal),
+        }
+    }
 }
 
 /// Transactions as numbers that a row can hold.
@@ -383,7 +408,7 @@ pub(crate) mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: KEYS,
-        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),
@@ -408,7 +433,7 @@ pub(crate) mod samples {
         decimals: Decimals::Rounded,
         null_limit: Some(Around { before: "ifnull(", behind: ", -1)" }),
         keys: KEYS,
-        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),
@@ -433,7 +458,7 @@ pub(crate) mod samples {
         decimals: Decimals::Exact,
         null_limit: None,
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
-        commits: Commits { ordered: Ok(()), transactions: Err(REFUSAL), channel: Err(REFUSAL) },
+        commits: Commits { order: CommitOrder::ByKey, transactions: Err(REFUSAL), channel: Err(REFUSAL) },
         refcursors: Err(REFUSAL),
         interleaved: Ok(()),
         snapshots: Ok(()),

@@ -12,8 +12,10 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 
+use crate::support::upstream::Certificate;
 use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream};
 
 /// Longer than anything here takes, shorter than a test that hangs.
@@ -88,14 +90,31 @@ struct Peer {
 
 impl Peer {
     async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_by(None, script).await
+    }
+
+    /// The same, over TLS where it has a certificate.
+    async fn start_by(
+        certificate: Option<&Certificate>,
+        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let tls = certificate.map(|certificate| certificate.acceptor(&[b"h2"]));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let peer = Self { address, asked: Arc::default(), reset: Arc::default() };
-        let (asked, reset, script) = (Arc::clone(&peer.asked), Arc::clone(&peer.reset), Arc::new(script));
+        let (asked, reset) = (Arc::clone(&peer.asked), Arc::clone(&peer.reset));
+        let script: Arc<Script> = Arc::new(script);
         tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.expect("a connection");
-                tokio::spawn(connection(socket, Arc::clone(&asked), Arc::clone(&reset), script.clone()));
+                let (asked, reset, script) = (Arc::clone(&asked), Arc::clone(&reset), Arc::clone(&script));
+                match tls.clone() {
+                    None => drop(tokio::spawn(connection(socket, asked, reset, script))),
+                    Some(tls) => drop(tokio::spawn(async move {
+                        let Ok(socket) = tls.accept(socket).await else { return };
+                        connection(socket, asked, reset, script).await;
+                    })),
+                }
             }
         });
         peer
@@ -127,7 +146,7 @@ impl Peer {
 }
 
 async fn connection(
-    socket: TcpStream,
+    socket: impl AsyncRead + AsyncWrite + Unpin,
     asked: Arc<Mutex<Vec<Asked>>>,
     reset: Arc<Mutex<usize>>,
     script: Arc<Script>,
@@ -605,6 +624,36 @@ async fn who_we_are_is_said_with_each_call_and_to_nobody_else() {
     }
 }
 
+/// Over TLS the server has to show who it is, and one that speaks no TLS is not asked.
+#[tokio::test]
+async fn the_certificate_has_to_be_of_a_known_authority() {
+    let script = |asked: &Asked| match asked.method.as_str() {
+        "GetFlightInfo" => whole(vec![info(&[endpoint("a", None, None)], false)]),
+        "DoGet" => whole(vec![begin("n"), rows(0..3)]),
+        _ => fails(UNIMPLEMENTED),
+    };
+    let certificate = Certificate::new();
+    let (secured, plain) = (Peer::start_by(Some(&certificate), script).await, Peer::start(script).await);
+    let url = |peer: &Peer, scheme: &str, parameters: &str| {
+        format!("{scheme}://{}{parameters}", peer.address.replace("127.0.0.1", "localhost"))
+    };
+    let ca = format!("?ssl-ca={}", certificate.ca().display());
+    let output = rowstream(&["query", &url(&secured, "flightsql+tls", &ca), "select n"]).await;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"n\":0}\n{\"n\":1}\n{\"n\":2}\n");
+    assert_eq!(output.status.code(), Some(0));
+    let asked = secured.count("DoGet");
+    for (url, words) in [
+        (url(&secured, "flightsql+tls", ""), "UnknownIssuer"),
+        (url(&plain, "flightsql+tls", &ca), "cannot be reached"),
+    ] {
+        let output = rowstream(&["query", &url, "select n"]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{url}: {said}");
+        assert!(said.contains(words), "{url}: {said}");
+    }
+    assert_eq!((secured.count("DoGet"), plain.count("DoGet")), (asked, 0));
+}
+
 /// What has no common snapshot is refused when the files are read, and says why.
 #[tokio::test]
 async fn what_flight_sql_cannot_do_is_refused() {
@@ -617,6 +666,8 @@ async fn what_flight_sql_cannot_do_is_refused() {
             "read no common snapshot, so rows of one",
         ),
         ("/*\nkey = ['n']\nfollow = true\n*/\nselect n", "cannot be followed"),
+        // Nobody can promise what nobody knows.
+        ("/*\nkey = ['n']\nfollow = { commits = 'ordered' }\n*/\nselect n", "cannot be followed"),
     ] {
         let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]);
         let path = launch.path().join("rowstream.toml");

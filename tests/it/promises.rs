@@ -553,7 +553,8 @@ async fn what_cannot_be_done_is_refused(db: &Held) {
         |settings: &str| format!("/* key = [\"id\"]\n{settings} */\nselect id, name from item order by id");
     let refcursors = "-- name: opened :refcursors\nselect 1 as a;\n-- name: a :many from opened\n";
     for (sql, refusal) in [
-        (keyed("follow = true"), dialect.commits.ordered.err()),
+        (keyed("follow = true"), dialect.commits.order.check(false).err()),
+        (keyed("follow = { commits = \"ordered\" }"), dialect.commits.order.check(true).err()),
         (keyed("follow = { transaction = \"id\" }"), dialect.commits.transactions.err()),
         (keyed("follow = { commits = \"ordered\", channel = \"c\" }"), dialect.commits.channel.err()),
         ("/* parallel = 3 */\nselect id, name from item".into(), dialect.parts.as_ref().err().copied()),
@@ -687,12 +688,12 @@ fn the_table_of_databases_is_what_they_can_do() {
 }
 
 fn table() -> String {
-    use rowstream::sql::dialect::{Comparison, Decimals, Location, Opens, ParameterTypes};
+    use rowstream::sql::dialect::{CommitOrder, Comparison, Decimals, Location, Opens, ParameterTypes};
     fn yes<T, E>(can: &Result<T, E>) -> String {
         if can.is_ok() { "yes" } else { "no" }.to_owned()
     }
     type Line = (&'static str, fn(&Dialect) -> String);
-    let lines: [Line; 13] = [
+    let lines: [Line; 14] = [
         ("schemes of its URLs", |dialect| {
             dialect.urls.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect::<Vec<_>>().join(", ")
         }),
@@ -710,17 +711,16 @@ fn table() -> String {
             Decimals::Rounded => "floats beyond 64-bit integers".to_owned(),
         }),
         ("nested statements", |dialect| yes(&dialect.interleaved)),
+        ("several statements of one snapshot", |dialect| yes(&dialect.snapshots)),
         ("keys of bytes", |dialect| yes(&dialect.keys.bytes)),
         ("keys are compared", |dialect| match dialect.keys.comparison {
             Comparison::RowValues => "as rows".to_owned(),
             Comparison::ByColumn => "column by column".to_owned(),
         }),
-        ("live tail: keys in the order of commits", |dialect| match dialect.commits.ordered {
-            Ok(()) => "by itself".to_owned(),
-            Err(refusal) if refusal.hint.contains("ordered") => {
-                "`commits = \"ordered\"` promises it".to_owned()
-            }
-            Err(_) => "no".to_owned(),
+        ("live tail: keys in the order of commits", |dialect| match dialect.commits.order {
+            CommitOrder::ByKey => "by itself".to_owned(),
+            CommitOrder::IfPromised(_) => "`commits = \"ordered\"` promises it".to_owned(),
+            CommitOrder::Unknown(_) => "no".to_owned(),
         }),
         ("live tail: `transaction`", |dialect| yes(&dialect.commits.transactions)),
         ("live tail: `channel`", |dialect| yes(&dialect.commits.channel)),

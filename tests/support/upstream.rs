@@ -374,7 +374,8 @@ impl Certificate {
         Path::join(self.0.path(), name)
     }
 
-    fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
+    /// What speaks TLS by it, and these protocols over that.
+    pub fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_file(self.path("server.crt")).expect("openssl made it");
         let key = PrivateKeyDer::from_pem_file(self.path("server.key")).expect("openssl made it");
         let provider = Arc::new(rustls::crypto::ring::default_provider());

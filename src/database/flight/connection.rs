@@ -48,7 +48,8 @@ pub(super) struct Connector {
 
 /// One open connection, on which calls are authenticated.
 pub struct Connection {
-    http2: client::Connection<Socket, Bytes>,
+    // Boxed: it is many times as large as all else that a response holds.
+    http2: Box<client::Connection<Socket, Bytes>>,
     sender: SendRequest<Bytes>,
     ping: Option<PingPong>,
     /// Before the path of a call.
@@ -135,7 +136,7 @@ impl Connection {
         let scheme = if address.has_tls { "https" } else { "http" };
         let mut connection = Self {
             ping: http2.ping_pong(),
-            http2,
+            http2: Box::new(http2),
             sender,
             origin: format!("{scheme}://{}", address.name()),
             fields: HeaderMap::new(),

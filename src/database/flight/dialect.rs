@@ -2,8 +2,8 @@
 //! say; names in quotes are those of the standard, and MySQL's and Spark's.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location, Names,
-    ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Around, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
+    Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -35,7 +35,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         bytes: Err("take a key of texts or numbers"),
     },
     commits: Commits {
-        ordered: Err(NOT_FOLLOWED),
+        order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),
         channel: Err(NOT_FOLLOWED),
     },

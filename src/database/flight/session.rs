@@ -128,7 +128,8 @@ impl Session {
     /// # Errors
     /// What the server says of the statement; that it takes no parameters; a lost connection.
     pub(super) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        let prepared = match self.describe(statement).await {
+        // Boxed: each request would carry what its calls need.
+        let prepared = match Box::pin(self.describe(statement)).await {
             Ok(prepared) => prepared?,
             Err(failure) => return Err(self.failed(failure)),
         };

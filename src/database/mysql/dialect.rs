@@ -1,9 +1,9 @@
 //! What is MySQL's and MariaDB's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, Opens, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName,
-    UniqueKeys, Urls,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
+    LineComment, Location, Names, Opens, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax,
+    TableName, UniqueKeys, Urls,
 };
 
 /// MySQL's SQL, as MariaDB has it too.
@@ -38,7 +38,7 @@ pub static DIALECT: Dialect = Dialect {
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
     },
     commits: Commits {
-        ordered: Err(Refusal {
+        order: CommitOrder::IfPromised(Refusal {
             message: "MySQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
             hint: "promise that rows become visible in the order of their keys, where one writer at a time sees to that: \
                    `follow = { commits = \"ordered\" }`",

@@ -218,7 +218,8 @@ impl Session {
         let sql = self.own_text(&statement.sql);
         let prepared = match self.connection().statements.get(&sql) {
             Some(prepared) => prepared,
-            None => self.prepare_anew(sql).await?,
+            // Boxed: each request would carry what few need.
+            None => Box::pin(self.prepare_anew(sql)).await?,
         };
         if prepared.parameters != statement.types.len() {
             return Err(Error::endpoint(format!(

@@ -1,9 +1,9 @@
 //! What is PostgreSQL's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName,
-    Transactions, UniqueKeys, Urls,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
+    LineComment, Location, Names, Opens, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
+    TableName, Transactions, UniqueKeys, Urls,
 };
 
 /// PostgreSQL's SQL.
@@ -36,7 +36,7 @@ pub static DIALECT: Dialect = Dialect {
         bytes: Ok(()),
     },
     commits: Commits {
-        ordered: Err(Refusal {
+        order: CommitOrder::IfPromised(Refusal {
             message: "PostgreSQL's transactions commit in any order, so a row could become visible after the key of one that was sent",
             hint: "name the column of type xid8 that holds each row's transaction, `follow = { transaction = \"…\" }`, or promise that rows \
                    become visible in the order of their keys: `follow = { commits = \"ordered\" }`",

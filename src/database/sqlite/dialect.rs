@@ -1,8 +1,9 @@
 //! What is SQLite's own in SQL, as data.
 
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Functions, Keys, LineComment,
-    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, UniqueKeys, Urls,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Functions, Keys,
+    LineComment, Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName,
+    UniqueKeys, Urls,
 };
 
 /// SQLite's SQL.
@@ -31,7 +32,7 @@ pub static DIALECT: Dialect = Dialect {
         bytes: Err("take a key of texts or numbers: `hex(c) as c` is in the same order"),
     },
     commits: Commits {
-        ordered: Ok(()),
+        order: CommitOrder::ByKey,
         transactions: Err(Refusal {
             message: "`transaction` is for PostgreSQL",
             hint: "SQLite commits in order: write `follow = true`",

@@ -4,8 +4,8 @@
 #[cfg(feature = "odbc")]
 use crate::sql::dialect::Quotes;
 use crate::sql::dialect::{
-    Around, BlockComments, Catalog, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
-    Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
+    Around, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment,
+    Location, Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of the databases of ADBC's drivers.
@@ -51,7 +51,7 @@ const COMMON: Dialect = Dialect {
         bytes: Err("take a key of texts or numbers"),
     },
     commits: Commits {
-        ordered: Err(NOT_FOLLOWED),
+        order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),
         channel: Err(NOT_FOLLOWED),
     },
