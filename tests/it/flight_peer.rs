@@ -1,4 +1,4 @@
-//! A server of Arrow Flight SQL that does what it is told, byte by byte: what is asked of it, and
+//! A server of Arrow Flight SQL that follows a script, byte by byte: what is asked of it, and
 //! what becomes of answers that are cut, lie, never end, or are elsewhere.
 
 use std::future::poll_fn;

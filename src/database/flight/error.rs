@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::super::refused::general;
 use crate::Error;
 
-/// The codes of gRPC that are told apart here.
+/// The codes of gRPC that make a difference here.
 pub(super) mod code {
     pub(in super::super) const CANCELLED: u32 = 1;
     pub(in super::super) const DEADLINE_EXCEEDED: u32 = 4;
