@@ -43,6 +43,7 @@ use rowstream_encode::{Format, ValueOptions};
 
 use self::clock::{Clock, Phase};
 use self::cursors::Cursors;
+use self::encoder::Encoder;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
@@ -182,6 +183,8 @@ impl Head {
 enum Current {
     Nothing,
     Rows(Rows),
+    /// Rows that come as record batches.
+    Batches(Rows),
     Nest(Box<Nest>),
     Probe(Probe),
     /// The columns of its result are awaited.
@@ -191,7 +194,7 @@ enum Current {
 impl Current {
     fn rows(&self) -> Option<&Rows> {
         match self {
-            Self::Rows(rows) => Some(rows),
+            Self::Rows(rows) | Self::Batches(rows) => Some(rows),
             Self::Nothing | Self::Nest(_) | Self::Probe(_) | Self::Awaited(..) => None,
         }
     }
@@ -199,7 +202,7 @@ impl Current {
     /// How many rows were encoded.
     fn count(&self) -> u64 {
         match self {
-            Self::Rows(rows) => rows.encoder.rows(),
+            Self::Rows(rows) | Self::Batches(rows) => rows.encoder.rows(),
             Self::Nest(nest) => nest.counts().map(|(_, rows)| rows).sum(),
             Self::Nothing | Self::Probe(_) | Self::Awaited(..) => 0,
         }
@@ -361,6 +364,8 @@ impl RowStream {
             let (Current::Rows(rows), Some(session)) = (&mut self.current, &mut self.session) else {
                 if matches!(self.current, Current::Nest(_)) {
                     ready!(self.poll_nest(cx))?;
+                } else if matches!(self.current, Current::Batches(_)) {
+                    ready!(self.poll_batch(cx))?;
                 } else if matches!(self.current, Current::Probe(_)) {
                     ready!(self.poll_probe(cx))?;
                 } else if matches!(self.current, Current::Awaited(..)) {
@@ -392,6 +397,23 @@ impl RowStream {
                 }
                 None => self.end_rows()?,
             }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes the next rows of those that come as batches, or ends them.
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (Current::Batches(rows), Some(session)) = (&mut self.current, &mut self.session) else {
+            return Poll::Ready(Err(Error::endpoint("the statements have ended too early")));
+        };
+        match ready!(session.poll_batch(cx))? {
+            Some(batch) => {
+                rows.batch(batch, &mut self.chunk)?;
+                if self.watches_rows && rows.cardinality == Cardinality::Many {
+                    self.note_row();
+                }
+            }
+            None => self.end_rows()?,
         }
         Poll::Ready(Ok(()))
     }
@@ -594,7 +616,10 @@ impl RowStream {
 
     fn begin_rows(&mut self, mut rows: Rows) {
         rows.encoder.start(&mut self.chunk);
-        self.current = Current::Rows(rows);
+        self.current = match rows.encoder {
+            Encoder::Batches(_) => Current::Batches(rows),
+            _ => Current::Rows(rows),
+        };
     }
 
     fn execute_statement(&mut self, index: usize, args: &[usize]) {
@@ -605,7 +630,8 @@ impl RowStream {
     }
 
     fn end_rows(&mut self) -> Result<(), Error> {
-        let Current::Rows(mut rows) = mem::replace(&mut self.current, Current::Nothing) else {
+        let current = mem::replace(&mut self.current, Current::Nothing);
+        let (Current::Rows(mut rows) | Current::Batches(mut rows)) = current else {
             return Ok(());
         };
         if rows.required && rows.encoder.rows() == 0 {

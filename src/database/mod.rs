@@ -16,6 +16,9 @@
 //! Or statements that are interleaved: [`Session::execute_interleaved`] in place of 3, and in place
 //! of 4 [`Session::poll_row_of`] until each of them has yielded no row.
 //!
+//! Or rows that come as record batches, where [`Session::as_batches`] is called between 2 and 3:
+//! then [`Session::poll_batch`] stands in place of 4.
+//!
 //! A statement may have no rows of its own ([`Session::rows_of`]): between 2 and 3, once all
 //! statements are prepared, [`Session::call`] runs it. Then [`Session::open_refcursor`] puts a
 //! cursor that it has opened in its place; or [`Session::poll_result`] waits for the columns of a
@@ -52,6 +55,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arrow_schema::Schema;
 use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -124,6 +128,24 @@ pub struct ResultSet {
     pub of: usize,
     /// Whether the response reads none after it: then its rows end when the procedure does.
     pub is_last: bool,
+}
+
+/// Rows that come together, as a message of an Arrow stream.
+pub struct Batch<'a, R> {
+    /// How many there are.
+    pub rows: u64,
+    /// The message.
+    pub message: &'a [u8],
+    /// The last of them, where the statement has columns that are not in the message, which are
+    /// those of a key; or one that has no key.
+    pub last: Option<R>,
+}
+
+impl<'a, R> Batch<'a, R> {
+    /// The same with another kind of rows.
+    pub(crate) fn map<S>(self, row: impl FnOnce(R) -> S) -> Batch<'a, S> {
+        Batch { rows: self.rows, message: self.message, last: self.last.map(row) }
+    }
 }
 
 /// What a database may take of the memory, in bytes.
@@ -304,6 +326,19 @@ pub trait DatabaseSession {
     /// # Errors
     /// The statement failed, or the connection did.
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
+
+    /// See [`Session::as_batches`].
+    fn as_batches(&mut self, _index: usize, _columns: usize) -> Option<Schema> {
+        None
+    }
+
+    /// See [`Session::poll_batch`].
+    ///
+    /// # Errors
+    /// The statement failed, or the connection did.
+    fn poll_batch(&mut self, _cx: &mut Context<'_>) -> Poll<Result<Option<Batch<'_, Self::Row<'_>>>, Error>> {
+        Poll::Ready(Err(Error::protocol("this database has no record batches")))
+    }
 
     /// See [`Session::execute_interleaved`].
     fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]);
@@ -859,6 +894,35 @@ macro_rules! databases {
                         DatabaseSession::poll_row(session, cx).map_ok(|row| row.map(Row::$name))
                     })+
                     Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row())),
+                }
+            }
+        }
+
+        impl Session {
+            /// Has the rows of the prepared statement `index` come as record batches of its first
+            /// `columns` columns, and returns their schema. `None`: they come as rows, as the
+            /// database has no such batches.
+            pub(crate) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::as_batches(session, index, columns),)+
+                    Self::Lookup(_) => None,
+                }
+            }
+
+            /// The next rows, lent until the next call; `None` after the last ones.
+            ///
+            /// # Errors
+            /// The statement failed, or the connection did. Nothing may be polled after an error.
+            pub(crate) fn poll_batch(
+                &mut self,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Option<Batch<'_, Row<'_>>>, Error>> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => {
+                        DatabaseSession::poll_batch(session, cx)
+                            .map_ok(|batch| batch.map(|batch| batch.map(Row::$name)))
+                    })+
+                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The cursors of rows, gathered while they are encoded.
 
-use rowstream_encode::{Column, RowWriter as _, Value, ValueOptions, write_value};
+use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 
 use super::open::Tail;
 use super::producer::Row;
@@ -62,12 +62,7 @@ impl Cursors {
         row: Row<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let gathering = Gathering { columns: self.columns, key: &mut self.key, misfit: None, encoder };
-        let mut gathering = Counted::new(gathering);
-        row.encode(&mut gathering, out)?;
-        if let Some((index, misfit)) = gathering.into_taker().misfit {
-            return Err(misfit.error(&self.names[index]));
-        }
+        self.gather(encoder, row, out)?;
         encoder.check_row()?;
         if self.ids {
             // The event's last line is open again.
@@ -77,6 +72,24 @@ impl Cursors {
             out.extend_from_slice(b"\n\n");
         }
         Ok(())
+    }
+
+    /// Keeps the key of a row that was written with others.
+    ///
+    /// # Errors
+    /// Those of [`Cursors::encode`].
+    pub(super) fn keep(&mut self, row: Row<'_>) -> Result<(), Error> {
+        self.gather(&mut Nowhere, row, &mut Vec::new())
+    }
+
+    fn gather(&mut self, encoder: &mut impl RowWriter, row: Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        let gathering = Gathering { columns: self.columns, key: &mut self.key, misfit: None, encoder };
+        let mut gathering = Counted::new(gathering);
+        row.encode(&mut gathering, out)?;
+        match gathering.into_taker().misfit {
+            Some((index, misfit)) => Err(misfit.error(&self.names[index])),
+            None => Ok(()),
+        }
     }
 
     /// There is a row that would be left out; of the rows of a statement that `committed_only`, one
@@ -139,15 +152,30 @@ impl Misfit {
     }
 }
 
+/// Writes nothing.
+struct Nowhere;
+
+impl RowWriter for Nowhere {
+    fn begin_row(&mut self, _out: &mut Vec<u8>) {}
+
+    fn value(&mut self, _value: Value<'_>, _out: &mut Vec<u8>) {}
+
+    fn end_row(&mut self, _out: &mut Vec<u8>) {}
+
+    fn options(&self) -> ValueOptions {
+        ValueOptions::DEFAULT
+    }
+}
+
 /// Hands the values of the result to the encoder, and keeps those of the key.
-struct Gathering<'a> {
-    encoder: &'a mut Encoder,
+struct Gathering<'a, E> {
+    encoder: &'a mut E,
     columns: usize,
     key: &'a mut Vec<u8>,
     misfit: Option<(usize, Misfit)>,
 }
 
-impl Gathering<'_> {
+impl<E> Gathering<'_, E> {
     fn keep(&mut self, index: usize, value: Value<'_>) {
         self.key.push(if index == 0 { b'[' } else { b',' });
         match value {
@@ -167,7 +195,7 @@ impl Gathering<'_> {
     }
 }
 
-impl ByColumn for Gathering<'_> {
+impl<E: RowWriter> ByColumn for Gathering<'_, E> {
     fn begin(&mut self, out: &mut Vec<u8>) {
         self.key.clear();
         self.encoder.begin_row(out);

@@ -1,7 +1,8 @@
 //! The formats side by side.
 
 use rowstream_encode::{
-    ArrowEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value, ValueOptions,
+    ArrowEncoder, BatchEncoder, CsvEncoder, Misfit, OptionsEncoder, RowEncoder, RowWriter, Value,
+    ValueOptions,
 };
 
 use super::producer::Row;
@@ -18,6 +19,8 @@ pub(crate) enum Encoder {
     Csv(CsvEncoder),
     /// Arrow IPC.
     Arrow(Box<ArrowEncoder>),
+    /// The same of rows that come as batches, and are written by [`Encoder::batch`].
+    Batches(Box<BatchEncoder>),
 }
 
 impl Encoder {
@@ -28,6 +31,14 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.start(out),
             Self::Csv(encoder) => encoder.start(out),
             Self::Arrow(encoder) => encoder.start(out),
+            Self::Batches(encoder) => encoder.start(out),
+        }
+    }
+
+    /// Writes rows that have come as a message.
+    pub(crate) fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) {
+        if let Self::Batches(encoder) = self {
+            encoder.batch(rows, message, out);
         }
     }
 
@@ -46,6 +57,7 @@ impl Encoder {
                 row.encode(&mut **encoder, out)?;
                 self.check_row()
             }
+            Self::Batches(_) => Err(Error::protocol("a row came where batches were asked for")),
         }
     }
 
@@ -56,7 +68,7 @@ impl Encoder {
     /// A value that it could not.
     pub(crate) fn check_row(&self) -> Result<(), Error> {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => Ok(()),
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => Ok(()),
             Self::Arrow(encoder) => encoder.misfit().map_or(Ok(()), |misfit| Err(no_place(misfit))),
         }
     }
@@ -65,7 +77,7 @@ impl Encoder {
     /// full yet.
     pub(crate) fn holds_rows(&self) -> bool {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => false,
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => false,
             Self::Arrow(encoder) => encoder.holds_rows(),
         }
     }
@@ -73,7 +85,7 @@ impl Encoder {
     /// Writes these rows.
     pub(crate) fn flush(&mut self, out: &mut Vec<u8>) {
         match self {
-            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) => {}
+            Self::Json(_) | Self::ByOptions(_) | Self::Csv(_) | Self::Batches(_) => {}
             Self::Arrow(encoder) => encoder.flush(out),
         }
     }
@@ -85,6 +97,7 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.finish(out),
             Self::Csv(_) => {}
             Self::Arrow(encoder) => encoder.finish(out),
+            Self::Batches(encoder) => encoder.finish(out),
         }
     }
 
@@ -95,6 +108,7 @@ impl Encoder {
             Self::ByOptions(encoder) => encoder.rows(),
             Self::Csv(encoder) => encoder.rows(),
             Self::Arrow(encoder) => encoder.rows(),
+            Self::Batches(encoder) => encoder.rows(),
         }
     }
 }
@@ -108,6 +122,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.begin_row(out),
             Self::Csv(encoder) => encoder.begin_row(out),
             Self::Arrow(encoder) => encoder.begin_row(out),
+            Self::Batches(_) => {}
         }
     }
 
@@ -117,6 +132,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.value(value, out),
             Self::Csv(encoder) => encoder.value(value, out),
             Self::Arrow(encoder) => encoder.value(value, out),
+            Self::Batches(_) => {}
         }
     }
 
@@ -126,6 +142,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.end_row(out),
             Self::Csv(encoder) => encoder.end_row(out),
             Self::Arrow(encoder) => encoder.end_row(out),
+            Self::Batches(_) => {}
         }
     }
 
@@ -135,6 +152,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.options(),
             Self::Csv(encoder) => encoder.options(),
             Self::Arrow(encoder) => encoder.options(),
+            Self::Batches(_) => ValueOptions::DEFAULT,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use rowstream_encode::{
-    ArrowEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
+    ArrowEncoder, BatchEncoder, Column, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
 };
 
 use super::calls::CallRows;
@@ -158,6 +158,14 @@ impl Rows {
             Some(tail) => tail.key.rest_args(&statement.args, tail.after.clone()).collect(),
             None => statement.args.as_slice().into(),
         };
+        let batches = match written.0 {
+            Format::Arrow => session.as_batches(before, columns.len()),
+            _ => None,
+        };
+        let encoder = match batches {
+            Some(schema) => Encoder::Batches(Box::new(BatchEncoder::new(schema))),
+            None => encoder(endpoint, written, statement.cardinality, columns),
+        };
         Ok(Self {
             index: before,
             statement: index,
@@ -168,7 +176,7 @@ impl Rows {
             reads,
             awaited: None,
             page: None,
-            encoder: encoder(endpoint, written, statement.cardinality, columns),
+            encoder,
             cursors,
         })
     }

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use arrow_schema::Schema;
 use rowstream_encode::{Column, RowWriter};
 
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::{EnrichedRow, EnrichedRows, Produced};
 use crate::Error;
-use crate::database::{self, Parts, ResultSet, RowsOf, Session, Statement};
+use crate::database::{self, Batch, Parts, ResultSet, RowsOf, Session, Statement};
 use crate::endpoint::PerRow;
 use crate::params::ParamValue;
 use crate::upstream;
@@ -131,6 +132,22 @@ impl Producer {
             Self::Statements(session) => session.rows_of(index),
             Self::Parts(_) | Self::Calls(_) | Self::Pages(_) | Self::Enriched(_) => RowsOf::Own,
         }
+    }
+
+    /// See [`Session::as_batches`]; of rows that are not those of statements alone there are none.
+    pub(super) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+        self.session().ok()?.as_batches(index, columns)
+    }
+
+    /// See [`Session::poll_batch`].
+    ///
+    /// # Errors
+    /// The statement failed, or the connection. Nothing may be polled after an error.
+    pub(super) fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Batch<'_, Row<'_>>>, Error>> {
+        self.session()?.poll_batch(cx).map_ok(|batch| batch.map(|batch| batch.map(Row::Database)))
     }
 
     /// See [`Session::call`].

@@ -9,7 +9,7 @@ use super::nest::Nest;
 use super::open::json;
 use super::producer::Row;
 use crate::Error;
-use crate::database::ResultSet;
+use crate::database::{Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, Piece, Reads, check_columns};
 
 /// What a response sends next.
@@ -78,6 +78,22 @@ impl Rows {
             None => self.encoder.encode(row, out),
             Some(cursors) => cursors.encode(&mut self.encoder, row, out),
         }
+    }
+
+    /// Writes rows that have come as a batch.
+    ///
+    /// # Errors
+    /// There are more than have a place, or the last one has no key.
+    pub(super) fn batch(&mut self, batch: Batch<'_, Row<'_>>, out: &mut Vec<u8>) -> Result<(), Error> {
+        let rows = self.encoder.rows() + batch.rows;
+        if self.cardinality != Cardinality::Many && rows > 1 {
+            return Err(Error::several_rows(&self.name));
+        }
+        if let (Some(cursors), Some(last)) = (&mut self.cursors, batch.last) {
+            cursors.keep(last)?;
+        }
+        self.encoder.batch(batch.rows, batch.message, out);
+        Ok(())
     }
 
     /// The columns of the result that was awaited have come.

@@ -7,8 +7,20 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::support::{Client, Ended, Launch, Server, get, peak_memory_bytes, pg_port};
+use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::SchemaRef;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::Request;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// The end of an Arrow stream.
+const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Longer than a statement takes to be ended with its process, shorter than a test that hangs.
 const SOON: Duration = Duration::from_secs(30);
@@ -280,9 +292,168 @@ async fn a_million_rows_take_little_memory() {
     assert_eq!(lines.next(), None);
     let peak = peak_memory_bytes(server.pid());
     assert!(peak < 48 << 20, "the server took {peak} bytes");
-    let arrow = get(&server.url("/many.arrow")).await;
-    let batches = arrow_ipc::reader::StreamReader::try_new(&*arrow.body, None).unwrap();
-    assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 1_000_000);
+    let (_, batches) = batches(&get(&server.url("/many.arrow")).await);
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1_000_000);
+    let ids = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+    assert!(ids.eq(0..1_000_000));
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap();
+    let largest = batches.iter().map(|batch| batch.columns().iter().map(bytes).sum::<usize>()).max();
+    // DuckDB's own batches have 2048 rows.
+    assert!((32_000..66 * 1024).contains(&largest.unwrap()), "{largest:?}");
+    assert!(batches[0].num_rows() < 300, "the first bytes come soon: {}", batches[0].num_rows());
+    let peak = peak_memory_bytes(server.pid());
+    assert!(peak < 48 << 20, "the server took {peak} bytes");
+}
+
+/// What a whole Arrow stream holds.
+fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
+    assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{} bytes", reply.body.len());
+    assert!(reply.body.ends_with(&END), "what ends well has its end");
+    let reader = StreamReader::try_new(&*reply.body, None).unwrap();
+    (reader.schema(), reader.map(Result::unwrap).collect())
+}
+
+/// Types are those of the database, but where these refer to values elsewhere.
+#[tokio::test]
+async fn batches_keep_their_types() {
+    let columns = [
+        ("true", "Boolean"),
+        ("1::utinyint", "UInt8"),
+        ("18446744073709551615::ubigint", "UInt64"),
+        ("1.5::float", "Float32"),
+        ("12.50::decimal(10, 2)", "Decimal128(10, 2)"),
+        ("'é'", "Utf8"),
+        ("'ab'::blob", "Binary"),
+        ("date '2024-02-29'", "Date32"),
+        ("time '10:11:12.5'", "Time64(µs)"),
+        ("timestamp '2024-01-01 10:00:00.5'", "Timestamp(µs)"),
+        ("timestamp_s '2024-01-01 10:00:00'", "Timestamp(s)"),
+        ("timestamp_ns '2024-01-01 10:00:00.123456789'", "Timestamp(ns)"),
+        ("timestamptz '2024-01-01 10:00:00+02'", "Timestamp(µs, \"UTC\")"),
+        ("interval '14 months 3 days 4.5 seconds'", "Interval(MonthDayNano)"),
+        ("'b'::enum('a', 'b')", "Utf8"),
+        ("[1, 2, null]", "List(Int32, field: 'l')"),
+        ("array_value(1, 2)", "FixedSizeList(2 x Int32, field: '')"),
+        ("{'a': 1, 'b': ['x']}", "Struct(\"a\": Int32, \"b\": List(Utf8, field: 'l'))"),
+        ("union_value(n := 7)", "Utf8"),
+    ];
+    let list: Vec<_> = columns.iter().enumerate().map(|(i, (sql, _))| format!("{sql} as c{i}")).collect();
+    let sql = format!("select {} union all by name select null as c0", list.join(", "));
+    let server = serve("", &[("types", &sql)]).await;
+    let (schema, batches) = batches(&get(&server.url("/types.arrow")).await);
+    let told = schema.fields().iter().map(|field| field.data_type().to_string());
+    // The zone is the machine's.
+    let told: Vec<_> = told.map(|told| told.replace("Etc/", "")).collect();
+    assert_eq!(told, columns.map(|(_, data_type)| data_type));
+    assert!(
+        schema
+            .fields()
+            .iter()
+            .all(|field| field.is_nullable() && field.metadata().get("rowstream.kind").is_none())
+    );
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let nulls = |column: usize| batches.iter().map(|batch| batch.column(column).null_count()).sum::<usize>();
+    assert_eq!(
+        (rows, (0..columns.len() - 1).map(nulls).collect::<Vec<_>>()),
+        (2, vec![1; columns.len() - 1])
+    );
+    let documents = batches.iter().flat_map(|batch| {
+        let documents = batch.column(columns.len() - 1).as_string::<i32>().iter();
+        documents.map(|document| document.map(str::to_owned)).collect::<Vec<_>>()
+    });
+    assert_eq!(documents.flatten().collect::<Vec<_>>(), ["7", "null"]);
+}
+
+/// Whatever holds for rows holds for batches.
+#[tokio::test]
+async fn batches_keep_what_is_promised_of_rows() {
+    let rows = "select range as n, 'text ' || range as t from range(:rows)";
+    let list = format!(
+        "/* key = [\"n\"]\ncompression = \"on\"\n[params]\nrows = {{ type = \"integer\", default = 5000 }} */\n{rows} order by n"
+    );
+    let server = serve(
+        "max_row_bytes = \"100KiB\"\n",
+        &[
+            ("list", &list),
+            (
+                "page",
+                "/* key = [\"n\"]\n[params]\nmost = { type = \"integer\", default = 10 } */\n\
+                 select range as n from range(100) order by n limit :most",
+            ),
+            ("one", "/* result = \"one\"\n[params]\nrows = \"integer\" */\nselect range as n from range(:rows)"),
+            ("wide", "select repeat('x', case range when 5000 then 200000 else 10 end::bigint) as t from range(10000)"),
+            ("fails", "select case when range = 50000 then error('no') else range::varchar end as n from range(100000)"),
+        ],
+    )
+    .await;
+    let request = |path: &str| {
+        Request::get(server.url(path)).header("te", "trailers").header("want-content-digest", "sha-256=1")
+    };
+    for client in [Client::HTTP1, Client::H2C] {
+        for coding in ["identity", "zstd", "gzip"] {
+            let request =
+                request("/list.arrow").header("accept-encoding", coding).body(String::new()).unwrap();
+            let reply = client.send(request).await;
+            let trailers = reply.trailers.clone().expect("trailers");
+            let digest = format!("sha-256=:{}:", BASE64_STANDARD.encode(Sha256::digest(&reply.body)));
+            let told = ["rowstream-status", "rowstream-rows", "content-digest"].map(|name| &trailers[name]);
+            assert_eq!(told, ["complete", "5000", &digest], "{coding}");
+            let id = reply.header("rowstream-stream").unwrap();
+            let told = get(&server.url(&format!("/_rowstream/streams/{id}"))).await.json();
+            assert_eq!((&told["state"], &told["rows"]), (&json!("complete"), &json!(5000)), "{told}");
+        }
+    }
+    let whole = get(&server.url("/list.arrow")).await;
+    let waited = get(&server.url("/list.arrow?_wait=end")).await;
+    assert_eq!(waited.header("content-length"), Some(&*whole.body.len().to_string()));
+    assert_eq!(batches(&whole).1, batches(&waited).1);
+
+    // The key is not sent twice, and pages follow one another.
+    let (mut path, mut seen) = ("/page.arrow".to_owned(), Vec::new());
+    for _ in 0..3 {
+        let reply = Client::HTTP1.send(request(&path).body(String::new()).unwrap()).await;
+        let (schema, batches) = batches(&reply);
+        assert_eq!(schema.fields().len(), 1);
+        seen.extend(
+            batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()),
+        );
+        let next = reply.header("link").expect("a next page").split_once("_after=").unwrap().1;
+        path = format!("/page.arrow?_after={}", next.split(['>', '&']).next().unwrap());
+    }
+    assert_eq!(seen, (0..30).collect::<Vec<_>>());
+
+    let (_, one) = batches(&get(&server.url("/one.arrow?rows=1")).await);
+    assert_eq!(one[0].num_rows(), 1);
+    let (schema, none) = batches(&get(&server.url("/list.arrow?rows=0")).await);
+    assert_eq!((schema.fields().len(), none.len()), (2, 0));
+    for (path, status, code) in
+        [("/one.arrow?rows=0", 404, "not_found"), ("/one.arrow?rows=2", 500, "endpoint")]
+    {
+        let reply = get(&server.url(path)).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (status, &json!(code)), "{path}");
+    }
+    for (path, code) in [("/wide.arrow", "row_too_large"), ("/fails.arrow", "statement_failed")] {
+        let reply = get(&server.url(path)).await;
+        assert!(!reply.body.ends_with(&END), "{path}: there is an end");
+        match reply.status.as_u16() {
+            200 => assert!(matches!(reply.ended, Ended::Broken(_)), "{path}: {:?}", reply.ended),
+            _ => assert_eq!(reply.json()["code"], code, "{path}"),
+        }
+    }
+}
+
+/// A worker that is killed never makes a short stream look whole.
+#[tokio::test]
+async fn batches_of_a_worker_that_dies_have_no_end() {
+    let server = serve("", &[("endless", ENDLESS)]).await;
+    let mut stream = Client::HTTP1.stream(&server.url("/endless.arrow")).await;
+    stream.at_least(1 << 20).await;
+    for pid in workers(&server) {
+        signal(pid, "KILL");
+    }
+    let reply = tokio::time::timeout(SOON, stream.rest()).await.expect("it ends");
+    assert!(matches!(reply.ended, Ended::Broken(_)), "{:?}", reply.ended);
+    assert!(!reply.body.ends_with(&END), "there is an end");
 }
 
 #[tokio::test]

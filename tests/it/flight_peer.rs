@@ -5,7 +5,10 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
+use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
@@ -373,6 +376,19 @@ async fn endpoints_are_read_side_by_side_and_in_order_where_the_server_says_so()
         }
         assert!(found.into_iter().eq(0..90_000), "is_ordered: {is_ordered}");
         assert_eq!(peer.count("DoGet"), 9);
+        // As batches, which are cut to the size of those that are made of rows.
+        let reply = get(&server.url("/rows.arrow")).await;
+        assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete));
+        let batches = StreamReader::try_new(&*reply.body, None).expect("a stream");
+        let batches: Vec<_> = batches.map(|batch| batch.expect("a batch")).collect();
+        assert!(batches.iter().all(|batch| batch.num_rows() <= 8192));
+        let rows =
+            batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+        let mut found: Vec<_> = rows.collect();
+        if !is_ordered {
+            found.sort_unstable();
+        }
+        assert!(found.into_iter().eq(0..90_000), "is_ordered: {is_ordered}");
     }
 }
 
@@ -399,6 +415,9 @@ async fn what_ends_early_never_looks_whole() {
         assert_eq!(reply.status, 200, "{end:?}: {}", reply.text());
         assert_ne!(reply.ended, Ended::Complete, "{end:?}");
         assert_eq!(peer.count("GetFlightInfo"), 1, "{end:?}");
+        let reply = get(&server.url("/rows.arrow")).await;
+        assert_ne!(reply.ended, Ended::Complete, "{end:?}");
+        assert!(!reply.body.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]), "{end:?}: there is an end");
         let output = rowstream(&["query", &peer.url(), "select n"]).await;
         assert_eq!(output.status.code(), Some(1), "{end:?}");
     }

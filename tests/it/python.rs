@@ -114,6 +114,67 @@ async fn python_reads_every_type() {
     }
 }
 
+/// The same of DuckDB, whose batches go to clients as such.
+const DUCKDB_TYPES: &[(&str, [&str; 3], [&str; 3])] = &[
+    ("200::utinyint", ["uint8", "UInt8", "UTINYINT"], ["200", "200", "200"]),
+    (
+        "18446744073709551615::ubigint",
+        ["uint64", "UInt64", "UBIGINT"],
+        ["18446744073709551615", "18446744073709551615", "18446744073709551615"],
+    ),
+    (
+        "1.50::decimal(10, 2)",
+        ["decimal128(10, 2)", "Decimal(precision=10, scale=2)", "DECIMAL(10,2)"],
+        ["1.50", "1.50", "1.50"],
+    ),
+    ("'é'", ["string", "String", "VARCHAR"], ["é", "é", "é"]),
+    (
+        "timestamp_ns '2024-02-29 12:00:00.123456'",
+        ["timestamp[ns]", "Datetime(time_unit='ns', time_zone=None)", "TIMESTAMP_NS"],
+        ["2024-02-29 12:00:00.123456", "2024-02-29 12:00:00.123456", "2024-02-29 12:00:00.123456"],
+    ),
+    ("'b'::enum('a', 'b')", ["string", "String", "VARCHAR"], ["b", "b", "b"]),
+    ("[1, null]", ["list<l: int32>", "List(Int32)", "INTEGER[]"], ["[1, None]", "[1, None]", "[1, NULL]"]),
+    (
+        "array_value(1, 2)",
+        ["fixed_size_list<: int32>[2]", "Array(Int32, shape=(2,))", "INTEGER[2]"],
+        ["[1, 2]", "[1, 2]", "[1, 2]"],
+    ),
+    (
+        "{'a': 1, 'b': ['x']}",
+        [
+            "struct<a: int32, b: list<l: string>>",
+            "Struct({'a': Int32, 'b': List(String)})",
+            "STRUCT(a INTEGER, b VARCHAR[])",
+        ],
+        ["{'a': 1, 'b': ['x']}", "{'a': 1, 'b': ['x']}", "{'a': 1, 'b': [x]}"],
+    ),
+    (
+        "map {'k': 1}",
+        ["map<string, int32>", "Map(String, Int32)", "MAP(VARCHAR, INTEGER)"],
+        ["[('k', 1)]", "{'k': 1}", "{k=1}"],
+    ),
+];
+
+#[tokio::test]
+async fn python_reads_the_batches_of_drivers() {
+    let library = std::env::var("ROWSTREAM_TEST_DUCKDB").expect("run `cargo xtask test`");
+    let values = DUCKDB_TYPES.iter().enumerate().map(|(i, (sql, ..))| format!("{sql} as c{i}"));
+    let sql = format!(
+        "select c.* exclude (k) from range(1, 3) r(n) left join (select 2 as k, {}) c on k = n order by n",
+        values.collect::<Vec<_>>().join(", ")
+    );
+    let config = format!("[source.duck]\nurl = \"adbc:{library}?entrypoint=duckdb_adbc_init\"\n");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/types.sql", &sql)]).await;
+    for (index, seen) in read(&server, "/types.arrow").await.iter().enumerate() {
+        assert_eq!(seen["rows"], 2, "{seen}");
+        for (column, (sql, types, values)) in DUCKDB_TYPES.iter().enumerate() {
+            let expected = json!({"type": types[index], "nulls": 1, "last": values[index]});
+            assert_eq!(seen["columns"][format!("c{column}")], expected, "{} of {sql}", LIBRARIES[index]);
+        }
+    }
+}
+
 /// What pyarrow sees in the only row of a query: the type and the value of each column, as the
 /// corpus has them.
 async fn corpus_of(url: &str, query: &str) -> Value {

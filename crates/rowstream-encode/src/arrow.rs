@@ -8,6 +8,7 @@
 //! its arrays would be allocated anew for each batch, and copied twice.
 
 mod array;
+mod batches;
 mod decimal;
 mod message;
 
@@ -18,6 +19,9 @@ use flatbuffers::FlatBufferBuilder;
 use crate::rows::RowWriter;
 use crate::{Column, ColumnKind, Value};
 use array::Array;
+
+pub use batches::BatchEncoder;
+pub use decimal::units as decimal_units;
 
 /// A full batch, in bytes. Each stream holds one twice for a moment. Measured: a million rows in
 /// batches of 1 MiB are read 5 to 8 ms sooner by pyarrow and polars, in batches of 8 KiB 40 to 80
@@ -98,7 +102,7 @@ impl ArrowEncoder {
 
     /// Writes what stands before the first row.
     pub fn start(&mut self, out: &mut Vec<u8>) {
-        message::write_schema(&mut self.metadata, &self.columns, out);
+        message::write_schema(&mut self.metadata, &message::schema(&self.columns), out);
     }
 
     /// Writes the rows that wait, as a batch of their own.

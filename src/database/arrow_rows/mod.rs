@@ -1,14 +1,20 @@
 //! Rows out of Arrow's record batches, for all databases that send these: drivers in worker
 //! processes, and Arrow Flight SQL.
 //!
-//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`values`]). What
-//! sends the batches is not known here, and nothing here does I/O. In the other direction, what is
-//! bound to a statement is a batch too (`bind`).
+//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`values`]). For
+//! clients that want batches too there are no rows: batches are cut ([`batches`]), and written with
+//! the types that all readers know ([`sent`]). What sends the batches is not known here, and
+//! nothing here does I/O. In the other direction, what is bound to a statement is a batch too
+//! (`bind`).
 
 mod arguments;
+mod batches;
 #[cfg(any(feature = "adbc", feature = "flight"))]
 mod bind;
 mod cells;
+mod sent;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +25,7 @@ use arrow_schema::{ArrowError, Schema};
 use rowstream_encode::{Column, RowWriter};
 
 pub(super) use self::arguments::{Argument, argument, null};
+pub(super) use self::batches::{Pieces, piece, sent_schema};
 #[cfg(any(feature = "adbc", feature = "flight"))]
 pub(super) use self::bind::batch;
 #[cfg(feature = "odbc")]

@@ -10,10 +10,10 @@ use arrow_array::types::{
     ArrowDictionaryKeyType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
     Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
     DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    IntervalDayTimeType, IntervalMonthDayNanoType, IntervalYearMonthType, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    IntervalDayTimeType, IntervalMonthDayNanoType, IntervalYearMonthType, RunEndIndexType,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
@@ -23,17 +23,30 @@ use crate::Error;
 
 /// The column of a field.
 pub(in crate::database) fn column(field: &Field) -> Column {
-    let said = field.metadata().get(KIND).map(|said| match said.split_once(',') {
+    let said = field.metadata().get(KIND).map(|said| said_kind(said));
+    Column {
+        name: field.name().clone(),
+        type_name: field.data_type().to_string(),
+        kind: said.unwrap_or_else(|| kind(field.data_type())),
+    }
+}
+
+/// What a worker says of texts.
+fn said_kind(said: &str) -> ColumnKind {
+    match said.split_once(',') {
         Some((precision, scale)) => {
             ColumnKind::decimal(precision.parse().unwrap_or(u16::MAX), scale.parse().unwrap_or(0))
         }
         None if said == JSON => ColumnKind::Json,
         None => ColumnKind::Number,
-    });
-    Column {
-        name: field.name().clone(),
-        type_name: field.data_type().to_string(),
-        kind: said.unwrap_or_else(|| kind(field.data_type())),
+    }
+}
+
+/// The precision and the scale of texts that a worker says to be decimals, where Arrow has such.
+pub(super) fn decimal_kind(said: &str) -> Option<(u8, i8)> {
+    match said_kind(said) {
+        ColumnKind::Decimal { precision, scale } => Some((precision, scale.cast_signed())),
+        _ => None,
     }
 }
 
@@ -51,14 +64,16 @@ pub(in crate::database) const NUMBER: &str = "number";
 pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
     match (value, kind) {
         (Value::Text(text), ColumnKind::Json) => Value::Json(text),
-        // Not `NaN`.
-        (Value::Text(text), ColumnKind::Number | ColumnKind::Decimal { .. })
-            if text.ends_with(|last: char| last.is_ascii_digit()) =>
-        {
+        (Value::Text(text), ColumnKind::Number | ColumnKind::Decimal { .. }) if is_number(text) => {
             Value::Number(text)
         }
         (value, _) => value,
     }
+}
+
+/// Whether a text that the worker says to be a decimal is one, and not `NaN`.
+pub(super) fn is_number(text: &str) -> bool {
+    text.ends_with(|last: char| last.is_ascii_digit())
 }
 
 fn kind(data_type: &DataType) -> ColumnKind {
@@ -140,12 +155,16 @@ pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -
             let days = at::<Date64Type>(array, row).div_euclid(MILLIS_PER_DAY);
             Value::Date(i32::try_from(days).map_err(|_| out_of_range())?)
         }
-        DataType::Time32(_) | DataType::Time64(_) => time(array, row),
+        DataType::Time32(_) | DataType::Time64(_) => time(array, row, text),
         DataType::Timestamp(unit, zone) => timestamp(array, row, *unit, zone.is_some(), text)?,
         DataType::Duration(unit) => duration(array, row, *unit, text),
         DataType::Interval(unit) => interval(array, row, *unit, text),
         DataType::Dictionary(keys, _) => {
             return value(array.as_any_dictionary().values(), key_at(keys, array, row), text);
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            let (values, run) = of_run(ends.data_type(), array, row);
+            return value(values, run, text);
         }
         _ => {
             let mut json = std::mem::take(text).into_bytes();
@@ -174,11 +193,22 @@ fn decimal(digits: String, text: &mut String) -> Value<'_> {
     Value::Number(text)
 }
 
-fn time<'a>(array: &ArrayRef, row: usize) -> Value<'a> {
+/// Microseconds; a text with nine digits where these are needed.
+fn time<'a>(array: &ArrayRef, row: usize, text: &'a mut String) -> Value<'a> {
     Value::Time(match array.data_type() {
         DataType::Time32(TimeUnit::Second) => i64::from(at::<Time32SecondType>(array, row)) * 1_000_000,
         DataType::Time32(_) => i64::from(at::<Time32MillisecondType>(array, row)) * 1000,
-        DataType::Time64(TimeUnit::Nanosecond) => at::<Time64NanosecondType>(array, row) / 1000,
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            let nanos = at::<Time64NanosecondType>(array, row);
+            if nanos % 1000 != 0 {
+                let (seconds, nanos) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
+                let (minutes, seconds) = (seconds.div_euclid(60), seconds.rem_euclid(60));
+                let (hours, minutes) = (minutes.div_euclid(60), minutes.rem_euclid(60));
+                let _ = write!(text, "{hours:02}:{minutes:02}:{seconds:02}.{nanos:09}");
+                return Value::Text(text);
+            }
+            nanos / 1000
+        }
         _ => at::<Time64MicrosecondType>(array, row),
     })
 }
@@ -255,7 +285,7 @@ fn iso(months: i32, days: i32, nanos: i128, text: &mut String) -> Value<'_> {
 }
 
 /// Writes a value as JSON, nested ones with what is in them.
-fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     if array.is_null(row) {
         write_value(Value::Null, out);
         return Ok(());
@@ -283,11 +313,7 @@ fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Err
             write_json(union.child(union.type_id(row)), union.value_offset(row), out)
         }
         DataType::RunEndEncoded(ends, _) => {
-            let (values, run) = match ends.data_type() {
-                DataType::Int16 => of_run::<Int16Type>(array, row),
-                DataType::Int32 => of_run::<Int32Type>(array, row),
-                _ => of_run::<Int64Type>(array, row),
-            };
+            let (values, run) = of_run(ends.data_type(), array, row);
             write_json(values, run, out)
         }
         DataType::Dictionary(keys, _) => {
@@ -301,7 +327,7 @@ fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Result<(), Err
 }
 
 /// Which value of its dictionary a row has, which is not NULL.
-fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
+pub(super) fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
     fn of<T: ArrowDictionaryKeyType>(array: &ArrayRef, row: usize) -> Option<usize> {
         array.as_dictionary::<T>().key(row)
     }
@@ -318,9 +344,17 @@ fn key_at(keys: &DataType, array: &ArrayRef, row: usize) -> usize {
     key.expect("a row that is not NULL has a key")
 }
 
-fn of_run<T: arrow_array::types::RunEndIndexType>(array: &ArrayRef, row: usize) -> (&ArrayRef, usize) {
-    let runs = array.as_run::<T>();
-    (runs.values(), runs.get_physical_index(row))
+/// The values of an array of runs, and which of them a row has.
+pub(super) fn of_run<'a>(ends: &DataType, array: &'a ArrayRef, row: usize) -> (&'a ArrayRef, usize) {
+    fn of<T: RunEndIndexType>(array: &ArrayRef, row: usize) -> (&ArrayRef, usize) {
+        let runs = array.as_run::<T>();
+        (runs.values(), runs.get_physical_index(row))
+    }
+    match ends {
+        DataType::Int16 => of::<Int16Type>(array, row),
+        DataType::Int32 => of::<Int32Type>(array, row),
+        _ => of::<Int64Type>(array, row),
+    }
 }
 
 fn write_list(items: &ArrayRef, out: &mut Vec<u8>) -> Result<(), Error> {

@@ -57,6 +57,8 @@ pub(super) enum Command<D: Driver> {
         args: Vec<D::Argument>,
         /// Whether it belongs to a transaction, which the first one opens.
         transaction: bool,
+        /// How many columns come as batches; `None`: all come as rows.
+        batches: Option<usize>,
     },
     /// Begin statements that are interleaved, in one transaction, and fetch the first rows.
     Interleave(Vec<Run<D>>, Fetch),

@@ -43,6 +43,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_schema::Schema;
 use rowstream_encode::Column;
 
 pub use self::handover::Connection;
@@ -56,7 +57,7 @@ use self::handover::Reply;
 use self::known::Known;
 use self::lookups::Lookups;
 use super::{
-    ChangeSource, Database, DatabaseRow, SharedLookups, Sizes, Snapshot, Statement, lookups as shared,
+    Batch, ChangeSource, Database, DatabaseRow, SharedLookups, Sizes, Snapshot, Statement, lookups as shared,
 };
 use crate::Error;
 use crate::params::ParamValue;
@@ -127,6 +128,16 @@ pub trait Driver: Send + Sync + Sized + 'static {
 
     /// The row that [`DriverRows::pack`] has packed.
     fn row<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;
+
+    /// See [`Database`](super::Session::as_batches); then [`DriverRows::as_batches`] is called.
+    fn as_batches(_described: &Described<Self::Plan>, _columns: usize) -> Option<Schema> {
+        None
+    }
+
+    /// The batch that [`DriverRows::pack`] has packed in place of a row.
+    fn batch<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Batch<'a, Self::Row<'a>> {
+        Batch { rows: 1, message: &[], last: Some(Self::row(described, packed)) }
+    }
 }
 
 /// What the rows of a connection's statements are read by.
@@ -190,6 +201,15 @@ pub trait DriverConnection {
 
 /// The rows of a statement that runs.
 pub trait DriverRows {
+    /// Has batches of the first `columns` columns stand where rows stand else. Comes before all
+    /// else, where [`Driver::as_batches`] has said that it may.
+    ///
+    /// # Errors
+    /// They cannot be sent.
+    fn as_batches(&mut self, _columns: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Steps to the first row. Whether there is one.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use arrow_schema::Schema;
 use rowstream_encode::Column;
 
 use super::handover::{Batch, Command, Connection, Leaving, Link, Reply};
@@ -12,7 +13,7 @@ use super::interleaved::Interleaved;
 use super::lookups::{Outcome, Question};
 use super::{Described, Driver, Shared, batch};
 use crate::Error;
-use crate::database::{DatabaseSession, Snapshot, Statement};
+use crate::database::{self, DatabaseSession, Snapshot, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -26,6 +27,8 @@ pub struct Session<D: Driver> {
     pub(super) statements: Vec<Arc<Described<D::Plan>>>,
     /// The statement that was executed last.
     current: usize,
+    /// The statement whose rows come as batches, of so many columns.
+    batches: Option<(usize, usize)>,
     /// The rows that are read, and where the next one begins.
     pub(super) batch: Option<Batch>,
     at: usize,
@@ -73,15 +76,34 @@ impl<D: Driver> DatabaseSession for Session<D> {
             statement,
             args: args.iter().map(|arg| D::argument(arg)).collect(),
             transaction: self.snapshot == Snapshot::Transaction,
+            batches: self.batches.and_then(|(of, columns)| (of == index).then_some(columns)),
         });
     }
 
     #[inline]
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<D::Row<'_>>, Error>> {
-        if !self.has_row() && !ready!(self.poll_batch(cx))? {
+        if !self.has_row() && !ready!(self.poll_packed(cx))? {
             return Poll::Ready(Ok(None));
         }
         Poll::Ready(Ok(Some(self.next_row())))
+    }
+
+    fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+        let schema = D::as_batches(self.statements.get(index)?, columns);
+        if schema.is_some() {
+            self.batches = Some((index, columns));
+        }
+        schema
+    }
+
+    fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<database::Batch<'_, D::Row<'_>>>, Error>> {
+        if !self.has_row() && !ready!(self.poll_packed(cx))? {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Ready(Ok(Some(self.next_batch())))
     }
 
     fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
@@ -108,6 +130,7 @@ impl<D: Driver> Session<D> {
             phase: Phase::Ready,
             statements: Vec::new(),
             current: 0,
+            batches: None,
             batch: None,
             at: 0,
             interleaved: Interleaved::none(),
@@ -180,9 +203,17 @@ impl<D: Driver> Session<D> {
         D::row(&self.statements[self.current], values)
     }
 
+    /// The next rows, where they come as batches.
+    fn next_batch(&mut self) -> database::Batch<'_, D::Row<'_>> {
+        let batch = self.batch.as_ref().expect("there are rows");
+        let (packed, next) = batch::row_at(&batch.rows, self.at);
+        self.at = next;
+        D::batch(&self.statements[self.current], packed)
+    }
+
     /// Takes the next batch when the last one has been read. Whether it has a row.
     #[cold]
-    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+    fn poll_packed(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         loop {
             if let Some(ended) = self.end_batch() {
                 return Poll::Ready(ended.map(|()| false));

@@ -83,7 +83,9 @@ impl<D: Driver> Worker<'_, D> {
                 Ok(described) => Reply::Described(described),
                 Err(error) => Reply::Failed(error),
             }),
-            Command::Execute { statement, args, transaction } => self.execute(&statement, &args, transaction),
+            Command::Execute { statement, args, transaction, batches } => {
+                self.execute(&statement, &args, (transaction, batches));
+            }
             Command::LookUp(questions) => {
                 let outcomes = questions.iter().map(|question| self.look_up(question)).collect();
                 self.link.reply(Reply::LookedUp(outcomes));
@@ -106,9 +108,9 @@ impl<D: Driver> Worker<'_, D> {
 
     /// Runs a statement to its end, or to the session's. Its rows go to the session, and how it
     /// ended.
-    fn execute(&self, described: &Described<D::Plan>, args: &[D::Argument], transaction: bool) {
+    fn execute(&self, described: &Described<D::Plan>, args: &[D::Argument], how: (bool, Option<usize>)) {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
-        match self.stream(described, args, transaction) {
+        match self.stream(described, args, how) {
             Ok(()) => filling::finish(Ok(())),
             Err(Stop::Failed(error)) => filling::finish(Err(error)),
             Err(Stop::Abandoned) => {}
@@ -120,13 +122,16 @@ impl<D: Driver> Worker<'_, D> {
         &self,
         described: &Described<D::Plan>,
         args: &[D::Argument],
-        transaction: bool,
+        (transaction, batches): (bool, Option<usize>),
     ) -> Result<(), Stop> {
         if transaction {
             self.begin()?;
         }
         let mut statement = self.compile(described, args)?;
         let mut rows = self.connection.rows(&mut statement, described);
+        if let Some(columns) = batches {
+            rows.as_batches(columns)?;
+        }
         let limit = self.shared.max_row_bytes;
         let mut is_row = rows.first().map_err(|failure| self.stop(failure, described))?;
         while is_row {

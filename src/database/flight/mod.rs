@@ -31,11 +31,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arrow_schema::Schema;
 use rowstream_encode::Column;
 
 use self::connection::{Connection, Connector};
 use super::statements::Statements;
-use super::{Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
+use super::{Batch, Database, DatabaseSession, NoAnswer, Ping, Sizes, Snapshot, Statement, login};
 use crate::Error;
 use crate::lock::Mutex;
 use crate::params::ParamValue;
@@ -64,8 +65,8 @@ struct Shared {
     connector: Arc<Connector>,
     pool: Pool<Connection>,
     max_row: usize,
-    /// The columns of statements that the server does not prepare.
-    described: Mutex<Statements<Arc<[Column]>>>,
+    /// The rows of statements that the server does not prepare.
+    described: Mutex<Statements<session::Described>>,
 }
 
 impl Database for Source {
@@ -141,6 +142,14 @@ impl DatabaseSession for Session {
     #[inline]
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         self.poll_row(cx)
+    }
+
+    fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+        self.as_batches(index, columns)
+    }
+
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Batch<'_, Row<'_>>>, Error>> {
+        self.poll_batch(cx)
     }
 
     fn execute_interleaved(&mut self, _runs: &[(usize, Vec<&ParamValue>)]) {}

@@ -29,7 +29,7 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
-use super::super::arrow_rows::{self, Row, argument, column, pack};
+use super::super::arrow_rows::{self, Pieces, Row, argument, column, pack, piece, sent_schema};
 use super::Shared;
 use super::connection::{Connection, decoded};
 use super::error::{Failure, code};
@@ -40,7 +40,7 @@ use super::message::{
 };
 use super::reading::Reading;
 use crate::Error;
-use crate::database::Statement;
+use crate::database::{Batch, Statement};
 use crate::params::ParamValue;
 use crate::pool::Lease;
 
@@ -61,8 +61,16 @@ pub struct Session {
 
 /// A statement that the server knows.
 struct Prepared {
-    columns: Arc<[Column]>,
+    described: Arc<Described>,
     asked: Asked,
+    /// Of how many columns its rows come as batches; `None`: of none, they come as rows.
+    batches: Option<usize>,
+}
+
+/// What the rows of a statement are.
+pub(super) struct Described {
+    columns: Arc<[Column]>,
+    schema: Schema,
 }
 
 /// By what the rows of a statement are asked for.
@@ -90,10 +98,24 @@ struct Running {
     info: Option<FlightInfo>,
     batch: Option<RecordBatch>,
     row: usize,
+    /// What cuts the batches, where they are not taken apart.
+    pieces: Option<Pieces>,
     /// Whether there was a row.
     has_rows: bool,
     /// Whether the server was asked a second time.
     is_retried: bool,
+}
+
+impl Running {
+    /// So many rows of the batch were taken.
+    #[inline]
+    fn took(&mut self, rows: usize) {
+        self.row += rows;
+        if self.batch.as_ref().is_some_and(|batch| self.row == batch.num_rows()) {
+            // Its memory is free before the next one comes.
+            self.batch = None;
+        }
+    }
 }
 
 enum Step {
@@ -133,15 +155,15 @@ impl Session {
             Ok(prepared) => prepared?,
             Err(failure) => return Err(self.failed(failure)),
         };
-        let columns = Arc::clone(&prepared.columns);
+        let columns = Arc::clone(&prepared.described.columns);
         self.prepared.push(prepared);
         Ok(columns)
     }
 
     async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
-        if let Some(columns) = self.shared.described.lock().get(&statement.sql) {
+        if let Some(described) = self.shared.described.lock().get(&statement.sql) {
             let asked = Asked::Text(Arc::clone(&statement.sql), None);
-            return Ok(Ok(Prepared { columns: Arc::clone(&columns), asked }));
+            return Ok(Ok(Prepared { described, asked, batches: None }));
         }
         let query = Query { sql: statement.sql.to_string() };
         let body = any("ActionCreatePreparedStatementRequest", &query);
@@ -188,16 +210,15 @@ impl Session {
             }
             _ => None,
         };
-        Ok(described_by(described.as_ref(), asked))
+        Ok(described_by(described, asked))
     }
 
     /// A statement of a server that prepares none. What its columns are is asked for once.
     async fn unprepared(&mut self, sql: &Arc<str>) -> Result<Result<Prepared, Error>, Failure> {
         let (described, info) = self.schema(&Asked::Text(Arc::clone(sql), None)).await?;
-        let prepared = described_by(described.as_ref(), Asked::Text(Arc::clone(sql), info));
+        let prepared = described_by(described, Asked::Text(Arc::clone(sql), info));
         if let Ok(prepared) = &prepared {
-            let columns = Arc::new(Arc::clone(&prepared.columns));
-            self.shared.described.lock().insert(sql, columns, |_| {});
+            self.shared.described.lock().insert(sql, Arc::clone(&prepared.described), |_| {});
         }
         Ok(prepared)
     }
@@ -251,11 +272,14 @@ impl Session {
             (None, []) => (self.ask(index)?, None),
             (None, _) => (self.bind(index, args)?, None),
         };
-        Ok(Running { index, step, info, batch: None, row: 0, has_rows: false, is_retried: false })
+        let prepared = &self.prepared[index];
+        let pieces = prepared.batches.map(|columns| Pieces::new(&prepared.described.schema, columns));
+        let pieces = pieces.transpose().map_err(|error| Failure::broken(error.to_string()))?;
+        Ok(Running { index, step, info, batch: None, row: 0, pieces, has_rows: false, is_retried: false })
     }
 
     fn read(&self, index: usize, info: FlightInfo) -> Step {
-        let (connector, columns) = (&self.shared.connector, &self.prepared[index].columns);
+        let (connector, columns) = (&self.shared.connector, &self.prepared[index].described.columns);
         Step::Read(Reading::new(connector, columns, info))
     }
 
@@ -278,20 +302,48 @@ impl Session {
     /// The statement failed, the connection was lost, or the server broke the protocol.
     #[inline]
     pub(super) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+        match ready!(self.poll_rows(cx))? {
+            true => Poll::Ready(self.row().map(Some)),
+            false => Poll::Ready(Ok(None)),
+        }
+    }
+
+    /// See [`crate::database::Session::as_batches`].
+    pub(super) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
+        let prepared = self.prepared.get_mut(index)?;
+        prepared.batches = Some(columns);
+        Some(sent_schema(&prepared.described.schema, columns))
+    }
+
+    /// See [`crate::database::Session::poll_batch`].
+    ///
+    /// # Errors
+    /// Those of [`Session::poll_row`].
+    pub(super) fn poll_batch(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Batch<'_, Row<'_>>>, Error>> {
+        match ready!(self.poll_rows(cx))? {
+            true => Poll::Ready(self.batch().map(Some)),
+            false => Poll::Ready(Ok(None)),
+        }
+    }
+
+    /// Waits for a batch that has not been read to its end. Whether there is one.
+    #[inline]
+    fn poll_rows(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         loop {
             match &self.state {
-                State::Running(running) if running.batch.is_some() => {
-                    return Poll::Ready(self.row().map(Some));
-                }
+                State::Running(running) if running.batch.is_some() => return Poll::Ready(Ok(true)),
                 State::Running(_) => match ready!(self.poll_step(cx)) {
                     Ok(true) => {}
                     Ok(false) => {
                         self.state = State::Idle;
-                        return Poll::Ready(Ok(None));
+                        return Poll::Ready(Ok(false));
                     }
                     Err(failure) => self.retry(failure)?,
                 },
-                State::Idle => return Poll::Ready(Ok(None)),
+                State::Idle => return Poll::Ready(Ok(false)),
                 State::Unsent(_) | State::Broken => return Poll::Ready(Err(self.fail_unsent())),
             }
         }
@@ -302,15 +354,25 @@ impl Session {
     fn row(&mut self) -> Result<Row<'_>, Error> {
         let State::Running(running) = &mut self.state else { return Err(out_of_order()) };
         let Some(batch) = &running.batch else { return Err(out_of_order()) };
-        let columns = &self.prepared[running.index].columns;
+        let columns = &self.prepared[running.index].described.columns;
         self.packed.clear();
         pack((batch.columns(), running.row), columns, self.shared.max_row, &mut self.packed)?;
-        running.row += 1;
-        if running.row == batch.num_rows() {
-            // Its memory is free before the next one comes.
-            running.batch = None;
-        }
+        running.took(1);
         Ok(Row::new(&self.packed, columns.len()))
+    }
+
+    /// The next piece of the batch.
+    fn batch(&mut self) -> Result<Batch<'_, Row<'_>>, Error> {
+        let State::Running(running) = &mut self.state else { return Err(out_of_order()) };
+        let (Some(batch), Some(pieces)) = (&running.batch, &mut running.pieces) else {
+            return Err(out_of_order());
+        };
+        let columns = &self.prepared[running.index].described.columns;
+        self.packed.clear();
+        let rows = (batch.columns(), running.row, batch.num_rows());
+        let taken = pieces.pack(rows, columns, self.shared.max_row, &mut self.packed)?;
+        running.took(taken);
+        Ok(piece(&self.packed, columns.len()))
     }
 
     /// Goes on by a step; false when all rows have come.
@@ -416,10 +478,11 @@ impl Session {
 }
 
 /// A statement with the columns that the server has described.
-fn described_by(described: Option<&Schema>, asked: Asked) -> Result<Prepared, Error> {
+fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Error> {
     match described {
         Some(schema) if !schema.fields().is_empty() => {
-            Ok(Prepared { columns: schema.fields().iter().map(|field| column(field)).collect(), asked })
+            let columns = schema.fields().iter().map(|field| column(field)).collect();
+            Ok(Prepared { described: Arc::new(Described { columns, schema }), asked, batches: None })
         }
         Some(_) => Err(Error::endpoint("the statement has no columns, so it is no query")),
         None => Err(Error::endpoint("the server does not say what columns the statement has")),

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::SchemaRef;
 use http::StatusCode;
 use rowstream_encode::Column;
 
-use super::super::arrow_rows::{self, Argument, column, is_described, null, pack};
+use super::super::arrow_rows::{self, Argument, Pieces, column, is_described, null, pack};
 use super::super::refused::general;
 use super::frame::{self, Failed, Fault, HEADER, Request};
 use super::{Foreign, Kind};
@@ -26,9 +27,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// What the source knows of a statement beside its columns: nothing, as each value in the packed
-/// row says what it is.
-pub(super) type Plan = ();
+/// What the source knows of a statement beside its columns: the schema of its batches. Of packed
+/// rows nothing needs to be known, as each value in them says what it is.
+pub(super) type Plan = SchemaRef;
 
 type Described = blocking::Described<Plan>;
 
@@ -236,7 +237,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
         if schema.fields().is_empty() {
             return Err(Error::endpoint("the statement has no columns, so it is no query"));
         }
-        Ok((schema.fields().iter().map(|field| column(field)).collect(), ()))
+        Ok((schema.fields().iter().map(|field| column(field)).collect(), schema))
     }
 
     fn begin(&self) -> Result<(), Error> {
@@ -260,6 +261,8 @@ impl<K: Kind> DriverConnection for Connection<K> {
             columns: Vec::new(),
             row: 0,
             rows: 0,
+            pieces: None,
+            taken: Cell::new(1),
         }
     }
 
@@ -291,9 +294,18 @@ pub struct Rows<'r, K> {
     columns: Vec<ArrayRef>,
     row: usize,
     rows: usize,
+    /// What cuts the batches, where they are not taken apart.
+    pieces: Option<RefCell<Pieces>>,
+    /// How many rows were packed last.
+    taken: Cell<usize>,
 }
 
 impl<K: Kind> DriverRows for Rows<'_, K> {
+    fn as_batches(&mut self, columns: usize) -> Result<(), Error> {
+        self.pieces = Some(RefCell::new(Pieces::new(&self.described.plan, columns)?));
+        Ok(())
+    }
+
     fn first(&mut self) -> Result<bool, Failure> {
         let sql = self.described.sql.to_string();
         let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
@@ -306,7 +318,7 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
 
     #[inline]
     fn next(&mut self) -> Result<bool, Failure> {
-        self.row += 1;
+        self.row += self.taken.get();
         if self.row < self.rows {
             return Ok(true);
         }
@@ -315,7 +327,13 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
 
     #[inline]
     fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
-        pack((&self.columns, self.row), &self.described.columns, limit, batch)
+        let columns = &self.described.columns;
+        let Some(pieces) = &self.pieces else {
+            return pack((&self.columns, self.row), columns, limit, batch);
+        };
+        let rows = (&*self.columns, self.row, self.rows);
+        self.taken.set(pieces.borrow_mut().pack(rows, columns, limit, batch)?);
+        Ok(())
     }
 }
 

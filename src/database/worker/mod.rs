@@ -37,13 +37,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::adbc::is_table;
-use super::arrow_rows::{Argument, Row, argument};
+use super::arrow_rows::{Argument, Row, argument, piece, sent_schema};
+use arrow_schema::Schema;
 
 use self::connection::Connection;
 use self::frame::Opening;
 use self::process::Process;
-use super::ChangeSource;
 use super::blocking::{Described, Driver};
+use super::{Batch, ChangeSource};
 use crate::Error;
 use crate::params::ParamValue;
 use crate::settings::SourceSettings;
@@ -90,7 +91,7 @@ impl<K: Kind> Driver for Foreign<K> {
         })
     }
 
-    /// A batch as it came, and the row that is packed.
+    /// A batch as it came, and the row that is packed, or the piece that is sent as other types.
     fn held(row: usize) -> usize {
         child_batch(row).saturating_mul(2)
     }
@@ -110,6 +111,14 @@ impl<K: Kind> Driver for Foreign<K> {
     #[inline]
     fn row<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Row<'a> {
         Row::new(packed, described.columns.len())
+    }
+
+    fn as_batches(described: &Described<connection::Plan>, columns: usize) -> Option<Schema> {
+        Some(sent_schema(&described.plan, columns))
+    }
+
+    fn batch<'a>(described: &'a Described<connection::Plan>, packed: &'a [u8]) -> Batch<'a, Row<'a>> {
+        piece(packed, described.columns.len())
     }
 }
 

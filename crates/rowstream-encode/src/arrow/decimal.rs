@@ -8,7 +8,7 @@ const CHUNK: u64 = 10_u64.pow(19);
 /// bytes are the number in 128 bits if `precision` is at most 38, all of them in 256 bits if it is
 /// at most 76. `None` if it has more than `precision` digits, or one beyond the scale that is not
 /// zero.
-pub(super) fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
+pub fn units(number: &str, precision: u8, scale: u8) -> Option<[u8; 32]> {
     let (negative, number) = match number.strip_prefix('-') {
         Some(number) => (true, number),
         None => (false, number),

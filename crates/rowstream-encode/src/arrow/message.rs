@@ -26,11 +26,15 @@ const HEAD: usize = 8;
 /// What all lengths are multiples of.
 const ALIGNMENT: usize = 8;
 
-/// Appends the schema of `columns`.
-pub(super) fn write_schema(metadata: &mut FlatBufferBuilder<'_>, columns: &[Column], out: &mut Vec<u8>) {
-    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+/// The schema of rows of `columns`.
+pub(super) fn schema(columns: &[Column]) -> Schema {
+    Schema::new(columns.iter().map(field).collect::<Vec<_>>())
+}
+
+/// Appends a schema.
+pub(super) fn write_schema(metadata: &mut FlatBufferBuilder<'_>, schema: &Schema, out: &mut Vec<u8>) {
     metadata.reset();
-    let header = IpcSchemaEncoder::new().schema_to_fb_offset(metadata, &schema);
+    let header = IpcSchemaEncoder::new().schema_to_fb_offset(metadata, schema);
     write_metadata(metadata, MessageHeader::Schema, header.as_union_value(), 0, out);
 }
 

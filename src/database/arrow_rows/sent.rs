@@ -1,0 +1,336 @@
+//! Columns of record batches as clients get them.
+//!
+//! A type is kept where all common readers know it. What refers to values elsewhere is replaced by
+//! these values: dictionaries, runs, and views of texts, of bytes and of lists. So a client needs
+//! no more than the batch that it reads, and a part of a batch is no larger than its rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, StringBuilder};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Int16Type,
+    Int32Type, Int64Type, RunEndIndexType,
+};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, GenericListViewArray,
+    MapArray, OffsetSizeTrait, PrimitiveArray, StructArray, UInt64Array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
+use arrow_select::take::take;
+use rowstream_encode::decimal_units;
+
+use super::values::{self, JSON, KIND};
+use crate::Error;
+
+/// A float of 16 bits.
+type Half = <Float16Type as ArrowPrimitiveType>::Native;
+
+/// The most digits of a decimal in 128 bits.
+const MAX_DIGITS_128: u8 = 38;
+
+/// The schema of the first `columns` columns, as they are sent. Any of them may be NULL, as in all
+/// other results.
+pub(super) fn schema(schema: &Schema, columns: usize) -> Schema {
+    let fields = schema.fields().iter().take(columns);
+    Schema::new(fields.map(|field| self::field(field).with_nullable(true)).collect::<Vec<_>>())
+}
+
+fn field(field: &Field) -> Field {
+    let said = field.metadata().get(KIND).map(String::as_str);
+    let data_type = said.and_then(decimal).unwrap_or_else(|| data_type(field.data_type()));
+    let metadata = field.metadata().iter();
+    let mut metadata: HashMap<_, _> = metadata
+        .filter(|(key, _)| [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY].contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if said == Some(JSON) || matches!(field.data_type(), DataType::Union(..)) {
+        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), "arrow.json".to_owned());
+        metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), String::new());
+    }
+    Field::new(field.name(), data_type, field.is_nullable()).with_metadata(metadata)
+}
+
+/// The type of texts that the worker says to be decimals of so many digits.
+fn decimal(said: &str) -> Option<DataType> {
+    match values::decimal_kind(said)? {
+        (precision @ ..=MAX_DIGITS_128, scale) => Some(DataType::Decimal128(precision, scale)),
+        (precision, scale) => Some(DataType::Decimal256(precision, scale)),
+    }
+}
+
+/// The type as which values of a type are sent.
+fn data_type(of: &DataType) -> DataType {
+    let nested = |field: &FieldRef| Arc::new(self::field(field));
+    match of {
+        DataType::Dictionary(_, values) => data_type(values),
+        DataType::RunEndEncoded(_, values) => data_type(values.data_type()),
+        DataType::Utf8View | DataType::Union(..) => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Float16 => DataType::Float32,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::List(items) | DataType::ListView(items) => DataType::List(nested(items)),
+        DataType::LargeList(items) | DataType::LargeListView(items) => DataType::LargeList(nested(items)),
+        DataType::FixedSizeList(items, size) => DataType::FixedSizeList(nested(items), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(nested).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(nested(entries), *is_sorted),
+        same => same.clone(),
+    }
+}
+
+/// The values of `array` as they are sent, of the type that [`schema`] has.
+///
+/// # Errors
+/// A value has no place in it.
+pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
+    Ok(match (array.data_type(), to) {
+        (DataType::Utf8, DataType::Decimal128(..) | DataType::Decimal256(..)) => decimals(array, to)?,
+        (DataType::Dictionary(..), _) => {
+            let dictionary = array.as_any_dictionary();
+            self::array(&take(dictionary.values(), dictionary.keys(), None).map_err(unlike)?, to)?
+        }
+        (DataType::RunEndEncoded(ends, _), _) => self::array(&runs(array, ends.data_type())?, to)?,
+        (DataType::Union(..), _) => documents(array)?,
+        (DataType::Utf8View, _) => texts(array),
+        (DataType::BinaryView, _) => bytes(array),
+        (DataType::Float16, _) => {
+            Arc::new(array.as_primitive::<Float16Type>().unary::<_, Float32Type>(Half::to_f32))
+        }
+        (DataType::Decimal32(..), DataType::Decimal128(precision, scale)) => {
+            let wide = array.as_primitive::<Decimal32Type>().unary::<_, Decimal128Type>(i128::from);
+            Arc::new(wide.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
+        }
+        (DataType::Decimal64(..), DataType::Decimal128(precision, scale)) => {
+            let wide = array.as_primitive::<Decimal64Type>().unary::<_, Decimal128Type>(i128::from);
+            Arc::new(wide.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
+        }
+        (DataType::List(_), DataType::List(items)) => list::<i32>(array, items)?,
+        (DataType::LargeList(_), DataType::LargeList(items)) => list::<i64>(array, items)?,
+        (DataType::ListView(_), DataType::List(items)) => list_view::<i32>(array, items)?,
+        (DataType::LargeListView(_), DataType::LargeList(items)) => list_view::<i64>(array, items)?,
+        (DataType::FixedSizeList(..), DataType::FixedSizeList(items, size)) => {
+            let list = array.as_fixed_size_list();
+            let values = self::array(list.values(), items.data_type())?;
+            let (items, nulls) = (Arc::clone(items), list.nulls().cloned());
+            Arc::new(FixedSizeListArray::try_new(items, *size, values, nulls).map_err(unlike)?)
+        }
+        (DataType::Struct(_), DataType::Struct(fields)) => Arc::new(structs(array.as_struct(), fields)?),
+        (DataType::Map(..), DataType::Map(entries, is_sorted)) => map(array.as_map(), entries, *is_sorted)?,
+        _ => Arc::clone(array),
+    })
+}
+
+/// A value for each row of an array of runs.
+fn runs(array: &ArrayRef, ends: &DataType) -> Result<ArrayRef, Error> {
+    fn of<T: RunEndIndexType>(array: &ArrayRef) -> Result<ArrayRef, Error> {
+        let runs = array.as_run::<T>();
+        let places = (0..runs.len()).map(|row| runs.get_physical_index(row) as u64);
+        take(runs.values(), &UInt64Array::from_iter_values(places), None).map_err(unlike)
+    }
+    match ends {
+        DataType::Int16 => of::<Int16Type>(array),
+        DataType::Int32 => of::<Int32Type>(array),
+        _ => of::<Int64Type>(array),
+    }
+}
+
+fn texts(array: &ArrayRef) -> ArrayRef {
+    let views = array.as_string_view();
+    let mut texts = StringBuilder::with_capacity(views.len(), 0);
+    texts.extend(views.iter());
+    Arc::new(texts.finish())
+}
+
+fn bytes(array: &ArrayRef) -> ArrayRef {
+    let views = array.as_binary_view();
+    let mut bytes = BinaryBuilder::with_capacity(views.len(), 0);
+    bytes.extend(views.iter());
+    Arc::new(bytes.finish())
+}
+
+/// Each value as a JSON document.
+fn documents(array: &ArrayRef) -> Result<ArrayRef, Error> {
+    let mut documents = StringBuilder::new();
+    let mut json = Vec::new();
+    for row in 0..array.len() {
+        json.clear();
+        values::write_json(array, row, &mut json)?;
+        documents.append_value(String::from_utf8_lossy(&json));
+    }
+    Ok(Arc::new(documents.finish()))
+}
+
+/// Texts of decimals, which the worker has checked, as numbers.
+fn decimals(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
+    let texts = array.as_string::<i32>().iter();
+    let units = |text: &str, precision: u8, scale: i8| {
+        let number = Some(text).filter(|text| values::is_number(text));
+        let units = number.and_then(|number| decimal_units(number, precision, scale.cast_unsigned()));
+        units.ok_or_else(|| {
+            Error::bad_value(format!(
+                "a column holds NaN or a decimal of more digits, which its Arrow type {to} cannot"
+            ))
+            .hint("select it as text: `cast(… as text)`")
+        })
+    };
+    Ok(match to {
+        DataType::Decimal128(precision, scale) => {
+            let low = |units: [u8; 32]| i128::from_le_bytes(units.first_chunk().copied().unwrap_or_default());
+            let numbers =
+                texts.map(|text| text.map(|text| units(text, *precision, *scale).map(low)).transpose());
+            let numbers: PrimitiveArray<Decimal128Type> = numbers.collect::<Result<Vec<_>, _>>()?.into();
+            Arc::new(numbers.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
+        }
+        DataType::Decimal256(precision, scale) => {
+            let all = i256::from_le_bytes;
+            let numbers =
+                texts.map(|text| text.map(|text| units(text, *precision, *scale).map(all)).transpose());
+            let numbers: PrimitiveArray<Decimal256Type> = numbers.collect::<Result<Vec<_>, _>>()?.into();
+            Arc::new(numbers.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
+        }
+        _ => Arc::clone(array),
+    })
+}
+
+fn list<O: OffsetSizeTrait>(array: &ArrayRef, items: &FieldRef) -> Result<ArrayRef, Error> {
+    let list = array.as_list::<O>();
+    let (values, offsets) = within(list.values(), list.offsets());
+    let values = self::array(&values, items.data_type())?;
+    let (items, nulls) = (Arc::clone(items), list.nulls().cloned());
+    Ok(Arc::new(GenericListArray::try_new(items, offsets, values, nulls).map_err(unlike)?))
+}
+
+/// The values that the lists of a part of an array hold, and where each list ends in them.
+fn within<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &OffsetBuffer<O>) -> (ArrayRef, OffsetBuffer<O>) {
+    let (first, last) = ends(offsets, 0, offsets.len() - 1);
+    (values.slice(first, last - first), OffsetBuffer::from_lengths(offsets.lengths()))
+}
+
+fn list_view<O: OffsetSizeTrait>(array: &ArrayRef, items: &FieldRef) -> Result<ArrayRef, Error> {
+    let list: &GenericListViewArray<O> = array.as_list_view();
+    let lists = || (0..list.len()).map(|row| if list.is_null(row) { 0..0 } else { range(list, row) });
+    let places = UInt64Array::from_iter_values(lists().flatten().map(|place| place as u64));
+    let values = take(list.values(), &places, None).map_err(unlike)?;
+    let values = self::array(&values, items.data_type())?;
+    let offsets = OffsetBuffer::<O>::from_lengths(lists().map(|places| places.len()));
+    let (items, nulls) = (Arc::clone(items), list.nulls().cloned());
+    Ok(Arc::new(GenericListArray::try_new(items, offsets, values, nulls).map_err(unlike)?))
+}
+
+/// Where the items of a list stand.
+fn range<O: OffsetSizeTrait>(list: &GenericListViewArray<O>, row: usize) -> std::ops::Range<usize> {
+    let start = list.value_offset(row).as_usize();
+    start..start + list.value_size(row).as_usize()
+}
+
+fn structs(array: &StructArray, fields: &Fields) -> Result<StructArray, Error> {
+    let members = array.columns().iter().zip(fields);
+    let members = members.map(|(member, field)| self::array(member, field.data_type()));
+    let (members, nulls) = (members.collect::<Result<Vec<_>, _>>()?, array.nulls().cloned());
+    StructArray::try_new_with_length(fields.clone(), members, nulls, array.len()).map_err(unlike)
+}
+
+fn map(array: &MapArray, entries: &FieldRef, is_sorted: bool) -> Result<ArrayRef, Error> {
+    let DataType::Struct(fields) = entries.data_type() else { return Err(unlike_nothing()) };
+    let all: ArrayRef = Arc::new(array.entries().clone());
+    let (within, offsets) = within(&all, array.offsets());
+    let sent = structs(within.as_struct(), fields)?;
+    let (entries, nulls): (_, Option<NullBuffer>) = (Arc::clone(entries), array.nulls().cloned());
+    Ok(Arc::new(MapArray::try_new(entries, offsets, sent, nulls, is_sorted).map_err(unlike)?))
+}
+
+/// What came is not what the schema says.
+#[cold]
+pub(super) fn unlike(error: ArrowError) -> Error {
+    Error::protocol("a record batch is not as its schema says").cause(error)
+}
+
+#[cold]
+fn unlike_nothing() -> Error {
+    Error::protocol("the entries of a map are no keys and values")
+}
+
+/// What the values of some rows take once they are sent, in bytes.
+pub(super) fn size(array: &ArrayRef, from: usize, rows: usize) -> usize {
+    let each = |size: &dyn Fn(usize) -> usize| (from..from + rows).map(size).fold(0, usize::saturating_add);
+    let values = match array.data_type() {
+        DataType::Null => 0,
+        DataType::Boolean => rows / 8,
+        DataType::Utf8 => between(array.as_string::<i32>().offsets(), from, rows, 1),
+        DataType::LargeUtf8 => between(array.as_string::<i64>().offsets(), from, rows, 1),
+        DataType::Binary => between(array.as_binary::<i32>().offsets(), from, rows, 1),
+        DataType::LargeBinary => between(array.as_binary::<i64>().offsets(), from, rows, 1),
+        DataType::Utf8View => views(array.as_string_view().views(), from, rows),
+        DataType::BinaryView => views(array.as_binary_view().views(), from, rows),
+        DataType::FixedSizeBinary(width) => rows * width.unsigned_abs() as usize,
+        DataType::Dictionary(keys, _) => {
+            let values = array.as_any_dictionary().values();
+            each(&|row| {
+                if array.is_null(row) { 16 } else { size(values, values::key_at(keys, array, row), 1) }
+            })
+        }
+        DataType::RunEndEncoded(ends, _) => each(&|row| {
+            let (values, run) = values::of_run(ends.data_type(), array, row);
+            size(values, run, 1)
+        }),
+        DataType::Union(..) => {
+            let mut json = Vec::new();
+            // What cannot be written fails when it is sent.
+            for row in from..from + rows {
+                let _ = values::write_json(array, row, &mut json);
+            }
+            json.len() + 4 * rows
+        }
+        DataType::List(_) => items(array.as_list::<i32>(), from, rows),
+        DataType::LargeList(_) => items(array.as_list::<i64>(), from, rows),
+        DataType::ListView(_) => each(&|row| viewed(array.as_list_view::<i32>(), row)),
+        DataType::LargeListView(_) => each(&|row| viewed(array.as_list_view::<i64>(), row)),
+        DataType::FixedSizeList(_, length) => {
+            let length = length.unsigned_abs() as usize;
+            size(array.as_fixed_size_list().values(), from * length, rows * length)
+        }
+        DataType::Struct(_) => {
+            let members = array.as_struct().columns().iter();
+            members.map(|member| size(member, from, rows)).fold(0, usize::saturating_add)
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            let (first, last) = ends(map.offsets(), from, rows);
+            size(&entries, first, last - first) + 4 * rows
+        }
+        primitive => rows * primitive.primitive_width().unwrap_or(16),
+    };
+    values.saturating_add(rows / 8)
+}
+
+/// Where the values of some rows begin and end.
+fn ends<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, from: usize, rows: usize) -> (usize, usize) {
+    (offsets[from].as_usize(), offsets[from + rows].as_usize())
+}
+
+fn between<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, from: usize, rows: usize, width: usize) -> usize {
+    let (first, last) = ends(offsets, from, rows);
+    (last - first) * width + rows * size_of::<O>()
+}
+
+/// The lower half of a view is its length.
+fn views(views: &[u128], from: usize, rows: usize) -> usize {
+    let lengths = views[from..from + rows].iter().map(|view| *view as u32 as usize + 4);
+    lengths.fold(0, usize::saturating_add)
+}
+
+fn items<O: OffsetSizeTrait>(list: &GenericListArray<O>, from: usize, rows: usize) -> usize {
+    let (first, last) = ends(list.offsets(), from, rows);
+    size(list.values(), first, last - first) + rows * size_of::<O>()
+}
+
+fn viewed<O: OffsetSizeTrait>(list: &GenericListViewArray<O>, row: usize) -> usize {
+    let places = if list.is_null(row) { 0..0 } else { range(list, row) };
+    size(list.values(), places.start, places.len()) + size_of::<O>()
+}
