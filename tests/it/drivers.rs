@@ -7,6 +7,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::support::drivers::{adbc_postgres, duckdb};
 use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -24,21 +25,6 @@ const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Longer than a statement takes to be ended with its process, shorter than a test that hangs.
 const SOON: Duration = Duration::from_secs(30);
-
-fn duckdb() -> String {
-    std::env::var("ROWSTREAM_TEST_DUCKDB").expect("ROWSTREAM_TEST_DUCKDB is not set: run `cargo xtask test`")
-}
-
-/// The URL of the private PostgreSQL by the ADBC driver that a wheel ships.
-fn postgresql() -> String {
-    let python = std::env::var("ROWSTREAM_TEST_PYTHON")
-        .expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
-    let path = "import adbc_driver_postgresql as driver; print(driver._driver_path(), end='')";
-    let output = Command::new(python).args(["-c", path]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let uri = format!("postgresql%3A%2F%2Fpostgres%40127.0.0.1%3A{}%2Fpostgres", pg_port());
-    format!("adbc:{}?uri={uri}", String::from_utf8(output.stdout).unwrap())
-}
 
 /// The URL of a DuckDB in memory.
 fn in_memory() -> String {
@@ -184,7 +170,7 @@ fn parameters_are_bound_with_their_types() {
 
 #[test]
 fn postgresql_by_wheel() {
-    let url = postgresql();
+    let url = adbc_postgres("postgres", pg_port());
     for (sql, expected) in [
         ("null::int", json!(null)),
         ("true", json!(true)),

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Ended, Launch, MariaDb, Server, TestDb, get, mariadb_port, peak_memory_bytes, pg_port,
+    Client, Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes, pg_port,
 };
 use serde_json::{Value, json};
 
@@ -16,23 +16,12 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// The database `name` of the private PostgreSQL.
 fn postgres(name: &str) -> String {
-    format!(
-        "odbc:Driver={{PostgreSQL Unicode}};Server=127.0.0.1;Port={};Database={name};UID=postgres;\
-         UseDeclareFetch=1;Fetch=1000",
-        pg_port()
-    )
+    drivers::odbc_postgres(name, pg_port())
 }
 
 /// The database `name` of the private MariaDB.
 fn mariadb(name: &str) -> String {
-    format!(
-        "odbc:Driver={{MariaDB Unicode}};Server=127.0.0.1;Port={};Database={name};UID=root;FORWARDONLY=1;NO_CACHE=1",
-        mariadb_port()
-    )
-}
-
-fn sqlite(file: &std::path::Path) -> String {
-    format!("odbc:Driver=SQLite3;Database={}", file.display())
+    drivers::odbc_mariadb(name, mariadb_port())
 }
 
 fn query(arguments: &[&str]) -> Output {
@@ -152,7 +141,8 @@ fn values_of_sqlite() {
              insert into t(id) values (2);",
         )
         .unwrap();
-    let written = rows(&[&sqlite(&file), "select * from t where id <= :id order by id", "-p", "id=9"]);
+    let written =
+        rows(&[&drivers::odbc_sqlite(&file), "select * from t where id <= :id order by id", "-p", "id=9"]);
     let first = json!({
         "id": 1, "name": "é𝄞 is longer", "price": 0.5, "b": "\\x00ff", "day": "2024-02-29", "at": "2024-02-29T10:11:12.5",
     });
@@ -352,6 +342,20 @@ async fn a_driver_that_takes_too_much_memory_fails_its_streams_alone() {
     assert!(workers(&server).into_iter().all(|worker| peak_memory_bytes(worker) < 250 << 20));
     let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
     assert_eq!(next.json(), json!([{"n": 1}]));
+}
+
+/// MariaDB's driver says of all that comes after it that it is malformed.
+#[tokio::test]
+async fn a_connection_that_had_no_memory_is_not_used_again() {
+    let large = "select repeat('x', 1000) as text from seq_1_to_1000000";
+    let settings = "worker_memory = \"200MB\"\npool = { max = 1 }";
+    let server = serve(&mariadb("mysql"), settings, &[("large", large), ("one", "select 1 as n")]).await;
+    for _ in 0..2 {
+        let reply = get(&server.url("/large.ndjson")).await;
+        assert!(matches!(reply.status.as_u16(), 500 | 503), "{}: {}", reply.status, reply.text());
+        let next = tokio::time::timeout(SOON, get(&server.url("/one"))).await.expect("soon");
+        assert_eq!(next.json(), json!([{"n": 1}]));
+    }
 }
 
 #[tokio::test]

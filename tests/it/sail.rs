@@ -3,90 +3,26 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::{Client, Ended, Launch, Server, get, rowstream};
+use crate::support::{Client, Ended, Launch, Sail, SailMode, Server, get, rowstream};
 use crate::worked;
 
-/// Longer than Sail takes to start on a busy machine.
-const START: Duration = Duration::from_secs(60);
-
-/// A server of Sail. Dropping it kills it.
-struct Sail {
-    child: Child,
-    url: String,
-    /// Where it reads and writes.
-    folder: TempDir,
+/// So many readings of the example, as Parquet.
+async fn write_readings(sail: &Sail, rows: usize) {
+    let sql = std::fs::read_to_string(worked::example("lake").join("data/readings.sql")).unwrap();
+    let sql = sql.replace("10000000", &rows.to_string());
+    assert_eq!(sail.rows(&sql).await, format!("{{\"count\":{rows}}}\n"));
 }
 
-/// What computes the rows.
-#[derive(Debug, Clone, Copy)]
-enum Mode {
-    Local,
-    /// Two workers, which send their rows to a driver.
-    Cluster,
-}
-
-impl Sail {
-    fn start(mode: Mode) -> Self {
-        let program = std::env::var("ROWSTREAM_TEST_SAIL")
-            .expect("ROWSTREAM_TEST_SAIL is not set: run `cargo xtask test`");
-        let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(program);
-        command.args(["flight", "server", "--port", &port.to_string(), "--directory"]).arg(folder.path());
-        command.env(
-            "SAIL_MODE",
-            match mode {
-                Mode::Local => "local",
-                Mode::Cluster => "local-cluster",
-            },
-        );
-        command.env("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "2");
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(started.elapsed() < START, "Sail does not listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Self { child, url: format!("flightsql://127.0.0.1:{port}"), folder }
-    }
-
-    /// What `rowstream query` writes.
-    async fn rows(&self, sql: &str) -> String {
-        let output = rowstream(&["query", &self.url, sql]).await;
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// So many readings of the example, as Parquet.
-    async fn write_readings(&self, rows: usize) {
-        let sql = std::fs::read_to_string(worked::example("lake").join("data/readings.sql")).unwrap();
-        let sql = sql.replace("10000000", &rows.to_string());
-        assert_eq!(self.rows(&sql).await, format!("{{\"count\":{rows}}}\n"));
-    }
-
-    /// The example, which asks it.
-    async fn example(&self) -> Server {
-        Launch::folder(worked::example("lake")).variable("LAKE_URL", &self.url).start().await
-    }
-}
-
-impl Drop for Sail {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The example, which asks it.
+async fn example(sail: &Sail) -> Server {
+    Launch::folder(worked::example("lake")).variable("LAKE_URL", &sail.url()).start().await
 }
 
 #[tokio::test]
 async fn each_type_is_written_exactly() {
-    let sail = Sail::start(Mode::Local);
+    let sail = Sail::start(SailMode::Local);
     for (sql, expected) in [
         ("null", json!(null)),
         ("true", json!(true)),
@@ -119,13 +55,13 @@ async fn each_type_is_written_exactly() {
 
 #[tokio::test]
 async fn errors_name_what_is_wrong() {
-    let sail = Sail::start(Mode::Local);
+    let sail = Sail::start(SailMode::Local);
     for (sql, words) in [
         ("selec 1", "parse error"),
         ("select * from nope", "nope"),
         ("select raise_error('in the middle')", "in the middle"),
     ] {
-        let output = rowstream(&["query", &sail.url, sql]).await;
+        let output = rowstream(&["query", &sail.url(), sql]).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{sql}");
         assert!(said.contains(words), "{sql}: {said}");
@@ -136,11 +72,11 @@ async fn errors_name_what_is_wrong() {
 /// a client has left in the middle.
 #[tokio::test]
 async fn the_example_serves_the_rows_of_a_cluster() {
-    let sail = Sail::start(Mode::Cluster);
-    sail.write_readings(400_000).await;
+    let sail = Sail::start(SailMode::Cluster);
+    write_readings(&sail, 400_000).await;
     let checked = rowstream_checks(&sail).await;
     assert!(checked.contains("celsius") && checked.contains("/sensors"), "{checked}");
-    let server = sail.example().await;
+    let server = example(&sail).await;
     let mut left = Client::HTTP1.stream(&server.url("/readings.ndjson")).await;
     left.at_least(100_000).await;
     drop(left);
@@ -162,7 +98,7 @@ async fn rowstream_checks(sail: &Sail) -> String {
     let config = std::fs::read_to_string(worked::example("lake").join("rowstream.toml")).unwrap();
     let folder = worked::copy("lake");
     let file = folder.path().join("rowstream.toml");
-    std::fs::write(&file, config.replace("flightsql://127.0.0.1:32010", &sail.url)).unwrap();
+    std::fs::write(&file, config.replace("flightsql://127.0.0.1:32010", &sail.url())).unwrap();
     let output = rowstream(&["check", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -171,25 +107,25 @@ async fn rowstream_checks(sail: &Sail) -> String {
 /// The answer is never short and whole: the cluster goes while its rows are read.
 #[tokio::test]
 async fn a_cluster_that_is_killed_in_mid_query_fails_visibly() {
-    let mut sail = Sail::start(Mode::Cluster);
-    sail.write_readings(2_000_000).await;
-    let server = sail.example().await;
+    let mut sail = Sail::start(SailMode::Cluster);
+    write_readings(&sail, 2_000_000).await;
+    assert!(sail.folder().join("lake/readings").is_dir(), "the cluster reads files");
+    let server = example(&sail).await;
     let mut stream = Client::HTTP1.stream(&server.url("/readings.ndjson")).await;
     stream.at_least(1 << 20).await;
-    sail.child.kill().unwrap();
+    sail.kill();
     let reply = stream.rest().await;
     assert_ne!(reply.ended, Ended::Complete);
     // And the next request is told so.
     let reply = get(&server.url("/sensors")).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!("source_unavailable")));
-    assert!(sail.folder.path().join("lake/readings").is_dir());
 }
 
 /// An engine that prepares no statements says so where its endpoint is checked.
 #[tokio::test]
 async fn parameters_are_refused_with_the_reason() {
-    let sail = Sail::start(Mode::Local);
-    let config = format!("[source.lake]\nurl = \"{}\"\n", sail.url);
+    let sail = Sail::start(SailMode::Local);
+    let config = format!("[source.lake]\nurl = \"{}\"\n", sail.url());
     let sql = "/*\n[params]\nleast = { type = 'integer' }\n*/\nselect id from range(10) where id > :least";
     let launch = Launch::files(&[("rowstream.toml", &config), ("endpoints/rows.sql", sql)]);
     let output = rowstream(&["check", launch.path().join("rowstream.toml").to_str().unwrap()]).await;

@@ -14,8 +14,9 @@
 //! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
 //! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
-//! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb; not set where they cannot be had |
+//! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb, and drivers of ADBC; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
+//! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set where it cannot be had |
 //! | `ROWSTREAM_TEST_CONSOLE` | the packages of npm by which the console is built and checked; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set where they or Java cannot be had |
 //!
@@ -32,12 +33,14 @@ mod clients;
 pub mod corpus;
 mod db;
 mod decode;
+pub mod drivers;
 pub mod hops;
 mod mariadb;
 mod pgbouncer;
 mod prometheus;
 mod proxy;
 mod replicas;
+mod sail;
 mod server;
 mod tokens;
 pub mod upstream;
@@ -53,6 +56,7 @@ pub use pgbouncer::PgBouncer;
 pub use prometheus::{Prometheus, promtool};
 pub use proxy::{Cut, Faults, Pieces, TcpProxy};
 pub use replicas::Replicas;
+pub use sail::{Sail, SailMode};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
 pub use tokens::sha256;
 

@@ -67,7 +67,7 @@ const EXTRAS: [Extra; 6] = [
         prepare: sail::prepare,
         without: "it cannot be installed here, so no test asks an engine of Arrow Flight SQL",
         variable: "ROWSTREAM_TEST_SAIL",
-        tests: &["sail::"],
+        tests: &["sail::", "::sail"],
     },
 ];
 

@@ -22,6 +22,7 @@ pub struct Adbc;
 
 impl Kind for Adbc {
     const DIALECT: &'static Dialect = &dialect::ADBC;
+    const SURVIVES: bool = true;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
         if !cfg!(feature = "adbc") {

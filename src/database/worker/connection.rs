@@ -19,6 +19,8 @@ use super::{Foreign, Kind};
 use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
+use crate::sql::dialect::Placeholders;
+use crate::sql::{LimitPart, limit_placeholders};
 
 /// How often a thread that waits for the worker looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,6 +40,8 @@ pub struct Connection<K> {
     driver: Arc<Foreign<K>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
+    /// Whether a statement has failed after which the connection may be of no more use.
+    is_doubtful: Cell<bool>,
 }
 
 /// The socket, and what is read from it.
@@ -158,8 +162,12 @@ impl<K: Kind> Connection<K> {
             payload: Vec::new(),
             read: 0,
         };
-        let connection =
-            Self { driver: Arc::clone(driver), link: RefCell::new(link), in_transaction: Cell::new(false) };
+        let connection = Self {
+            driver: Arc::clone(driver),
+            link: RefCell::new(link),
+            in_transaction: Cell::new(false),
+            is_doubtful: Cell::new(false),
+        };
         connection.run(&Request::Open(driver.opening.clone()))?;
         connection.link.borrow_mut().deadline = None;
         Ok(connection)
@@ -176,7 +184,10 @@ impl<K: Kind> Connection<K> {
     fn error(&self, missing: Missing) -> Error {
         let source = &self.driver.source;
         match missing {
-            Missing::Failed(failed) => of_driver(source, failed),
+            Missing::Failed(failed) => {
+                self.is_doubtful.set(self.is_doubtful.get() || !K::SURVIVES && failed.is_general());
+                of_driver(source, failed)
+            }
             Missing::Lost(error) if is_closed(&error) => self.driver.process.closed(),
             Missing::Lost(error) => {
                 Error::source_unavailable(format!("the worker of source `{source}` answers with nonsense"))
@@ -248,8 +259,12 @@ impl<K: Kind> DriverConnection for Connection<K> {
         Ok(())
     }
 
-    fn compile(&self, _described: &Described, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
-        Ok(args.to_vec())
+    fn compile(&self, described: &Described, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
+        let mut arguments = args.to_vec();
+        if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
+            fill_limits(&mut arguments, &limit_placeholders(&described.sql, K::DIALECT));
+        }
+        Ok(arguments)
     }
 
     fn rows<'r, 'c: 'r>(&'r self, statement: &'r mut Vec<Argument>, described: &'r Described) -> Rows<'r, K> {
@@ -268,7 +283,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
 
     fn clean_up(&self) -> bool {
         let is_busy = self.link.borrow().is_busy;
-        if is_busy && !self.cancel() {
+        if is_busy && !(self.cancel() && K::SURVIVES) || self.is_doubtful.get() {
             return false;
         }
         !self.in_transaction.replace(false) || self.roll_back()
@@ -376,6 +391,19 @@ impl<K: Kind> Rows<'_, K> {
                 "the tables of source `{}` changed while a statement was prepared",
                 self.connection.driver.source
             )))),
+        }
+    }
+}
+
+/// Puts all rows in the place of a limit that is NULL, of which no two databases think the same: to
+/// one it is none, to another an error, and MariaDB has no rows then.
+fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
+    for (place, part) in limits {
+        if let Some(argument @ Argument::Null) = arguments.get_mut(*place) {
+            *argument = Argument::Integer(match part {
+                LimitPart::Rows => i64::MAX,
+                LimitPart::Offset => 0,
+            });
         }
     }
 }

@@ -100,6 +100,14 @@ pub(super) struct Failed {
     pub(super) sqlstate: Option<String>,
 }
 
+impl Failed {
+    /// Whether it may be about more than the statement: SQL has no name for it, or one of a
+    /// connection.
+    pub(super) fn is_general(&self) -> bool {
+        self.sqlstate.as_deref().is_none_or(|state| state == "HY000" || state.starts_with("08"))
+    }
+}
+
 /// Whose fault a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Fault {

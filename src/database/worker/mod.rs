@@ -55,6 +55,10 @@ pub trait Kind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
+    /// Whether a connection is of use after a statement that was cancelled, or that failed for no
+    /// reason of SQL.
+    const SURVIVES: bool;
+
     /// What a worker opens.
     ///
     /// # Errors

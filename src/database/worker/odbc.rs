@@ -18,6 +18,8 @@ pub struct Odbc;
 
 impl Kind for Odbc {
     const DIALECT: &'static Dialect = &dialect::ODBC;
+    // MariaDB's driver reads from the middle of a row afterwards, for as long as it is asked.
+    const SURVIVES: bool = false;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
         let connection = settings.url.split_once(':').map_or("", |(_, connection)| connection);

@@ -70,10 +70,14 @@ impl Connection {
         self.0.set_option(OptionConnection::AutoCommit, value).map_err(statement_failed)
     }
 
-    fn prepare(&mut self, sql: &str) -> Result<ManagedStatement, Failed> {
+    fn prepare(&mut self, sql: &str, arguments: &[Argument]) -> Result<ManagedStatement, Failed> {
         let mut statement = self.0.new_statement().map_err(statement_failed)?;
         statement.set_sql_query(sql).map_err(statement_failed)?;
-        statement.prepare().map_err(statement_failed)?;
+        match statement.prepare() {
+            // An engine that prepares nothing runs a text to which nothing is bound.
+            Err(error) if error.status == Status::NotImplemented && arguments.is_empty() => {}
+            prepared => prepared.map_err(statement_failed)?,
+        }
         Ok(statement)
     }
 }
@@ -82,7 +86,7 @@ impl super::Connection for Connection {
     /// A driver that cannot say it without running the statement, or without the types of its
     /// arguments, runs it with NULLs.
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
-        let mut statement = self.prepare(sql)?;
+        let mut statement = self.prepare(sql, arguments)?;
         let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
         match placeholders {
             Ok(placeholders) if placeholders != arguments.len() => {
@@ -99,7 +103,7 @@ impl super::Connection for Connection {
     }
 
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), Ended> {
-        let mut statement = self.prepare(sql)?;
+        let mut statement = self.prepare(sql, arguments)?;
         bind(&mut statement, arguments)?;
         let cancels = vec![cancel(statement.get_cancel_handle()), cancel(self.0.get_cancel_handle())];
         let _cancellable = run.cancelled_by(cancels)?;

@@ -52,6 +52,10 @@ mod attribute {
     pub(super) const ISOLATION: i32 = 108;
 }
 
+/// Has MySQL take `"…"` for a name, as all others do: to it that is a text, and a row that is read
+/// from a key on would be compared with the key's name.
+const ANSI_QUOTES: &str = "set session sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')";
+
 /// How values of a result are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fetch {
@@ -102,7 +106,7 @@ impl Connection {
             ANY_ROW => Fetch::Positioned,
             _ => Fetch::Declared,
         };
-        Ok(Self {
+        let this = Self {
             fetch: Cell::new(fetch),
             keeps_decimals: !database.contains("postgres") && !database.contains("sqlite"),
             snapshot: snapshot.map(|level| level as usize),
@@ -111,7 +115,13 @@ impl Connection {
             fetch_rows: opening.fetch_rows,
             longest: opening.longest,
             secrets,
-        })
+        };
+        if database.contains("mariadb") || database.contains("mysql") {
+            let statement = this.api.statement()?;
+            statement.prepare(ANSI_QUOTES)?;
+            statement.execute()?;
+        }
+        Ok(this)
     }
 
     fn prepare(&self, sql: &str, arguments: usize) -> Result<Statement<'_>, Failed> {
@@ -128,6 +138,8 @@ impl Connection {
     /// The columns of a statement, which is run with NULLs where the driver knows them of no other:
     /// as of a procedure. What that writes is rolled back.
     fn columns_of(&self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        // What cannot be bound is said before anybody sends it.
+        bind::bound(arguments)?;
         {
             let statement = self.prepare(sql, arguments.len())?;
             if !is_call(sql) && statement.columns()? > 0 {

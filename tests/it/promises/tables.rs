@@ -1,0 +1,123 @@
+//! The tables of the documentation: what each database can do, as the dialects and the promises
+//! say.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use rowstream::database::DatabaseKind;
+use rowstream::sql::dialect::{CommitOrder, Comparison, Decimals, Dialect, Location, Opens, ParameterTypes};
+
+use super::ways::{Ask, Way};
+
+/// The tables in the documentation are what the dialects say, and what the suite holds each
+/// database to.
+#[test]
+fn the_table_of_databases_is_what_they_can_do() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/reference/databases.md");
+    let text = fs::read_to_string(page).unwrap();
+    for table in [table(), ways()] {
+        assert!(text.contains(&table), "{page} should have this table:\n{table}");
+    }
+}
+
+fn table() -> String {
+    fn yes<T, E>(can: &Result<T, E>) -> String {
+        if can.is_ok() { "yes" } else { "no" }.to_owned()
+    }
+    type Line = (&'static str, fn(&Dialect) -> String);
+    let lines: [Line; 14] = [
+        ("schemes of its URLs", |dialect| {
+            dialect.urls.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect::<Vec<_>>().join(", ")
+        }),
+        ("is", |dialect| match dialect.urls.location {
+            Location::Server => "a server".to_owned(),
+            Location::File => "a file".to_owned(),
+            Location::Driver => "what a driver reads".to_owned(),
+        }),
+        ("types of the parameters of `--sql`", |dialect| match dialect.parameter_types {
+            ParameterTypes::Inferred => "the database's".to_owned(),
+            ParameterTypes::Declared => "declared".to_owned(),
+        }),
+        ("decimals that are bound", |dialect| match dialect.decimals {
+            Decimals::Exact => "exact".to_owned(),
+            Decimals::Rounded => "floats beyond 64-bit integers".to_owned(),
+        }),
+        ("nested statements", |dialect| yes(&dialect.interleaved)),
+        ("several statements of one snapshot", |dialect| yes(&dialect.snapshots)),
+        ("keys of bytes", |dialect| yes(&dialect.keys.bytes)),
+        ("keys are compared", |dialect| match dialect.keys.comparison {
+            Comparison::RowValues => "as rows".to_owned(),
+            Comparison::ByColumn => "column by column".to_owned(),
+        }),
+        ("live tail: keys in the order of commits", |dialect| match dialect.commits.order {
+            CommitOrder::ByKey => "by itself".to_owned(),
+            CommitOrder::IfPromised(_) => "`commits = \"ordered\"` promises it".to_owned(),
+            CommitOrder::Unknown(_) => "no".to_owned(),
+        }),
+        ("live tail: `transaction`", |dialect| yes(&dialect.commits.transactions)),
+        ("live tail: `channel`", |dialect| yes(&dialect.commits.channel)),
+        ("`:refcursors` statements", |dialect| match dialect.refcursors {
+            Ok(Opens::Refcursors) => "cursors, by name".to_owned(),
+            Ok(Opens::Results) => "results of a `call`, in order".to_owned(),
+            Err(_) => "no".to_owned(),
+        }),
+        ("`parallel` and `shards`", |dialect| yes(&dialect.parts)),
+        ("tables without a file", |dialect| if dialect.catalog.is_some() { "yes" } else { "no" }.to_owned()),
+    ];
+    let dialects: Vec<_> = DatabaseKind::ALL.iter().map(|kind| kind.dialect()).collect();
+    let names: Vec<_> = dialects.iter().map(|dialect| dialect.name).collect();
+    let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    for (what, says) in lines {
+        let cells: Vec<_> = dialects.iter().map(|dialect| says(dialect)).collect();
+        writeln!(table, "| {what} | {} |", cells.join(" | ")).unwrap();
+    }
+    table
+}
+
+/// The types of parameters that the suite binds.
+pub(super) const TYPES: [&str; 10] =
+    ["integer", "number", "text", "boolean", "date", "uuid", "integer[]", "timestamp", "json", "duration"];
+
+/// A line for each database by each way to it.
+fn ways() -> String {
+    type Line = (&'static str, fn(Way) -> String);
+    fn can(way: Way, ask: Ask) -> String {
+        if way.refuses(ask).is_none() { "yes" } else { "no" }.to_owned()
+    }
+    fn json(text: &str) -> String {
+        format!("`{text}`")
+    }
+    let lines: [Line; 10] = [
+        ("parameters", parameters),
+        ("`_after` a row", |way| can(way, Ask::Resume)),
+        ("a `limit` that is not given", |way| can(way, Ask::AbsentLimit)),
+        ("nested statements", |way| can(way, Ask::Nested)),
+        ("several statements", |way| can(way, Ask::Statements)),
+        ("live tail", |way| can(way, Ask::Follow)),
+        ("a decimal", |way| json(way.written().number)),
+        ("a boolean", |way| json(way.written().boolean)),
+        ("an instant", |way| json(way.written().instant)),
+        ("a JSON document", |way| json(way.written().document)),
+    ];
+    let names: Vec<_> = lines.iter().map(|(name, _)| *name).collect();
+    let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    for way in Way::ALL {
+        let cells: Vec<_> = lines.iter().map(|(_, says)| says(way)).collect();
+        writeln!(table, "| {} | {} |", way.name(), cells.join(" | ")).unwrap();
+    }
+    table
+}
+
+/// Of which types parameters are bound.
+fn parameters(way: Way) -> String {
+    let refused: Vec<_> = TYPES
+        .iter()
+        .filter(|kind| way.refuses(Ask::Parameter(kind)).is_some())
+        .map(|kind| format!("`{kind}`"))
+        .collect();
+    match refused.len() {
+        0 => "all".to_owned(),
+        n if n == TYPES.len() => "none".to_owned(),
+        _ => format!("all but {}", refused.join(", ")),
+    }
+}
