@@ -1,10 +1,21 @@
 //! `cargo xtask compare`: gives the comparisons (`benches/compare`) a PostgreSQL, a MariaDB and
 //! the binary as we release it, and calls them.
 
+use std::path::{Path, PathBuf};
+
 use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::test::cargo;
-use crate::{Result, needs, target_folder};
+use crate::{Result, duckdb, needs, python, reproducible, sail, target_folder};
+
+type Prepare = fn(&Path) -> Result<PathBuf>;
+
+/// What some rows are about, and the variable that says where it is. A row without it is left out.
+const EXTRAS: [(&str, Prepare); 3] = [
+    ("ROWSTREAM_TEST_PYTHON", python::prepare),
+    ("ROWSTREAM_TEST_DUCKDB", duckdb::prepare),
+    ("ROWSTREAM_TEST_SAIL", sail::prepare),
+];
 
 /// Runs the comparisons; with `--install` first gets what they use.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
@@ -17,9 +28,19 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     if words.first() == Some(&"report") {
         return needs::run(&mut command);
     }
-    needs::run(cargo().args(["build", "--profile", "dist", "--locked"]))?;
-    let postgres = Postgres::start(&target_folder()?)?;
-    let mariadb = MariaDb::start(&target_folder()?)?;
+    let released = ["build", "--profile", "dist", "--locked", "--features", reproducible::FEATURES];
+    needs::run(cargo().args(released))?;
+    let target = target_folder()?;
+    let postgres = Postgres::start(&target)?;
+    let mariadb = MariaDb::start(&target)?;
+    for (variable, prepare) in EXTRAS {
+        match prepare(&target) {
+            Ok(place) => {
+                command.env(variable, place);
+            }
+            Err(message) => eprintln!("{message}"),
+        }
+    }
     // What runs below this process is measured; all else disturbs it.
     command.env("ROWSTREAM_COMPARE_ROOT", std::process::id().to_string());
     needs::run(command.envs(postgres.environment()).envs(mariadb.environment()))

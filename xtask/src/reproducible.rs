@@ -9,7 +9,7 @@ use crate::test::workspace;
 use crate::{Result, needs, target_folder};
 
 /// What Debian's package has; the static program has those that load no library.
-const FEATURES: &str = "adbc,flight,http3,odbc";
+pub(crate) const FEATURES: &str = "adbc,flight,http3,odbc";
 /// Where the sources of a program stand that is released, as far as it can tell.
 const SOURCES: &str = "/rowstream";
 const REGISTRY: &str = "/cargo";

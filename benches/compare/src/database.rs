@@ -158,6 +158,12 @@ impl Postgres {
         command.arg("--set=FETCH_COUNT=10000").arg("--command");
         run(command.arg(format!("select row_to_json(r) from ({select}) r")))
     }
+
+    /// Writes the rows of a statement as CSV, with a header.
+    pub(crate) fn csv(&self, select: &str, file: &Path) -> Result<()> {
+        let copy = format!("\\copy ({select}) to '{}' with (format csv, header)", file.display());
+        run(self.psql().arg("--command").arg(copy).stdout(Stdio::null()))
+    }
 }
 
 fn port_of(url: &str) -> Option<u16> {

@@ -4,6 +4,8 @@
 //! the targets take turns, one run each, round after round. While one is measured the others idle,
 //! so that what changes on the machine during a row meets all of them alike.
 
+mod drivers;
+
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::Command;
@@ -249,6 +251,9 @@ impl Lab {
             Row::SqliteLookups => (self.sqlite_lookups()?, vec![]),
             Row::Mysql => (self.mysql()?, vec![]),
             Row::MysqlLookups => (self.mysql_lookups()?, vec![]),
+            Row::Odbc => (self.odbc()?, vec![]),
+            Row::DuckDb => (self.duckdb()?, vec![]),
+            Row::Flight => (self.flight()?, vec![]),
             Row::RivalsEvents => (self.rivals_events()?, vec![]),
             Row::Authors => (self.authors()?, vec![]),
             Row::Slow => (self.slow()?, vec![]),

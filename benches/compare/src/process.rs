@@ -61,6 +61,10 @@ impl Server {
         self.port
     }
 
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
     fn wait_until_open(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
@@ -122,10 +126,10 @@ impl Server {
     }
 
     fn processes(&self) -> Vec<u32> {
-        let group = self.child.id();
+        let server = self.child.id();
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter(|pid| group_of(*pid) == Some(group)).collect()
+        numbers.filter(|pid| parent_and_group_of(*pid).is_some_and(|ids| ids.contains(&server))).collect()
     }
 
     fn ends_within(&mut self, timeout: Duration) -> bool {
@@ -193,11 +197,13 @@ fn peak_of(pid: u32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// The process group. The name, in brackets before it, may hold anything.
-fn group_of(pid: u32) -> Option<u32> {
+/// The parent and the process group: Rowstream's workers have groups of their own. The name, in
+/// brackets before both, may hold anything.
+fn parent_and_group_of(pid: u32) -> Option<[u32; 2]> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(2)?.parse().ok()
+    let mut fields = fields.split(' ').skip(1);
+    Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
 /// The words of a command line, from what is a path or a text.
@@ -235,7 +241,8 @@ mod tests {
         server.reset_peak().unwrap();
         assert!(server.peak() > 0.0);
         drop(server);
-        assert!(pids.iter().all(|pid| group_of(*pid) != Some(pids[0])), "{pids:?}");
+        let group = |pid: &u32| parent_and_group_of(*pid).map(|[_, group]| group);
+        assert!(pids.iter().all(|pid| group(pid) != Some(pids[0])), "{pids:?}");
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(crate) enum Measure {
     Bytes,
     /// The same by the client's time.
     BytesPerSecond,
+    /// Rows by the client's time.
+    RowsPerSecond,
 }
 
 /// The quantities of one run.

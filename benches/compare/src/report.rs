@@ -175,11 +175,9 @@ fn table(row: Row, run: &RowRun) -> String {
     let mut head = vec!["".to_owned()];
     head.extend(run.series.iter().any(|series| series.x.is_some()).then(|| "of".into()));
     head.extend(base.map(|(series, measure)| format!("{} ÷ {}", heading(measure), series.target)));
-    head.extend(
-        measures
-            .iter()
-            .map(|measure| format!("{}, {}", heading(*measure), unit(*measure)).replace(", requests", "")),
-    );
+    head.extend(measures.iter().map(|measure| {
+        format!("{}, {}", heading(*measure), unit(*measure)).replace(", requests", "").replace(", rows", "")
+    }));
     head.extend(["warm-up".into(), "runs".into()]);
     let mut table = line(&head) + &line(&vec!["---".into(); head.len()]);
     for series in &run.series {
@@ -242,8 +240,9 @@ fn cell(text: &str) -> String {
 }
 
 /// The order of columns.
-const COLUMNS: [Measure; 14] = [
+const COLUMNS: [Measure; 15] = [
     Measure::BytesPerSecond,
+    Measure::RowsPerSecond,
     Measure::RequestsPerSecond,
     Measure::Wall,
     Measure::FirstByte,
@@ -279,6 +278,7 @@ fn heading(measure: Measure) -> &'static str {
         Measure::SocketMemory => "socket memory per stream",
         Measure::Bytes => "bytes",
         Measure::BytesPerSecond => "read",
+        Measure::RowsPerSecond => "rows/s",
     }
 }
 
@@ -289,6 +289,7 @@ fn unit(measure: Measure) -> &'static str {
         Measure::CpuPerRequest => "µs",
         Measure::PeakMemory | Measure::SocketMemory | Measure::Bytes => "MB",
         Measure::RequestsPerSecond | Measure::Failures => "requests",
+        Measure::RowsPerSecond => "rows",
         Measure::BytesPerSecond => "GB/s",
     }
 }
@@ -305,14 +306,14 @@ fn number(measure: Measure, value: f64) -> String {
         Measure::SocketMemory => format!("{:.3}", value / 1e6),
         Measure::BytesPerSecond => format!("{:.2}", value / 1e9),
         Measure::RequestsPerSecond if value < 1000.0 => format!("{value:.1}"),
-        Measure::RequestsPerSecond => thousands(value.round() as u64),
+        Measure::RequestsPerSecond | Measure::RowsPerSecond => thousands(value.round() as u64),
         Measure::Failures => thousands(value as u64),
     }
 }
 
 fn with_unit(measure: Measure, value: f64) -> String {
     match measure {
-        Measure::RequestsPerSecond | Measure::Failures => number(measure, value),
+        Measure::RequestsPerSecond | Measure::RowsPerSecond | Measure::Failures => number(measure, value),
         _ => format!("{} {}", number(measure, value), unit(measure)),
     }
 }

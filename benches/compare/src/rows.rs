@@ -13,10 +13,14 @@ pub(crate) const SQLITE_CSV: &str = "sqlite3 -csv";
 pub(crate) const PGBENCH: &str = "pgbench";
 pub(crate) const MARIADB_QUICK: &str = "mariadb --quick";
 pub(crate) const MYSQLSLAP: &str = "mysqlslap";
+pub(crate) const DUCKDB_LOOP: &str = "duckdb in Python";
+pub(crate) const FLIGHT_LOOP: &str = "adbc_driver_flightsql in Python";
 /// What the databases' own clients need.
-pub(crate) const FLOORS: [&str; 7] = [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH, MARIADB_QUICK, MYSQLSLAP];
+pub(crate) const FLOORS: [&str; 9] =
+    [COPY, COPIES, BARE_LOOP, SQLITE_CSV, PGBENCH, MARIADB_QUICK, MYSQLSLAP, DUCKDB_LOOP, FLIGHT_LOOP];
 pub(crate) const SMALL: &str = "rowstream, 1 core and 64 MB";
 pub(crate) const PARALLEL: &str = "rowstream, 3 connections";
+pub(crate) const ODBC: &str = "rowstream, ODBC";
 /// The formats and codings of one list; [`ROWSTREAM`] is its NDJSON.
 pub(crate) const JSON: &str = "rowstream, JSON";
 pub(crate) const CSV: &str = "rowstream, CSV";
@@ -48,6 +52,9 @@ pub(crate) enum Row {
     SqliteLookups,
     Mysql,
     MysqlLookups,
+    Odbc,
+    DuckDb,
+    Flight,
     Authors,
     Slow,
     Beside,
@@ -65,7 +72,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -75,6 +82,9 @@ impl Row {
         Self::Formats,
         Self::Sqlite,
         Self::Mysql,
+        Self::Odbc,
+        Self::DuckDb,
+        Self::Flight,
         Self::Authors,
         Self::Slow,
         Self::Beside,
@@ -104,6 +114,9 @@ impl Row {
             Self::SqliteLookups => "sqlite-lookups",
             Self::Mysql => "mysql",
             Self::MysqlLookups => "mysql-lookups",
+            Self::Odbc => "odbc",
+            Self::DuckDb => "duckdb",
+            Self::Flight => "flight",
             Self::Authors => "authors",
             Self::Slow => "slow",
             Self::Beside => "beside",
@@ -173,6 +186,21 @@ impl Row {
                 "Lookups in MariaDB",
                 "64 connections ask for `/authors/{id}` of the authors example on a MariaDB, ids by chance, for 5 seconds. The floor is \
                  `mysqlslap` with the same statement, prepared, 64 clients. It has no HTTP to speak.",
+            ),
+            Self::Odbc => (
+                "1,000,000 events from PostgreSQL by ODBC",
+                "One `curl` reads the same events as NDJSON from a server that asks PostgreSQL by its driver of ODBC, in a worker process, and from one that \
+                 asks it natively. CPU and memory are those of the server and its worker.",
+            ),
+            Self::DuckDb => (
+                "10,000,000 events from Parquet by DuckDB",
+                "Ten Parquet files of 1,000,000 events each, which DuckDB reads in a worker process (ADBC), as NDJSON and as Arrow to one `curl`. Beside it the \
+                 same batches in a program in Python, which has DuckDB in its process and looks at nothing but their length.",
+            ),
+            Self::Flight => (
+                "10,000,000 readings by Arrow Flight SQL",
+                "The readings of the lake example from Sail, one process on this machine that reads Parquet, as NDJSON and as Arrow to one `curl`. The \
+                 floor is a loop in Python over the same batches, by the driver of ADBC for Arrow Flight SQL. It has no HTTP to speak, and writes nothing.",
             ),
             Self::Authors => (
                 "20 clients, 100,000 authors each",
@@ -244,6 +272,9 @@ impl Row {
             Self::Formats => Some((ROWSTREAM, Measure::Cpu)),
             Self::Sqlite => Some((BARE_LOOP, Measure::Wall)),
             Self::Mysql => Some((MARIADB_QUICK, Measure::Wall)),
+            Self::Odbc => Some((ROWSTREAM, Measure::Wall)),
+            Self::DuckDb => Some((DUCKDB_LOOP, Measure::Wall)),
+            Self::Flight => Some((FLIGHT_LOOP, Measure::Wall)),
             Self::MysqlLookups => Some((MYSQLSLAP, Measure::RequestsPerSecond)),
             Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
@@ -339,6 +370,28 @@ impl Row {
                 },
                 Claim { of: Of::Median(ROWSTREAM, Measure::Cpu), limit: Limit::AtMost(0.13, None) },
                 Claim { of: Of::Greatest(ROWSTREAM, Measure::PeakMemory), limit: Limit::AtMost(10e6, None) },
+            ],
+            Self::Odbc => {
+                &[Claim { of: Of::Ratio(ODBC, ROWSTREAM, Measure::Wall), limit: Limit::AtMost(4.0, None) }]
+            }
+            Self::DuckDb => &[
+                Claim {
+                    of: Of::Median(ARROW, Measure::RowsPerSecond),
+                    limit: Limit::AtLeast(5_000_000.0, None),
+                },
+                Claim {
+                    of: Of::Median(ROWSTREAM, Measure::RowsPerSecond),
+                    limit: Limit::AtLeast(1_500_000.0, None),
+                },
+            ],
+            Self::Flight => &[
+                Claim { of: Of::Ratio(ARROW, FLIGHT_LOOP, Measure::Wall), limit: Limit::AtMost(1.3, None) },
+                Claim {
+                    of: Of::Ratio(ROWSTREAM, FLIGHT_LOOP, Measure::Wall),
+                    limit: Limit::AtMost(1.3, None),
+                },
+                Claim { of: Of::Greatest(ROWSTREAM, Measure::PeakMemory), limit: Limit::AtMost(32e6, None) },
+                Claim { of: Of::Greatest(ARROW, Measure::PeakMemory), limit: Limit::AtMost(32e6, None) },
             ],
             Self::MysqlLookups => &[Claim {
                 of: Of::Ratio(ROWSTREAM, MYSQLSLAP, Measure::RequestsPerSecond),
