@@ -8,6 +8,8 @@ use futures_util::FutureExt as _;
 
 pub use crate::auth::fuzzing::claims;
 use crate::database::DatabaseKind;
+#[cfg(feature = "flight")]
+pub use crate::database::flight::fuzzing::{Batches as FlightBatches, answer as flight_answer};
 pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
 pub use crate::database::worker::fuzzing::Batches as WorkerBatches;

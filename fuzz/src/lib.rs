@@ -11,6 +11,7 @@ mod csv;
 mod cursor;
 mod discovery;
 mod endpoint;
+mod flight;
 mod json;
 mod jwt;
 mod mysql;
@@ -30,6 +31,7 @@ pub use csv::csv;
 pub use cursor::cursor;
 pub use discovery::discovery;
 pub use endpoint::endpoint;
+pub use flight::{flight_answer, flight_batches};
 pub use json::json;
 pub use jwt::jwt;
 pub use mysql::{mysql_row, mysql_wire};
@@ -53,6 +55,8 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("cursor", cursor),
     ("discovery", discovery),
     ("endpoint", endpoint),
+    ("flight_answer", flight_answer),
+    ("flight_batches", flight_batches),
     ("json", json),
     ("jwt", jwt),
     ("mysql_row", mysql_row),

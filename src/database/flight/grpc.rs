@@ -43,12 +43,17 @@ pub(super) fn timeout_field(timeout: Duration) -> String {
 /// A call, and what has come of its answer. Dropped, it resets its stream.
 pub(super) struct Call {
     state: State,
+    frames: Frames,
+    /// The header fields of the answer.
+    pub(super) fields: HeaderMap,
+}
+
+/// What has come of messages, and is not taken yet.
+pub(super) struct Frames {
     /// The beginning of a message.
     partial: BytesMut,
     /// The longest message that is taken.
     limit: usize,
-    /// The header fields of the answer.
-    pub(super) fields: HeaderMap,
 }
 
 enum State {
@@ -59,19 +64,19 @@ enum State {
 
 impl Call {
     pub(super) fn new(response: ResponseFuture, limit: usize) -> Self {
-        Self { state: State::Asked(response), partial: BytesMut::new(), limit, fields: HeaderMap::new() }
+        Self { state: State::Asked(response), frames: Frames::new(limit), fields: HeaderMap::new() }
     }
 
     /// Whether a message has begun to come.
     pub(super) fn is_amid_message(&self) -> bool {
-        !self.partial.is_empty()
+        !self.frames.partial.is_empty()
     }
 
     /// The next message; `None` when the answer is whole. The connection has to be driven beside
     /// it.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         loop {
-            if let Some(message) = self.message()? {
+            if let Some(message) = self.frames.message()? {
                 return Poll::Ready(Ok(Some(message)));
             }
             match &mut self.state {
@@ -84,7 +89,7 @@ impl Call {
                     Some(data) => {
                         let data = data.map_err(|error| lost(&error))?;
                         body.flow_control().release_capacity(data.len()).map_err(|error| lost(&error))?;
-                        self.partial.extend_from_slice(&data);
+                        self.frames.push(&data);
                     }
                     None => {
                         let trailers = ready!(body.poll_trailers(cx)).map_err(|error| lost(&error))?;
@@ -94,31 +99,6 @@ impl Call {
                 State::Ended => return Poll::Ready(Ok(None)),
             }
         }
-    }
-
-    /// The message at the front of what has come, if all of it has.
-    fn message(&mut self) -> Result<Option<Bytes>, Failure> {
-        let Some((&[flag, ref length @ ..], _)) = self.partial.split_first_chunk::<PREFIX>() else {
-            return Ok(None);
-        };
-        let length = u32::from_be_bytes(*length) as usize;
-        if flag != 0 {
-            return Err(Failure::broken("a message is compressed, which nobody asked for"));
-        }
-        if length > self.limit {
-            return Err(Failure::TooLong(length as u64));
-        }
-        if self.partial.len() < PREFIX + length {
-            // At once: growing by copies would hold it twice. Memory that nothing is written to is
-            // none, so a length that lies takes nothing.
-            self.partial.reserve(PREFIX + length - self.partial.len());
-            return Ok(None);
-        }
-        self.partial.advance(PREFIX);
-        let message = self.partial.split_to(length).freeze();
-        // What follows would keep all of the memory of the message that it came with.
-        self.partial = BytesMut::from(&*self.partial);
-        Ok(Some(message))
     }
 
     fn answered(&mut self, answer: Response<RecvStream>) -> Result<(), Failure> {
@@ -144,6 +124,42 @@ impl Call {
         self.fields.extend(trailers.clone());
         self.state = State::Ended;
         Ok(())
+    }
+}
+
+impl Frames {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { partial: BytesMut::new(), limit }
+    }
+
+    /// Adds what has come.
+    pub(super) fn push(&mut self, data: &[u8]) {
+        self.partial.extend_from_slice(data);
+    }
+
+    /// The message at the front of what has come, if all of it has.
+    pub(super) fn message(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Some((&[flag, ref length @ ..], _)) = self.partial.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if flag != 0 {
+            return Err(Failure::broken("a message is compressed, which nobody asked for"));
+        }
+        if length > self.limit {
+            return Err(Failure::TooLong(length as u64));
+        }
+        if self.partial.len() < PREFIX + length {
+            // At once: growing by copies would hold it twice. Memory that nothing is written to is
+            // none, so a length that lies takes nothing.
+            self.partial.reserve(PREFIX + length - self.partial.len());
+            return Ok(None);
+        }
+        self.partial.advance(PREFIX);
+        let message = self.partial.split_to(length).freeze();
+        // What follows would keep all of the memory of the message that it came with.
+        self.partial = BytesMut::from(&*self.partial);
+        Ok(Some(message))
     }
 }
 

@@ -21,6 +21,8 @@
 mod connection;
 mod dialect;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod grpc;
 mod message;
 mod reading;

@@ -54,7 +54,7 @@ struct Part {
 
 /// The messages of Arrow IPC of one endpoint, and what those need that come later.
 #[derive(Default)]
-struct Batches {
+pub(super) struct Batches {
     schema: Option<SchemaRef>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// What the dictionaries take, in bytes.
@@ -190,7 +190,7 @@ impl Part {
 
 impl Batches {
     /// The batch of a message, if it has one.
-    fn read(
+    pub(super) fn read(
         &mut self,
         message: Bytes,
         columns: &[Column],

@@ -490,7 +490,7 @@ fn described_by(described: Option<Schema>, asked: Asked) -> Result<Prepared, Err
 }
 
 /// A schema as Flight has it: a message of Arrow IPC. `None`: the server says none.
-fn schema(bytes: &Bytes) -> Result<Option<Schema>, Failure> {
+pub(super) fn schema(bytes: &Bytes) -> Result<Option<Schema>, Failure> {
     if bytes.is_empty() {
         return Ok(None);
     }

@@ -1,0 +1,77 @@
+//! See [`crate::fuzzing`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rowstream_encode::{Column, RowEncoder, Shape};
+
+use super::super::arrow_rows::{Row, column, pack};
+use super::connection::decoded;
+use super::grpc::Frames;
+use super::message::{
+    FlightInfo, HandshakeResponse, Outcome, PreparedStatement, PutResult, SchemaResult, from_any,
+};
+use super::reading;
+use super::session::schema;
+use super::url::Address;
+use crate::database::DatabaseRow as _;
+
+/// The longest message that is taken, and the longest row, in bytes.
+const LONGEST: usize = 64 * 1024;
+/// How many rows of a batch are looked at: one of nothing but NULL may claim any number of them.
+const MOST: usize = 200;
+
+/// What is read of an endpoint of a statement.
+pub struct Batches {
+    frames: Frames,
+    batches: reading::Batches,
+    columns: Arc<[Column]>,
+}
+
+impl Batches {
+    /// Of a statement that was described by this schema; `None`: that is none.
+    pub fn new(described: Vec<u8>) -> Option<Self> {
+        let schema = schema(&described.into()).ok()??;
+        let columns = schema.fields().iter().map(|field| column(field)).collect();
+        Some(Self { frames: Frames::new(LONGEST), batches: reading::Batches::default(), columns })
+    }
+
+    /// The rows of the messages of which this is the last piece, as lines of JSON; `None`: it is no
+    /// such piece, or a row of it has no JSON.
+    pub fn read(&mut self, piece: &[u8]) -> Option<Vec<Vec<u8>>> {
+        self.frames.push(piece);
+        let mut lines = Vec::new();
+        while let Some(message) = self.frames.message().ok()? {
+            assert!(message.len() <= LONGEST, "a message of {} bytes", message.len());
+            let Some(batch) = self.batches.read(message, &self.columns, LONGEST).ok()? else { continue };
+            for row in 0..batch.num_rows().min(MOST) {
+                let (mut packed, mut line) = (Vec::new(), Vec::new());
+                pack((batch.columns(), row), &self.columns, LONGEST, &mut packed).ok()?;
+                let mut encoder = RowEncoder::new(Shape::Lines, &self.columns);
+                Row::new(&packed, self.columns.len()).encode(&mut encoder, &mut line).ok()?;
+                lines.push(line);
+            }
+        }
+        Some(lines)
+    }
+}
+
+/// Reads an answer as each of those that a server gives.
+pub fn answer(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    if let Ok(info) = decoded::<FlightInfo>(bytes.clone()) {
+        let _ = schema(&info.schema);
+        for location in info.endpoints.iter().flat_map(|endpoint| &endpoint.locations) {
+            let _ = Address::of_location(&location.uri);
+        }
+    }
+    if let Ok(answer) = decoded::<SchemaResult>(bytes.clone()) {
+        let _ = schema(&answer.schema);
+    }
+    if let Ok(outcome) = decoded::<Outcome>(bytes.clone())
+        && let Ok(prepared) = from_any::<PreparedStatement>(outcome.body)
+    {
+        let _ = (schema(&prepared.columns), schema(&prepared.parameters));
+    }
+    let _ = (decoded::<HandshakeResponse>(bytes.clone()), decoded::<PutResult>(bytes));
+}
