@@ -49,10 +49,20 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
 
 /// Warns of a password among the arguments.
 pub(super) fn warn_of_passwords() {
-    if env::args().any(|word| password(&word).is_some()) {
+    if let Some(word) = env::args().find(|word| password(word).is_some()) {
         log::warning!(
-            "every user of this machine can read a password on the command line: put it into PGPASSWORD, into ~/.pgpass, or into a variable that `url = \"${{SHOP_URL}}\"` of a rowstream.toml names"
+            "every user of this machine can read a password on the command line: put it into {}a variable that `url = \"${{SHOP_URL}}\"` of a rowstream.toml names",
+            password_places(&word)
         );
+    }
+}
+
+/// Where else the password of this URL is looked for.
+fn password_places(word: &str) -> &'static str {
+    let scheme = word.split_once("://").map_or("", |(before, _)| before);
+    match scheme.ends_with("postgres") || scheme.ends_with("postgresql") {
+        true => "PGPASSWORD, into ~/.pgpass, or into ",
+        false => "",
     }
 }
 
@@ -230,6 +240,20 @@ mod tests {
             ("shop.db", None),
         ] {
             assert_eq!(password(word), found, "{word}");
+        }
+    }
+
+    /// Who gave MySQL's password was sent to a variable that only PostgreSQL's sources read.
+    #[test]
+    fn only_what_is_read_is_advised() {
+        for (word, names) in [
+            ("postgres://ann:secret@h/d", true),
+            ("--url=postgresql://ann:secret@h/d", true),
+            ("mysql://ann:secret@h/d", false),
+            ("--url=mariadb://ann:secret@h/postgres", false),
+            ("https://ann:secret@h/postgres://", false),
+        ] {
+            assert_eq!(password_places(word).contains("PGPASSWORD"), names, "{word}");
         }
     }
 

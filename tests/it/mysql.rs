@@ -1242,6 +1242,57 @@ async fn a_million_rows_take_little_memory() {
     assert!(bytes > 60_000_000 && peak < 80_000_000, "{peak} bytes of memory for {bytes}");
 }
 
+/// A test that panicked in a transaction hung the whole run: to drop its database waited for the
+/// transaction, which nobody would end.
+#[tokio::test]
+async fn a_test_that_panics_in_a_transaction_ends() {
+    let db = MariaDb::new("create table t (n int); insert into t values (7)");
+    let source = source(&db.url());
+    let mut session = source.acquire(Snapshot::Transaction, Priority::Stream).await.unwrap();
+    let statement = Statement { sql: Arc::from("select n from t"), types: Vec::new() };
+    let columns = session.prepare(&statement).await.unwrap();
+    session.execute(0, &[]);
+    assert_eq!(rows(&mut session, &columns).await.unwrap(), "{\"n\":7}\n");
+    let test = std::thread::spawn(move || {
+        let _db = db;
+        std::panic::resume_unwind(Box::new("as a test does"));
+    });
+    let ended = async {
+        while !test.is_finished() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, ended).await.expect("its database is dropped");
+    assert!(test.join().is_err());
+    drop(session);
+}
+
+/// `check` says which server is there, and its role where the user may see it.
+#[tokio::test]
+async fn check_says_what_the_server_is() {
+    let db = MariaDb::new("select 1");
+    let user = db.name();
+    db.execute(&format!(
+        "create user {user}@'%' identified by 's3cret'; grant select on {user}.* to {user}@'%'"
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(folder.path().join("endpoints/one.sql"), "select 1 as one").unwrap();
+    for (url, role) in [
+        (db.url(), ", primary"),
+        (db.url_of(&format!("{user}:s3cret"), ""), "`grant slave monitor` lets this user see"),
+    ] {
+        let toml = format!("[source.db]\nurl = \"{url}\"\n");
+        std::fs::write(folder.path().join("rowstream.toml"), toml).unwrap();
+        let output = crate::support::rowstream(&["check", folder.path().to_str().unwrap()]).await;
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}");
+        let line = said.lines().find(|line| line.contains(": MariaDB ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.ends_with(role), "{said}");
+    }
+    db.execute(&format!("drop user {user}@'%'"));
+}
+
 /// `check` says of each endpoint what the database says of it.
 #[tokio::test]
 async fn check_names_what_the_database_refuses() {

@@ -78,10 +78,28 @@ impl MariaDb {
     pub fn ask(&self, sql: &str) -> String {
         run(&self.name, sql)
     }
+
+    /// Ends the connections to this database. A test that has panicked may have left a transaction
+    /// open, and to drop a table waits for its end.
+    fn disconnect_all(&self) {
+        let kills = run(
+            "mysql",
+            &format!(
+                "select concat('kill ', id, ';') from information_schema.processlist where db = '{}'",
+                self.name
+            ),
+        );
+        // One that has ended by itself is no error, and must not be a panic in a panic.
+        let killed = client("mysql").args(["--force", "--execute", &kills]).output();
+        drop(killed);
+    }
 }
 
 impl Drop for MariaDb {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.disconnect_all();
+        }
         run("mysql", &format!("drop database {}", self.name));
     }
 }

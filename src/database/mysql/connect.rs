@@ -15,6 +15,7 @@ use super::super::login::{self, ConnectError, Reusable};
 use super::super::socket::Socket;
 use super::super::tls::{self, SslMode};
 use super::super::url::Host;
+use super::look;
 use super::packet::{EOF, ERR, Greeting, OK, Reader, capability, error, push_text};
 use super::statement::StatementCache;
 use super::url::Target;
@@ -108,6 +109,12 @@ impl Connector {
     /// Opens a connection, within the URL's `connect-timeout`.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
         login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
+    }
+
+    /// What the server says of itself, within the same time.
+    pub(super) async fn inspect(&self) -> Result<String, ConnectError> {
+        let looking = async { look::look(&mut self.open().await?).await };
+        login::within(self.target.connect_timeout, looking, || self.target.login()).await
     }
 
     async fn open(&self) -> Result<Connection, Error> {

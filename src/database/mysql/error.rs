@@ -108,6 +108,10 @@ fn remedy(number: u16, message: &str) -> Option<&'static str> {
         }
         // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
         1040 | 1203 | 1226 => "lower `pool.max` of the source, or raise `max_connections` of the server",
+        // ER_UNKNOWN_SYSTEM_VARIABLE
+        1193 if message.contains("max_statement_time") || message.contains("max_execution_time") => {
+            "this server is too old for `statement_timeout`: leave that out of the source"
+        }
         _ if message.contains("insecure transport") => {
             "the server wants TLS: leave `ssl-mode=disabled` out of the `url`"
         }

@@ -18,6 +18,7 @@
 //! | [`mod@pipeline`] | lookups of many requests on one connection: what is sent, and what comes |
 //! | [`value`] | rows to [`Value`](rowstream_encode::Value)s |
 //! | [`changes`], [`probe`] | that time has gone by; whether the database can be reached |
+//! | [`look`] | what a server says of itself: version, role, lag |
 //! | [`error`] | ERR packets to [`Error`] |
 
 mod answer;
@@ -28,6 +29,7 @@ mod dialect;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod look;
 mod packet;
 mod pipeline;
 mod preparing;
@@ -140,8 +142,7 @@ impl Database for Source {
 
     async fn inspect(&self) -> Vec<HostSaid> {
         let connector = &self.0.connector;
-        let connected = connector.connect().await.map_err(|cause| cause.of_source(&self.0.name));
-        let said = connected.map(|connection| connection.product);
+        let said = connector.inspect().await.map_err(|cause| cause.of_source(&self.0.name));
         vec![HostSaid { name: connector.address(), said }]
     }
 

@@ -1,0 +1,170 @@
+//! What a server says of itself to `rowstream check`: its version, whether it is a replica and how
+//! late, and what is not supported there.
+
+use super::answer::{Stage, Step};
+use super::connect::{Connection, query_command};
+use super::error::DatabaseError;
+use super::packet::{Definition, EOF, EOF_BELOW, ERR, Reader};
+use super::wire::{Frame, out_of_order};
+use crate::Error;
+
+/// As many columns as a table can have.
+const COLUMNS_AT_MOST: usize = 4096;
+
+/// NULL in a row of texts, in the place of a length.
+const NULL: u8 = 0xfb;
+
+/// ER_PARSE_ERROR: an older server has another word for it.
+const SYNTAX: u16 = 1064;
+
+/// What a server is to those that it replicates.
+#[derive(Debug, PartialEq, Eq)]
+enum Role {
+    Primary,
+    /// So many seconds late; `None`: it does not replicate now.
+    Replica(Option<u64>),
+    /// The user may not see it.
+    Unknown,
+}
+
+/// The columns and the values of a row.
+type Texts = Vec<(String, Option<String>)>;
+
+/// Version, role, lag, and what is not supported.
+pub(super) async fn look(connection: &mut Connection) -> Result<String, Error> {
+    let role = role(connection).await?;
+    let product = &connection.product;
+    let is_mariadb = product.starts_with(MARIADB);
+    let role = match role {
+        Role::Primary => "primary".to_owned(),
+        Role::Replica(Some(seconds)) => format!("replica, {seconds} s late"),
+        Role::Replica(None) => "replica, which does not replicate now".to_owned(),
+        Role::Unknown if is_mariadb => "of a role that `grant slave monitor` lets this user see".to_owned(),
+        Role::Unknown => "of a role that `grant replication client` lets this user see".to_owned(),
+    };
+    let lacks = lacks(product).join(", ");
+    let lacks = if lacks.is_empty() { lacks } else { format!("; not supported there: {lacks}") };
+    Ok(format!("{product}, {role}{lacks}"))
+}
+
+async fn role(connection: &mut Connection) -> Result<Role, Error> {
+    let mut said = first_row(connection, "show replica status").await?;
+    if said.as_ref().is_err_and(|error| error.number == SYNTAX) {
+        said = first_row(connection, "show slave status").await?;
+    }
+    Ok(match said {
+        Ok(None) => Role::Primary,
+        Ok(Some(row)) => Role::Replica(seconds_late(&row)),
+        Err(_) => Role::Unknown,
+    })
+}
+
+fn seconds_late(row: &Texts) -> Option<u64> {
+    let is_lag = |name: &str| matches!(name, "Seconds_Behind_Master" | "Seconds_Behind_Source");
+    let (_, seconds) = row.iter().find(|(name, _)| is_lag(name))?;
+    seconds.as_ref()?.parse().ok()
+}
+
+const MARIADB: &str = "MariaDB ";
+
+/// What servers of this version have not got yet.
+fn lacks(product: &str) -> Vec<&'static str> {
+    const LISTS: &str = "lists as parameters (`json_table`)";
+    const TIMEOUT: &str = "`statement_timeout`";
+    const JSON: &str = "JSON columns as JSON";
+    let since: &[((u64, u64, u64), &str)] = match product.starts_with(MARIADB) {
+        true => &[((10, 6, 0), LISTS), ((10, 5, 2), JSON), ((10, 1, 1), TIMEOUT)],
+        false => &[((8, 0, 4), LISTS), ((5, 7, 8), TIMEOUT)],
+    };
+    let version = version(product);
+    since.iter().filter(|(first, _)| version < *first).map(|(_, what)| *what).collect()
+}
+
+/// The numbers of `MySQL 8.0.36-0ubuntu0.22.04.1`.
+fn version(product: &str) -> (u64, u64, u64) {
+    let (_, version) = product.split_once(' ').unwrap_or_default();
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    (next(), next(), next())
+}
+
+/// The first row of a statement without parameters.
+///
+/// # Errors
+/// The connection failed, or the answer cannot be read; what the server says of the statement is no
+/// such error.
+async fn first_row(
+    connection: &mut Connection,
+    sql: &str,
+) -> Result<Result<Option<Texts>, DatabaseError>, Error> {
+    connection.wire.command(&query_command(sql));
+    let (mut stage, mut columns, mut first) = (Stage::Head, Vec::new(), None);
+    loop {
+        let frame = connection.wire.frame().await?;
+        if stage == Stage::Rows && is_row(&frame) {
+            if first.is_none() {
+                first = Some(texts(connection.wire.body(&frame), &columns).ok_or_else(out_of_order)?);
+            }
+            continue;
+        }
+        match stage.step(&connection.wire, &frame) {
+            Step::Column if columns.len() < COLUMNS_AT_MOST => {
+                let body = connection.wire.body(&frame);
+                let column = Definition::parse(body, connection.has_extended_metadata);
+                columns.push(column.ok_or_else(out_of_order)?.name);
+            }
+            Step::Counted(_) | Step::Described => {}
+            Step::End { .. } | Step::Done => return Ok(Ok(first)),
+            Step::Failed(error) => return Ok(Err(error)),
+            _ => return Err(out_of_order()),
+        }
+    }
+}
+
+/// Whether a packet after the columns is a row of texts, which begins with a length.
+fn is_row(frame: &Frame) -> bool {
+    frame.tag != ERR && (frame.tag != EOF || frame.len() >= EOF_BELOW)
+}
+
+fn texts(row: &[u8], columns: &[String]) -> Option<Texts> {
+    let mut rest = Reader(row);
+    let mut value = || match rest.0.first()? {
+        &NULL => rest.u8().map(|_| None),
+        _ => rest.text().map(|text| Some(String::from_utf8_lossy(text).into_owned())),
+    };
+    columns.iter().map(|name| Some((name.clone(), value()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_version_lacks() {
+        for (product, lacks_so_many) in [
+            ("MariaDB 10.11.19", 0),
+            ("MariaDB 10.6.0", 0),
+            ("MariaDB 10.5.29", 1),
+            ("MariaDB 10.3.39", 2),
+            ("MariaDB 5.5.68", 3),
+            ("MySQL 8.4.0", 0),
+            ("MySQL 8.0.36-0ubuntu0.22.04.1", 0),
+            ("MySQL 5.7.44-log", 1),
+            ("MySQL 5.6.51", 2),
+            ("MySQL ", 2),
+        ] {
+            assert_eq!(lacks(product).len(), lacks_so_many, "{product}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_texts_is_read() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let read = texts(b"\x02hi\xfb\x00", &names).unwrap();
+        let values: Vec<_> = read.iter().map(|(_, value)| value.as_deref()).collect();
+        assert_eq!(values, [Some("hi"), None, Some("")]);
+        for cut in [&b"\x02hi\xfb"[..], b"\x02h", b""] {
+            assert!(texts(cut, &names).is_none(), "{cut:?}");
+        }
+    }
+}
