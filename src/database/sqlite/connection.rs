@@ -13,7 +13,7 @@ use rusqlite::{CachedStatement, OpenFlags};
 
 use super::plan::{self, Plan};
 use super::rows::{Handle, Rows};
-use super::{Sqlite, cells, fault};
+use super::{Sqlite, cells, fault, library};
 use crate::Error;
 use crate::database::Statement;
 use crate::database::blocking::{self, DriverConnection, DriverRows, Failure};
@@ -65,6 +65,7 @@ impl Connection {
         if !driver.path.exists() {
             return Err(missing(driver));
         }
+        library::configure();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = rusqlite::Connection::open_with_flags(&driver.path, flags)
             .and_then(|connection| configure(connection, driver))

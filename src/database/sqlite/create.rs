@@ -12,7 +12,7 @@ use http::StatusCode;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rusqlite::Connection;
 
-use super::{connection, fault};
+use super::{connection, fault, library};
 use crate::Error;
 use crate::log;
 use crate::settings::SourceSettings;
@@ -78,6 +78,7 @@ fn remove_logs(file: &Path) -> io::Result<()> {
 
 fn fill(config: &SourceSettings, partial: &Path) -> Result<(), Error> {
     let sqlite = |error| fault::of(&config.name, error);
+    library::configure();
     let mut connection = Connection::open(partial).map_err(sqlite)?;
     connection.execute_batch(FAST).map_err(sqlite)?;
     for script in &config.create {

@@ -14,6 +14,7 @@
 //! | [`changes`] | what tells that there may be new rows |
 //! | [`create`] | a file that does not exist yet, from scripts |
 //! | [`fault`] | SQLite's errors |
+//! | [`library`] | how much memory SQLite takes |
 
 mod bind;
 mod cells;
@@ -22,6 +23,7 @@ mod connection;
 mod create;
 mod dialect;
 mod fault;
+mod library;
 pub(crate) mod plan;
 mod rows;
 

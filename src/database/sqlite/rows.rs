@@ -3,7 +3,7 @@
 //! rusqlite's row asks for each value four times (how many columns, which type, the text, its
 //! length), and each of these finds the value anew: a third of the worker's instructions. Here each
 //! value is found once. Everything else of the statement stays rusqlite's: what is compiled, bound,
-//! stepped and reset. This is the only `unsafe` code.
+//! stepped and reset.
 
 #![expect(unsafe_code, reason = "rusqlite lends no `sqlite3_value`; each call says why it is sound")]
 
