@@ -24,7 +24,7 @@ type Described = blocking::Described<Box<[Plan]>>;
 /// The page cache of a connection, in KiB. It is per connection, and the system caches the file
 /// anyway: 200 slow streams took 616 MB with SQLite's 2 MB, and 50 took 40 MB with 256 KiB, at the
 /// same speed, also of joins by random keys.
-const CACHE_KIB: i64 = 64;
+const CACHE_KIB: i64 = 32;
 
 /// Virtual machine instructions between two looks at the clock: 10 to 50 microseconds of computing,
 /// some 50 rows.
