@@ -10,6 +10,7 @@ mod explain;
 mod follow;
 mod handler;
 mod key;
+mod lookup;
 mod nesting;
 mod pages;
 pub(crate) mod parallel;
@@ -189,6 +190,8 @@ pub struct Statement {
     pub opener: Option<Opener>,
     /// Where its text stands in the file.
     pub origin: Origin,
+    /// What encodes its row, where it is a lookup.
+    kept: lookup::Kept,
 }
 
 /// In whose rows the rows of a statement stand: as a list, a member under the statement's name.

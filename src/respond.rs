@@ -20,6 +20,7 @@ pub(crate) mod probe;
 mod proxy;
 mod request;
 mod run;
+mod spare;
 mod streaming;
 mod tracker;
 
@@ -126,7 +127,7 @@ impl App {
     /// is room for it, and what answers it.
     async fn answer<B>(
         &self,
-        request: Request<B>,
+        mut request: Request<B>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
         self.limit_address(&request, tracker)?;
@@ -172,29 +173,29 @@ impl App {
             let _body = request.into_body();
             return Box::pin(self.proxy(asked, tracker)).await;
         }
-        let request = &request;
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
+        let mut stream_request = read_stream_request(endpoint, &found, &request, claims)?;
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }
         tracker.meter.format(stream_request.reading.format);
         stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {
-            stream_request.forwarded = self.forwarded(request);
+            stream_request.forwarded = self.forwarded(&request);
             tracker.pass_trace(&mut stream_request.forwarded);
         }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let (client, memory) = (self.client(request), self.budget(&stream_request));
+        let (client, memory) = (self.client(&request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
         let acts = stream_request.actor.is_some();
         // Boxed, so that what waits for an upstream or for its next request does not carry what
         // statements need.
         let answer = Box::pin(self.answer_stream(stream_request, tracker)).await;
+        spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
     }
 

@@ -456,13 +456,10 @@ macro_rules! databases {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Source),)+
         }
 
-        /// One connection of a database, held by one response.
-        #[allow(
-            clippy::large_enum_variant,
-            reason = "one per response, which is boxed as a whole; the difference is near the limit"
-        )]
+        /// One connection of a database, held by one response. Boxed: a lookup holds none, and would
+        /// be moved with the room of the largest.
         pub enum Session {
-            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Session),)+
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Session>),)+
             /// The rows of a lookup, which have come: a connection no longer.
             Lookup(Answer),
         }
@@ -703,7 +700,7 @@ macro_rules! databases {
             ) -> Result<Session, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
-                        Database::acquire(source, snapshot, priority, patience).await.map(Session::$name)
+                        Database::acquire(source, snapshot, priority, patience).await.map(Box::new).map(Session::$name)
                     })+
                 }
             }
@@ -771,7 +768,7 @@ macro_rules! databases {
             /// What the database says of the statement, with the place in its text where known.
             pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(session, statement).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(&mut **session, statement).await,)+
                     Self::Lookup(answer) => Ok(answer.columns()),
                 }
             }
@@ -780,7 +777,7 @@ macro_rules! databases {
             /// A session that is dropped sees to that too, but only while its runtime is there.
             pub async fn let_go(&mut self) {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::let_go(session).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::let_go(&mut **session).await,)+
                     Self::Lookup(_) => {}
                 }
             }
@@ -788,7 +785,7 @@ macro_rules! databases {
             /// Whose rows the prepared statement `index` answers with.
             pub fn rows_of(&self, index: usize) -> RowsOf<'_> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(session, index),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(&**session, index),)+
                     Self::Lookup(_) => RowsOf::Own,
                 }
             }
@@ -806,7 +803,7 @@ macro_rules! databases {
                 args: &[&ParamValue],
             ) -> Result<Vec<Vec<Option<String>>>, Error> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::call(session, index, args).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::call(&mut **session, index, args).await,)+
                     Self::Lookup(_) => Ok(Vec::new()),
                 }
             }
@@ -818,7 +815,7 @@ macro_rules! databases {
             /// There is no such cursor, or the connection failed.
             pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::open_refcursor(session, index, name).await,)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::open_refcursor(&mut **session, index, name).await,)+
                     Self::Lookup(_) => Err(of_lookup()),
                 }
             }
@@ -836,7 +833,7 @@ macro_rules! databases {
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Arc<[Column]>, Error>> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::poll_result(session, result, cx),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::poll_result(&mut **session, result, cx),)+
                     Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
@@ -846,7 +843,7 @@ macro_rules! databases {
             /// statement before must have yielded its last row.
             pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute(session, index, args),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute(&mut **session, index, args),)+
                     Self::Lookup(_) => {}
                 }
             }
@@ -856,7 +853,7 @@ macro_rules! databases {
             /// [`Session::execute`].
             pub fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute_interleaved(session, runs),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute_interleaved(&mut **session, runs),)+
                     Self::Lookup(_) => {}
                 }
             }
@@ -877,7 +874,7 @@ macro_rules! databases {
             ) -> Poll<Result<Option<Row<'_>>, Error>> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => {
-                        DatabaseSession::poll_row_of(session, which, cx).map_ok(|row| row.map(Row::$name))
+                        DatabaseSession::poll_row_of(&mut **session, which, cx).map_ok(|row| row.map(Row::$name))
                     })+
                     Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
@@ -891,7 +888,7 @@ macro_rules! databases {
             pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => {
-                        DatabaseSession::poll_row(session, cx).map_ok(|row| row.map(Row::$name))
+                        DatabaseSession::poll_row(&mut **session, cx).map_ok(|row| row.map(Row::$name))
                     })+
                     Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row())),
                 }
@@ -904,7 +901,7 @@ macro_rules! databases {
             /// database has no such batches.
             pub(crate) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
                 match self {
-                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::as_batches(session, index, columns),)+
+                    $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::as_batches(&mut **session, index, columns),)+
                     Self::Lookup(_) => None,
                 }
             }
@@ -919,7 +916,7 @@ macro_rules! databases {
             ) -> Poll<Result<Option<Batch<'_, Row<'_>>>, Error>> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => {
-                        DatabaseSession::poll_batch(session, cx)
+                        DatabaseSession::poll_batch(&mut **session, cx)
                             .map_ok(|batch| batch.map(|batch| batch.map(Row::$name)))
                     })+
                     Self::Lookup(_) => Poll::Ready(Err(of_lookup())),

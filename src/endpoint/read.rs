@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rowstream_encode::{CsvDialect, Format, Segment, Template as Body, ValueOptions};
 
+use super::lookup::Kept;
 use super::params::{self, Declared};
 use super::upstream::per_row;
 use super::{
@@ -327,7 +328,8 @@ impl SqlText {
         let origin = Origin { pieces: self.pieces(start, &sql.pieces), text: Arc::from(file.text) };
         let types = args.iter().map(|&arg| params[arg].bind_type()).collect();
         let query = database::Statement { sql: Arc::from(sql.text), types };
-        Statement { name, cardinality, query, args, nested: None, opener: None, origin }
+        let kept = Kept::default();
+        Statement { name, cardinality, query, args, nested: None, opener: None, origin, kept }
     }
 }
 

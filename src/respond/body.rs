@@ -44,7 +44,7 @@ pub struct ResponseBody {
     /// The most that is given at a time.
     piece: usize,
     /// `None` once the watchdog has it.
-    tracker: Option<RequestTracker>,
+    tracker: Option<Box<RequestTracker>>,
     delivery: Delivery,
     /// Begun when all was given, where the end waits until that has gone.
     end: Option<Box<Wait>>,
@@ -63,7 +63,7 @@ impl fmt::Display for Aborted {
 impl std::error::Error for Aborted {}
 
 impl ResponseBody {
-    pub(super) fn new(answer: Answer, tracker: RequestTracker) -> Self {
+    pub(super) fn new(answer: Answer, tracker: Box<RequestTracker>) -> Self {
         let mut this = Self {
             answer,
             rest: Bytes::new(),

@@ -13,6 +13,7 @@ use super::app::App;
 use super::body::Answer;
 use super::cors::cors_headers;
 use super::request::StreamRequest;
+use super::spare;
 use crate::Error;
 use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
@@ -51,6 +52,7 @@ pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
 pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
+    *headers = spare::take();
     headers.reserve(HEADERS);
     headers.insert(header::CONTENT_TYPE, content_type(request));
     if let Some((_, tag)) = request.asked.framed {

@@ -11,14 +11,14 @@ use crate::watchdog::{LastBytes, Over};
 
 /// A response that was handed over and has not left yet. Dropped, it was aborted.
 pub(super) struct Last {
-    tracker: RequestTracker,
+    tracker: Box<RequestTracker>,
     digest: Option<String>,
 }
 
 impl Last {
     /// Of a response whose watchdog [outlives its body](crate::watchdog::Watchdog::outlives_body),
     /// in the care of that.
-    pub(super) fn keep(mut tracker: RequestTracker, digest: Option<String>) {
+    pub(super) fn keep(mut tracker: Box<RequestTracker>, digest: Option<String>) {
         // It must not keep the one that keeps it.
         let watchdog = std::mem::take(&mut tracker.watchdog);
         watchdog.keep(Self { tracker, digest });

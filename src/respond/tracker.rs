@@ -45,7 +45,8 @@ pub(super) struct RequestTracker {
 }
 
 impl RequestTracker {
-    pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Self {
+    /// Boxed: it goes through many hands with the head and the body, and each would move it.
+    pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
         let mut entry = Entry::new(request);
         if app.config.log.access || span.is_some() {
@@ -54,7 +55,7 @@ impl RequestTracker {
         if let Some(span) = &span {
             entry.in_trace(span.trace);
         }
-        Self {
+        Box::new(Self {
             entry,
             meter: Meter::new(request.version()),
             outcome: None,
@@ -66,7 +67,7 @@ impl RequestTracker {
             watchdog: Watchdog::current(),
             span: span.map(Box::new),
             app,
-        }
+        })
     }
 
     pub(super) fn note(&mut self, stream: &RowStream) {

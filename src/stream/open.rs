@@ -151,7 +151,9 @@ impl Rows {
             None => (None, &*described),
         };
         let reads = statement.reads(columns, opened)?;
-        if reads.is_none() {
+        let is_json = written == (Format::Json, ValueOptions::DEFAULT);
+        let is_lookup = is_json && statement.is_lookup() && tail.is_none() && reads.is_none();
+        if reads.is_none() && !is_lookup {
             statement.check_columns(columns)?;
         }
         let args = match tail.filter(|tail| !tail.after.is_empty()) {
@@ -164,6 +166,7 @@ impl Rows {
         };
         let encoder = match batches {
             Some(schema) => Encoder::Batches(Box::new(BatchEncoder::new(schema))),
+            None if is_lookup => Encoder::Json(statement.row_encoder(&described)?),
             None => encoder(endpoint, written, statement.cardinality, columns),
         };
         Ok(Self {

@@ -20,10 +20,6 @@ use crate::params::ParamValue;
 use crate::upstream;
 
 /// What makes the rows of one response.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one per response, which is boxed as a whole; the difference is near the limit"
-)]
 pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),

@@ -6,6 +6,8 @@
 
 mod by_options;
 
+use std::sync::Arc;
+
 use crate::append::{Prefix, Slot};
 use crate::datetime::LastHour;
 use crate::{Column, Value, ValueOptions, escape, json};
@@ -66,7 +68,7 @@ pub struct RowEncoder {
     shape: Shape,
     rows: u64,
     /// Before each value; nothing before a scalar.
-    keys: Vec<Prefix>,
+    keys: Arc<[Prefix]>,
     /// The column that the next value belongs to.
     column: usize,
     last_hour: LastHour,
@@ -74,7 +76,7 @@ pub struct RowEncoder {
 
 /// What stands before each value of a row: `{"a":`, `,"b":`, … The brace or the comma is what
 /// `before` gives for the column's number.
-fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Vec<Prefix> {
+fn keys(columns: &[Column], before: impl Fn(usize) -> &'static [u8]) -> Arc<[Prefix]> {
     let mut text = Vec::new();
     let key = |(index, column): (usize, &Column)| {
         text.clear();
@@ -103,6 +105,12 @@ impl RowEncoder {
             _ => keys(columns, |index| if index == 0 { opening(shape) } else { b"," }),
         };
         Self { shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
+    }
+
+    /// An encoder for other rows of the same columns, which shares the escaped keys.
+    pub fn again(&self) -> Self {
+        let keys = Arc::clone(&self.keys);
+        Self { shape: self.shape, rows: 0, keys, column: 0, last_hour: LastHour::default() }
     }
 
     /// Rows begun so far.
@@ -266,6 +274,21 @@ mod tests {
             let rows: &[&[Value<'_>]] =
                 if matches!(shape, Shape::Object | Shape::Scalar) { &[&[]] } else { &[&[], &[]] };
             assert_eq!(encode(shape, &[], rows), expected, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn an_encoder_for_other_rows_begins_anew() {
+        let column = Column { name: "a\"".to_owned(), type_name: String::new(), kind: ColumnKind::Text };
+        let mut first = RowEncoder::new(Shape::Object, &[column]);
+        for rows in 0..3 {
+            let mut encoder = first.again();
+            let mut out = Vec::new();
+            encoder.begin_row(&mut out);
+            encoder.value(Value::Int(rows), &mut out);
+            encoder.end_row(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!(r#"{{"a\"":{rows}}}"#));
+            first = encoder;
         }
     }
 

@@ -3,6 +3,8 @@
 //! An encoder of its own, so that rows with the values of the default, which are most, do not pay
 //! for the choice.
 
+use std::sync::Arc;
+
 use super::{RowEncoder, RowWriter, Shape, keys, opening};
 use crate::append::Prefix;
 use crate::{Column, Nulls, Value, ValueOptions};
@@ -16,7 +18,7 @@ pub struct OptionsEncoder {
     options: ValueOptions,
     /// For each column, what stands before a value that is its row's first member; empty where
     /// NULLs are members.
-    openings: Vec<Prefix>,
+    openings: Arc<[Prefix]>,
     /// Whether the row has a member.
     open: bool,
     /// The text of one value.
@@ -27,7 +29,7 @@ impl OptionsEncoder {
     /// An encoder for rows of `columns`; the keys are escaped here, once.
     pub fn new(shape: Shape, options: ValueOptions, columns: &[Column]) -> Self {
         let openings = match (options.nulls, shape) {
-            (Nulls::Null, _) | (_, Shape::Scalar) => Vec::new(),
+            (Nulls::Null, _) | (_, Shape::Scalar) => Arc::default(),
             (Nulls::Omit, _) => keys(columns, |_| opening(shape)),
         };
         let rows = RowEncoder::new(shape, columns);
