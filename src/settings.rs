@@ -20,6 +20,9 @@ pub struct SourceSettings {
     pub statement_cache: usize,
     /// Rows per fetch; 0: all in one, which is the fastest and holds no more memory.
     pub fetch_rows: usize,
+    /// How many bytes of rows the worker of a driver sends at once, at most; other databases have
+    /// no such batches.
+    pub fetch_bytes: usize,
     /// The largest row, in bytes as the database sends it.
     pub max_row_bytes: usize,
     /// Who has chosen it.
@@ -94,6 +97,7 @@ impl SourceSettings {
             pool: PoolConfig::default(),
             statement_cache: 1000,
             fetch_rows: 0,
+            fetch_bytes: 1 << 20,
             max_row_bytes: 16 << 20,
             max_row_bytes_by: ChosenBy::Default,
             statement_timeout: None,

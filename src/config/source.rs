@@ -4,6 +4,7 @@ mod discover;
 mod http;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::database::DatabaseKind;
@@ -16,6 +17,10 @@ use crate::sql::dialect::{Dialect, Location};
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
+
+/// What a batch of a driver's rows may have, in bytes: a fetch has few rows below it, and above it a
+/// few streams fill their worker's memory.
+const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
 /// Databases that a program may have been built without: the scheme, the name, and the feature of
 /// cargo.
@@ -62,6 +67,7 @@ pub(super) fn read(
     }
     set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
+    set(&mut source.fetch_bytes, table.take("fetch_bytes").and_then(|value| read_batch(&value, database)));
     if let Some(bytes) = table.take("max_row_bytes").and_then(|value| value.size()) {
         (source.max_row_bytes, source.max_row_bytes_by) = (bytes, ChosenBy::User);
     }
@@ -238,6 +244,26 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
             "rename it, or write an absolute path".to_owned(),
         ),
     }
+}
+
+/// The longest batch of a driver's worker, in bytes.
+fn read_batch(value: &Value<'_>, database: Option<DatabaseKind>) -> Option<usize> {
+    if database.is_some_and(|database| database.dialect().urls.location != Location::Driver) {
+        value.error_with(
+            "only drivers (ADBC, ODBC) have batches of a size",
+            "leave it out; `fetch_rows` says how many rows PostgreSQL sends at once",
+        );
+        return None;
+    }
+    let bytes = value.size()?;
+    if !BATCHES.contains(&bytes) {
+        value.error_with(
+            "`fetch_bytes` is between 4KiB and 64MiB",
+            "write `fetch_bytes = \"1MiB\"`, or leave it out, which is the same",
+        );
+        return None;
+    }
+    Some(bytes)
 }
 
 fn read_pooler(value: &Value<'_>) -> Option<Pooler> {

@@ -153,8 +153,8 @@ impl<'a, R> Batch<'a, R> {
 pub struct Sizes {
     /// An idle connection of the pool.
     pub idle: usize,
-    /// A session whose longest row has so many bytes.
-    pub session: fn(usize) -> usize,
+    /// A session of a source with these settings.
+    pub session: fn(&SourceSettings) -> usize,
     /// What may wait of one of several interleaved statements, whose longest row has so many bytes.
     pub portion: fn(usize) -> usize,
 }

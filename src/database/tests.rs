@@ -48,7 +48,8 @@ mod memory {
         type Probe = Changes;
 
         const DIALECT: &'static Dialect = &samples::ANONYMOUS;
-        const SIZES: Sizes = Sizes { idle: 0, session: |row| row, portion: |row| row };
+        const SIZES: Sizes =
+            Sizes { idle: 0, session: |settings| settings.max_row_bytes, portion: |row| row };
 
         fn open(settings: &SourceSettings) -> Result<Self, Error> {
             let rows = settings.url.split(',').filter_map(|number| number.parse().ok()).collect();

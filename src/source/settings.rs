@@ -58,7 +58,7 @@ impl SourceConfig {
     /// What a stream's session may take, in bytes.
     pub(crate) fn budget(&self) -> usize {
         match self.kind {
-            Kind::Sql(database) => (database.sizes().session)(self.max_row_bytes),
+            Kind::Sql(database) => (database.sizes().session)(self),
             Kind::Http(_) => http::budget(),
         }
     }

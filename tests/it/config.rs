@@ -435,6 +435,31 @@ fn defaults_fit_into_the_memory() {
 }
 
 #[test]
+fn batches_have_a_size_where_there_are_batches() {
+    let folder = |url: &str, bytes: &str| {
+        let config = format!("[source.main]\nurl = {url:?}\nfetch_bytes = {bytes}\n");
+        Folder::new(&config, &[("endpoints/a.sql", "select 1")])
+    };
+    let drivers: &[&str] =
+        if cfg!(feature = "odbc") { &["duckdb:", "adbc:x", "odbc:DSN=x"] } else { &["duckdb:", "adbc:x"] };
+    for url in drivers {
+        for (bytes, expected) in [("4096", 4096), ("\"64MiB\"", 64 << 20)] {
+            assert_eq!(folder(url, bytes).loaded().sources[0].fetch_bytes, expected, "{url}: {bytes}");
+        }
+        for bytes in ["4095", "\"65MiB\""] {
+            let report = folder(url, bytes).report();
+            assert!(report.contains("`fetch_bytes` is between 4KiB and 64MiB"), "{url}: {report}");
+            assert!(report.contains("hint: write `fetch_bytes = \"1MiB\"`"), "{url}: {report}");
+        }
+    }
+    for url in ["postgres://h/d", "mysql://h/d", "sqlite:main.db"] {
+        let report = folder(url, "\"1MiB\"").report();
+        assert!(report.contains("only drivers (ADBC, ODBC) have batches of a size"), "{url}: {report}");
+        assert!(report.contains("hint: leave it out"), "{url}: {report}");
+    }
+}
+
+#[test]
 fn all_faults_of_all_files_at_once() {
     let folder = Folder::new(
         r#"lisen = "127.0.0.1:80"

@@ -291,8 +291,26 @@ async fn a_million_rows_take_little_memory() {
     assert!(peak < 48 << 20, "the server took {peak} bytes");
 }
 
+/// Batches of a driver are cut where they are longer than a worker may send, so less of a result
+/// waits in it.
+#[tokio::test]
+async fn fetch_bytes_cuts_the_batches_of_a_driver() {
+    let sql = "select range as n from range(100000)";
+    let mut longest = Vec::new();
+    for settings in ["", "fetch_bytes = \"4KiB\""] {
+        let server = serve(settings, &[("rows", sql)]).await;
+        let (_, batches) = batches(&get(&server.url("/rows.arrow")).await);
+        let rows: Vec<_> = batches.iter().map(RecordBatch::num_rows).collect();
+        assert_eq!(rows.iter().sum::<usize>(), 100_000);
+        longest.push(rows.into_iter().max().unwrap());
+    }
+    // DuckDB's own batches have 2048 rows, and a number 8 bytes.
+    assert_eq!(longest[0], 2048);
+    assert!((1..=512).contains(&longest[1]), "{longest:?}");
+}
+
 /// What a whole Arrow stream holds.
-fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
+pub(crate) fn batches(reply: &Reply) -> (SchemaRef, Vec<RecordBatch>) {
     assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{} bytes", reply.body.len());
     assert!(reply.body.ends_with(&END), "what ends well has its end");
     let reader = StreamReader::try_new(&*reply.body, None).unwrap();

@@ -6,9 +6,11 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::drivers::batches;
 use crate::support::{
     Client, Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes, pg_port,
 };
+use arrow_array::RecordBatch;
 use serde_json::{Value, json};
 
 /// Longer than a driver takes to be ended with its process, shorter than a test that hangs.
@@ -251,6 +253,24 @@ async fn a_million_rows_take_little_memory() {
     let [worker] = workers(&server)[..] else { panic!("one worker") };
     let peak = peak_memory_bytes(worker);
     assert!(peak < 64 << 20, "the worker took {peak} bytes");
+}
+
+/// A worker sends no longer batches than it may, and those are not joined on their way: so a client
+/// that asks for batches sees them.
+#[tokio::test]
+async fn fetch_bytes_bounds_what_a_worker_sends() {
+    let sql = "select n, repeat('x', 1000) as text from generate_series(1, 3000) n";
+    let mut longest = Vec::new();
+    for settings in ["", "fetch_bytes = \"16KiB\""] {
+        let server = serve(&postgres("postgres"), settings, &[("rows", sql)]).await;
+        let (_, batches) = batches(&get(&server.url("/rows.arrow")).await);
+        let rows: Vec<_> = batches.iter().map(RecordBatch::num_rows).collect();
+        assert_eq!(rows.iter().sum::<usize>(), 3000);
+        longest.push(rows.into_iter().max().unwrap());
+    }
+    // 64 KiB, which is what a client gets at once.
+    assert!((50..=66).contains(&longest[0]), "{longest:?}");
+    assert!((1..=16).contains(&longest[1]), "{longest:?}");
 }
 
 /// Texts of all lengths, of which some do not fit the buffer that those before them made.

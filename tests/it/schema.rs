@@ -153,6 +153,8 @@ const WRONG: &[&str] = &[
     "source.b = { url = 'sqlite:b.db', pool = { maximum = 1 } }",
     "source.b = { url = 'sqlite:b.db', protocol = 'http1' }",
     "source.b = { url = 'http://h', fetch_rows = 1 }",
+    "source.b = { url = 'http://h', fetch_bytes = '1MiB' }",
+    "source.b = { url = 'duckdb:', fetch_bytes = 0 }",
     "source.b = { url = 'http://h', protocol = 'http3' }",
     "source.b = { url = 'http://h', health = { statuses = [404] } }",
     "token.t = {}",

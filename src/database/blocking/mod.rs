@@ -104,8 +104,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
         Ok(false)
     }
 
-    /// What the library holds of a row of at most so many bytes while it is read.
-    fn held(row: usize) -> usize;
+    /// What the library holds while rows are read.
+    fn held(settings: &SourceSettings) -> usize;
 
     /// Opens a connection.
     ///
@@ -344,7 +344,10 @@ impl<D: Driver> Database for Source<D> {
     const SIZES: Sizes = Sizes {
         idle: D::IDLE,
         // Two batches, and what the library holds.
-        session: |row| filling::LARGEST.saturating_add(row).saturating_mul(2).saturating_add(D::held(row)),
+        session: |settings| {
+            let batch = filling::LARGEST.saturating_add(settings.max_row_bytes);
+            batch.saturating_mul(2).saturating_add(D::held(settings))
+        },
         portion: |row| filling::LARGEST.saturating_add(row),
     };
     const LOOKUP_PATIENCE: Option<Duration> = if D::SHARES_LOOKUPS { Some(lookups::PATIENCE) } else { None };

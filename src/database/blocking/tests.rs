@@ -62,7 +62,7 @@ impl Driver for Numbers {
         Ok(Self)
     }
 
-    fn held(_: usize) -> usize {
+    fn held(_: &SourceSettings) -> usize {
         0
     }
 

@@ -83,7 +83,10 @@ impl Database for Source {
         // What HTTP/2 and TLS hold of frames.
         idle: 128 * 1024,
         // What has come and is not read, a message and its batch, and the row that is packed.
-        session: |row| PARALLEL * WINDOW + 2 * MESSAGE.max(row) + row,
+        session: |settings| {
+            let row = settings.max_row_bytes;
+            PARALLEL * WINDOW + 2 * MESSAGE.max(row) + row
+        },
         portion: |row| row,
     };
 

@@ -153,7 +153,7 @@ impl Database for Source {
         // Its buffers, and the names of its prepared statements.
         idle: 2 * wire::BUFFER,
         // What it sends, and the read buffer, which grows by copying itself.
-        session: |row| 2 * wire::BUFFER + row.saturating_add(row / 2),
+        session: |SourceSettings { max_row_bytes: row, .. }| 2 * wire::BUFFER + row.saturating_add(row / 2),
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
 

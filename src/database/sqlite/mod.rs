@@ -96,9 +96,9 @@ impl Driver for Sqlite {
         create::create_missing(settings)
     }
 
-    /// Twice, as its record and as values.
-    fn held(row: usize) -> usize {
-        connection::longest_value(row).saturating_mul(2)
+    /// A row twice, as its record and as values.
+    fn held(settings: &SourceSettings) -> usize {
+        connection::longest_value(settings.max_row_bytes).saturating_mul(2)
     }
 
     fn connect(self: &Arc<Self>) -> Result<Connection, Error> {

@@ -168,7 +168,8 @@ impl<K: Kind> Connection<K> {
             in_transaction: Cell::new(false),
             is_doubtful: Cell::new(false),
         };
-        connection.run(&Request::Open(driver.opening.clone()))?;
+        let (opening, fetch_bytes) = (driver.opening.clone(), driver.fetch_bytes);
+        connection.run(&Request::Open { opening, fetch_bytes })?;
         connection.link.borrow_mut().deadline = None;
         Ok(connection)
     }

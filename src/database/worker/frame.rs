@@ -33,7 +33,13 @@ pub(super) const HEADER: usize = 5;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Connect. The first request, and no other.
-    Open(Opening),
+    Open {
+        /// To what.
+        opening: Opening,
+        /// What a batch of rows may have, in bytes. It is cut where it would be larger, unless a row
+        /// is.
+        fetch_bytes: usize,
+    },
     /// Prepare this statement, and answer with its schema alone.
     Describe {
         /// Its text.

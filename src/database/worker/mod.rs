@@ -71,6 +71,7 @@ pub struct Foreign<K> {
     /// The source's name, for errors.
     source: String,
     opening: Opening,
+    fetch_bytes: usize,
     process: Process,
     kind: PhantomData<K>,
 }
@@ -90,14 +91,15 @@ impl<K: Kind> Driver for Foreign<K> {
         Ok(Self {
             source: settings.name.clone(),
             opening: K::opening(settings)?,
+            fetch_bytes: settings.fetch_bytes,
             process: Process::new(&settings.name, settings.worker_memory),
             kind: PhantomData,
         })
     }
 
     /// A batch as it came, and the row that is packed, or the piece that is sent as other types.
-    fn held(row: usize) -> usize {
-        child_batch(row).saturating_mul(2)
+    fn held(settings: &SourceSettings) -> usize {
+        settings.fetch_bytes.max(settings.max_row_bytes).saturating_mul(2)
     }
 
     fn connect(self: &Arc<Self>) -> Result<Connection<K>, Error> {
@@ -125,15 +127,6 @@ impl<K: Kind> Driver for Foreign<K> {
         piece(packed, described.columns.len())
     }
 }
-
-/// What a worker sends of rows at once, in bytes: a batch is cut where it would be larger, unless a
-/// row is.
-fn child_batch(row: usize) -> usize {
-    BATCH.max(row)
-}
-
-/// What a worker sends of rows at once, in bytes.
-const BATCH: usize = 1 << 20;
 
 /// Nothing notices that a driver's database has changed.
 pub struct Changes(Infallible);

@@ -153,15 +153,13 @@ fn serve(socket: &UnixStream, database: &Database) -> io::Result<()> {
     thread::Builder::new()
         .name("requests".to_owned())
         .spawn(move || read_requests(reader, &jobs, &watched))?;
-    let mut connection = match due.recv() {
-        Ok((Request::Open(opening), _)) => match database.connect(&opening) {
-            Ok(connection) => connection,
-            Err(failed) => return answer(socket, Err(Ended::Failed(failed))),
-        },
-        _ => return Ok(()),
+    let Ok((Request::Open { opening, fetch_bytes }, _)) = due.recv() else { return Ok(()) };
+    let mut connection = match database.connect(&opening) {
+        Ok(connection) => connection,
+        Err(failed) => return answer(socket, Err(Ended::Failed(failed))),
     };
     answer(socket, Ok(()))?;
-    Serving { socket, running: &running, connection: &mut *connection }.serve(&due)
+    Serving { socket, running: &running, connection: &mut *connection, fetch_bytes }.serve(&due)
 }
 
 /// Passes requests on, and does at once what ends one.
@@ -213,6 +211,7 @@ struct Serving<'a> {
     socket: &'a UnixStream,
     running: &'a Running,
     connection: &'a mut dyn Connection,
+    fetch_bytes: usize,
 }
 
 impl Serving<'_> {
@@ -225,11 +224,11 @@ impl Serving<'_> {
     }
 
     fn obey(&mut self, request: Request, before: u64) -> Result<(), Ended> {
-        let run = Run { socket: self.socket, running: self.running, before };
+        let run = Run { socket: self.socket, running: self.running, before, fetch_bytes: self.fetch_bytes };
         match request {
             Request::Describe { sql, arguments } => {
                 let schema = self.connection.describe(&sql, &arguments)?;
-                RowSender::new(self.socket, &schema)?.finish()
+                run.rows(&schema)?.finish()
             }
             Request::Execute { sql, arguments } => {
                 let ended = self.connection.execute(&sql, &arguments, &run);
@@ -240,7 +239,7 @@ impl Serving<'_> {
             }
             Request::Begin => Ok(self.connection.begin()?),
             Request::RollBack => Ok(self.connection.roll_back()?),
-            Request::Open(_) | Request::Cancel => Ok(()),
+            Request::Open { .. } | Request::Cancel => Ok(()),
         }
     }
 }
@@ -251,6 +250,8 @@ struct Run<'a> {
     running: &'a Running,
     /// How many cancellations had come before it.
     before: u64,
+    /// What a batch of its rows may have, in bytes.
+    fetch_bytes: usize,
 }
 
 impl<'a> Run<'a> {
@@ -279,7 +280,7 @@ impl<'a> Run<'a> {
 
     /// Sends its rows.
     fn rows(&self, schema: &Schema) -> Result<RowSender<'a>, Ended> {
-        RowSender::new(self.socket, schema)
+        RowSender::new(self.socket, schema, self.fetch_bytes)
     }
 }
 
@@ -300,19 +301,21 @@ fn cancelled() -> Failed {
 struct RowSender<'a> {
     socket: &'a UnixStream,
     writer: StreamWriter<Vec<u8>>,
+    /// What a piece may have, in bytes.
+    most: usize,
 }
 
 impl<'a> RowSender<'a> {
     /// The schema goes with the first piece.
-    fn new(socket: &'a UnixStream, schema: &Schema) -> Result<Self, Ended> {
+    fn new(socket: &'a UnixStream, schema: &Schema, most: usize) -> Result<Self, Ended> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(of_rows)?;
-        Ok(Self { socket, writer })
+        Ok(Self { socket, writer, most })
     }
 
     /// Sends a batch in pieces of some size, so that what both ends hold of it is bounded.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Ended> {
         let bytes = batch.get_array_memory_size().max(1);
-        let rows = (batch.num_rows() * super::BATCH / bytes).clamp(1, batch.num_rows().max(1));
+        let rows = (batch.num_rows() * self.most / bytes).clamp(1, batch.num_rows().max(1));
         for start in (0..batch.num_rows()).step_by(rows) {
             let piece = batch.slice(start, rows.min(batch.num_rows() - start));
             self.writer.write(&piece).map_err(of_rows)?;

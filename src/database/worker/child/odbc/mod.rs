@@ -189,7 +189,7 @@ impl Connection {
             Some(known) => known,
             None => self.schema(&statement)?,
         };
-        let mut rows = rows::Rows::new(&statement, &reads, self.rows_config(sql))?;
+        let mut rows = rows::Rows::new(&statement, &reads, self.rows_config(sql, run))?;
         let mut is_more = match rows.start() {
             Ok(is_more) => is_more,
             Err(rows::Start::Failed(failed)) => return Err(failed.into()),
@@ -199,7 +199,7 @@ impl Connection {
                 self.fetch.set(Fetch::Declared);
                 statement.close();
                 execute(&statement, arguments)?;
-                rows = rows::Rows::new(&statement, &reads, self.rows_config(sql))?;
+                rows = rows::Rows::new(&statement, &reads, self.rows_config(sql, run))?;
                 rows.start().map_err(rows::Start::failed)?
             }
         };
@@ -215,13 +215,14 @@ impl Connection {
         sender.finish()
     }
 
-    fn rows_config(&self, sql: &str) -> rows::Config {
+    fn rows_config(&self, sql: &str, run: &Run<'_>) -> rows::Config {
         let fetch = match self.fetch.get() {
             // It would have to be run again where the driver does not keep its word.
             Fetch::Positioned if is_call(sql) => Fetch::Declared,
             fetch => fetch,
         };
-        rows::Config { fetch, fetch_rows: self.fetch_rows, longest: self.longest }
+        let (fetch_rows, fetch_bytes, longest) = (self.fetch_rows, run.fetch_bytes, self.longest);
+        rows::Config { fetch, fetch_rows, fetch_bytes, longest }
     }
 }
 

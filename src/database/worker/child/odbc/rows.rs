@@ -15,8 +15,6 @@ use super::Fetch;
 use super::api::{Code, NULL_DATA, Statement, Target};
 use super::columns::{Read, Values};
 
-/// What a fetch may take, in bytes.
-const FETCHED: usize = super::super::super::BATCH;
 /// The most rows of one.
 const MOST_ROWS: usize = 10_000;
 /// The rows of the first one, for the first byte.
@@ -36,6 +34,8 @@ pub(super) struct Config {
     pub(super) fetch: Fetch,
     /// The most rows of a fetch; 0: as many as fit.
     pub(super) fetch_rows: usize,
+    /// What a fetch may take, in bytes.
+    pub(super) fetch_bytes: usize,
     /// The longest value, in bytes.
     pub(super) longest: usize,
 }
@@ -161,7 +161,7 @@ impl<'s> Rows<'s> {
     fn bind(&mut self, rows: usize) -> Result<(), Failed> {
         let width: usize = self.columns.iter().map(|column| column.width + size_of::<isize>()).sum();
         let most = if self.config.fetch_rows == 0 { MOST_ROWS } else { self.config.fetch_rows };
-        let rows = (FETCHED / width.max(1)).clamp(1, rows.min(most));
+        let rows = (self.config.fetch_bytes / width.max(1)).clamp(1, rows.min(most));
         self.states = vec![0; rows];
         #[expect(unsafe_code, reason = "the driver writes into buffers that were given before")]
         // SAFETY: `fetched` is boxed, and `states` and the buffers are vectors that nobody changes
@@ -249,7 +249,7 @@ impl<'s> Rows<'s> {
                 bytes += read(self.statement, column, &mut self.piece, &mut self.value, self.config.longest)?;
             }
             rows += 1;
-            if rows >= most || bytes >= FETCHED {
+            if rows >= most || bytes >= self.config.fetch_bytes {
                 return Ok(());
             }
             if !self.fetch_now()? {
