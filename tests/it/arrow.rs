@@ -9,7 +9,7 @@ use crate::support::{Client, Ended, Launch, Server, TestDb, curl, get, peak_memo
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    Time64MicrosecondType, TimestampMicrosecondType,
+    Time64MicrosecondType, TimestampMicrosecondType, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
@@ -64,6 +64,7 @@ fn shown(column: &dyn Array, row: usize) -> String {
         DataType::Int16 => column.as_primitive::<Int16Type>().value(row).to_string(),
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
         DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
         DataType::Float64 => column.as_primitive::<Float64Type>().value(row).to_string(),
         DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().value_as_string(row),
@@ -79,7 +80,7 @@ fn shown(column: &dyn Array, row: usize) -> String {
 }
 
 /// The type and the values of each column.
-fn columns(stream: &[u8]) -> Vec<(String, Vec<String>)> {
+pub(crate) fn columns(stream: &[u8]) -> Vec<(String, Vec<String>)> {
     let (schema, batches) = read(stream);
     let values = |column: usize| {
         let of_batch = |batch: &RecordBatch| {

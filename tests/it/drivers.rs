@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::support::drivers::{adbc_postgres, duckdb};
+use crate::support::upstream::{Asked, Speaks, Upstream, reply};
 use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -443,6 +444,82 @@ async fn batches_keep_what_is_promised_of_rows() {
             200 => assert!(matches!(reply.ended, Ended::Broken(_)), "{path}: {:?}", reply.ended),
             _ => assert_eq!(reply.json()["code"], code, "{path}"),
         }
+    }
+}
+
+/// Rows that an upstream adds to are rows again, so their columns have the types that rows have, and
+/// not those of the driver.
+#[tokio::test]
+async fn enriched_rows_are_batches_of_the_types_of_rows() {
+    let upstream = Upstream::start(Speaks::Http1, |_, asked: Asked| async move {
+        reply(200, "application/json", format!("{{\"path\": \"{}\"}}", asked.target))
+    })
+    .await;
+    let columns = [
+        ("n", "Int64"),
+        ("200::utinyint", "Int16"),
+        ("18446744073709551615::ubigint", "Decimal128(20, 0)"),
+        ("12.50::decimal(10, 2)", "Decimal128(10, 2)"),
+        ("'é'", "Utf8"),
+        ("'ab'::blob", "Binary"),
+        ("date '2024-02-29'", "Date32"),
+        ("time '10:11:12.5'", "Time64(µs)"),
+        ("timestamp '2024-01-01 10:00:00.5'", "Timestamp(µs)"),
+        ("timestamptz '2024-01-01 10:00:00+02'", "Timestamp(µs, \"UTC\")"),
+        ("[1, null]", "Utf8"),
+        ("{'a': 1}", "Utf8"),
+    ];
+    let list = |null: bool| {
+        let sql = columns.iter().enumerate();
+        let sql = sql.map(
+            |(i, (sql, _))| if null && i > 0 { format!("null as c{i}") } else { format!("{sql} as c{i}") },
+        );
+        sql.collect::<Vec<_>>().join(", ")
+    };
+    let sql = format!(
+        "/* [enrich.added]\nsource = \"up\"\nrequest = \"GET /a/{{c0}}\" */\n\
+         select {} from (select 1::bigint as n) union all by name select {} from (select 2::bigint as n) order by c0",
+        list(false),
+        list(true)
+    );
+    let config = format!(
+        "[source.duck]\nurl = {:?}\n[source.up]\nurl = \"http://{}\"\n",
+        in_memory(),
+        upstream.address()
+    );
+    let sql = sql.replacen("/* ", "/* source = \"duck\"\n", 1);
+    let server = Launch::files(&[("rowstream.toml", &*config), ("endpoints/rows.sql", &*sql)]).start().await;
+    let reply = get(&server.url("/rows.arrow")).await;
+    let (schema, _) = batches(&reply);
+    let told: Vec<_> = schema.fields().iter().map(|field| field.data_type().to_string()).collect();
+    let types: Vec<_> = columns.iter().map(|(_, data_type)| *data_type).chain(["Utf8"]).collect();
+    assert_eq!(told, types);
+    let documents = schema.fields().iter().filter(|field| field.extension_type_name() == Some("arrow.json"));
+    let documents: Vec<_> = documents.map(|field| field.name().as_str()).collect();
+    assert_eq!(documents, ["c10", "c11", "added"]);
+    let found: Vec<_> = crate::arrow::columns(&reply.body).into_iter().map(|(_, values)| values).collect();
+    let expected = [
+        "1",
+        "200",
+        "18446744073709551615",
+        "12.50",
+        "é",
+        "6162",
+        "19782",
+        "36672500000",
+        "1704103200500000",
+        "1704096000000000",
+        "[1,null]",
+        "{\"a\":1}",
+        "{\"path\": \"/a/1\"}",
+    ];
+    for (i, (values, expected)) in found.iter().zip(expected).enumerate() {
+        let second = match i {
+            0 => "2",
+            12 => "{\"path\": \"/a/2\"}",
+            _ => "NULL",
+        };
+        assert_eq!(values, &[expected, second], "{}", schema.field(i).name());
     }
 }
 

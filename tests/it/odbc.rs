@@ -6,6 +6,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::arrow::columns;
 use crate::drivers::batches;
 use crate::support::{
     Client, Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes, pg_port,
@@ -151,6 +152,96 @@ fn values_of_sqlite() {
     let lines: Vec<Value> = written.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(lines[0], first);
     assert_eq!(lines[1], json!({"id": 2, "name": null, "price": null, "b": null, "day": null, "at": null}));
+}
+
+/// Each column: its SQL, its type in Arrow, and what `arrow.rs` shows of its value.
+type Columns = &'static [(&'static str, &'static str, &'static str)];
+
+const POSTGRES: Columns = &[
+    ("true", "Boolean", "true"),
+    ("(-32768)::smallint", "Int16", "-32768"),
+    ("2147483647::integer", "Int32", "2147483647"),
+    ("(-9223372036854775808)::bigint", "Int64", "-9223372036854775808"),
+    ("1.5::real", "Float32", "1.5"),
+    ("0.1::float8", "Float64", "0.1"),
+    // It says of columns what it does not hold their values to.
+    ("(-12.5)::numeric(10,2)", "Utf8", "-12.50"),
+    ("'é𝄞'::text", "Utf8", "é𝄞"),
+    ("'\\x00ff'::bytea", "Binary", "00ff"),
+    ("date '2024-02-29'", "Date32", "19782"),
+    ("timestamp '2024-01-01 10:00:00.123456'", "Timestamp(µs)", "1704103200123456"),
+    ("'6F1E3C8A-0000-4000-8000-000000000001'::uuid", "Utf8", "6f1e3c8a-0000-4000-8000-000000000001"),
+    // The driver says that it is a text.
+    ("'{\"a\": 1}'::jsonb", "Utf8", "{\"a\": 1}"),
+];
+
+const MARIADB: Columns = &[
+    ("cast(-1 as signed)", "Int32", "-1"),
+    ("cast(-9223372036854775808 as signed)", "Int64", "-9223372036854775808"),
+    ("cast(18446744073709551615 as unsigned)", "UInt64", "18446744073709551615"),
+    ("1.5e0", "Float64", "1.5"),
+    ("cast(-12.5 as decimal(10, 2))", "Decimal128(10, 2)", "-12.50"),
+    (
+        "cast('12345678901234567890123456789012345678901.123' as decimal(60, 10))",
+        "Decimal256(60, 10)",
+        "12345678901234567890123456789012345678901.1230000000",
+    ),
+    ("'é𝄞'", "Utf8", "é𝄞"),
+    ("x'00ff'", "Binary", "00ff"),
+    ("date '2024-02-29'", "Date32", "19782"),
+    ("timestamp '2024-01-01 10:00:00.123456'", "Timestamp(µs)", "1704103200123456"),
+    ("time '10:11:12.5'", "Utf8", "10:11:12.5"),
+];
+
+/// What a driver sends reaches a client that asks for batches as the driver has it, NULLs included.
+#[tokio::test]
+async fn batches_keep_their_types() {
+    for (url, expected) in [(postgres("postgres"), POSTGRES), (mariadb("mysql"), MARIADB)] {
+        let named = expected.iter().enumerate().map(|(i, (sql, ..))| format!("{sql} as c{i}"));
+        let sql = format!(
+            "select {} from (select 1 as n union all select 2) r left join (select 2 as k, {}) c on k = n order by n",
+            (0..expected.len()).map(|i| format!("c{i}")).collect::<Vec<_>>().join(", "),
+            named.collect::<Vec<_>>().join(", "),
+        );
+        let server = serve(&url, "", &[("types", &sql)]).await;
+        let reply = get(&server.url("/types.arrow")).await;
+        let (schema, _) = batches(&reply);
+        assert!(schema.fields().iter().all(|field| field.is_nullable() && field.metadata().is_empty()));
+        for ((sql, data_type, value), (found, values)) in expected.iter().zip(columns(&reply.body)) {
+            assert_eq!(
+                (&*found, &*values),
+                (*data_type, &["NULL".to_owned(), (*value).to_owned()][..]),
+                "{sql}"
+            );
+        }
+    }
+}
+
+/// SQLite's driver says what is declared, and nothing holds values to it: what is no such value is
+/// an error.
+#[tokio::test]
+async fn batches_of_sqlite_have_the_declared_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let script =
+        "create table t(id integer, name varchar(3), price double, paid decimal(10,2), b blob, day date);
+        insert into t values (1, 'é𝄞 is longer', 0.5, 12.5, x'00ff', '2024-02-29');
+        insert into t(id) values (2);";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(script).unwrap();
+    let server = serve(&drivers::odbc_sqlite(&file), "", &[("t", "select * from t order by id")]).await;
+    let reply = get(&server.url("/t.arrow")).await;
+    batches(&reply);
+    let expected = [
+        ("Int32", ["1", "2"]),
+        ("Utf8", ["é𝄞 is longer", "NULL"]),
+        ("Float64", ["0.5", "NULL"]),
+        ("Utf8", ["12.5", "NULL"]),
+        ("Binary", ["00ff", "NULL"]),
+        ("Date32", ["19782", "NULL"]),
+    ];
+    let expected =
+        expected.map(|(data_type, values)| (data_type.to_owned(), values.map(str::to_owned).to_vec()));
+    assert_eq!(columns(&reply.body), expected);
 }
 
 #[test]
