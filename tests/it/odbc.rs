@@ -244,6 +244,41 @@ async fn batches_of_sqlite_have_the_declared_types() {
     assert_eq!(columns(&reply.body), expected);
 }
 
+/// The name of a key is a word of SQL, and has quotes of all kinds in it: each driver takes it in the
+/// quotes that it says it has.
+#[tokio::test]
+async fn keys_stand_in_the_quotes_of_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let script = "create table t(\"order\" integer); insert into t values (1), (2), (3), (4), (5);";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(script).unwrap();
+    let numbers =
+        "(select 1 as n union all select 2 union all select 3 union all select 4 union all select 5) t";
+    for (url, column, quoted, from) in [
+        (postgres("postgres"), "order", "n as \"order\"", numbers),
+        (postgres("postgres"), "or\\\"d`e'r", "n as \"or\"\"d`e'r\"", numbers),
+        (mariadb("mysql"), "order", "n as `order`", numbers),
+        (mariadb("mysql"), "or\\\"d`e'r", "n as `or\"d``e'r`", numbers),
+        (drivers::odbc_sqlite(&file), "order", "\"order\"", "t"),
+    ] {
+        let sql = format!(
+            "/* key = [\"{column}\"]\n[params]\nmost = {{ type = \"integer\", default = 2 }} */\n\
+             select {quoted} from {from} limit :most"
+        );
+        let server = serve(&url, "", &[("page", &sql)]).await;
+        let (mut path, mut seen) = ("/page.csv".to_owned(), Vec::new());
+        loop {
+            let reply = get(&server.url(&path)).await;
+            assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{}", reply.text());
+            seen.extend(reply.text().lines().skip(1).map(|line| line.parse::<u64>().unwrap()));
+            let Some(next) = reply.header("link") else { break };
+            let after = next.split_once("_after=").unwrap().1.split(['>', '&']).next().unwrap();
+            path = format!("/page.csv?_after={after}");
+        }
+        assert_eq!(seen, [1, 2, 3, 4, 5], "{url}: {column}");
+    }
+}
+
 #[test]
 fn parameters_are_bound_with_their_types() {
     for url in [postgres("postgres"), mariadb("mysql")] {

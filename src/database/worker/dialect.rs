@@ -11,13 +11,23 @@ use crate::sql::dialect::{
 /// The SQL of the databases of ADBC's drivers.
 pub(super) static ADBC: Dialect = COMMON;
 
+/// The quote of names that the server writes, for which the worker puts that of the driver. No
+/// statement of a user has a NUL.
+#[cfg(feature = "odbc")]
+pub(super) const NAME: char = '\0';
+
 /// The SQL of the databases of ODBC's drivers. Brackets are no quotes here, as they are indexes in
 /// more databases than names.
 #[cfg(feature = "odbc")]
 pub(super) static ODBC: Dialect = Dialect {
     name: "ODBC",
     urls: Urls { schemes: &["odbc"], location: Location::Driver, example: "odbc:DSN=shop", variables: &[] },
-    syntax: Syntax { identifiers: &[Quotes::Doubled(b'`')], variables: b"?", ..COMMON.syntax },
+    syntax: Syntax {
+        quote: NAME,
+        identifiers: &[Quotes::Doubled(b'`'), Quotes::Doubled(NAME as u8)],
+        variables: b"?",
+        ..COMMON.syntax
+    },
     placeholders: Placeholders::ByOccurrence,
     catalog: None,
     ..COMMON

@@ -5,11 +5,13 @@
 //! | [`api`] | the C functions, loaded at run time, and handles |
 //! | [`bind`] | arguments as they are bound |
 //! | [`columns`] | how a column is read, and its values as an array |
+//! | [`names`] | names in the quotes of the driver |
 //! | [`rows`] | fetches: many rows at once, or value by value |
 
 mod api;
 mod bind;
 mod columns;
+mod names;
 mod rows;
 
 use std::cell::Cell;
@@ -42,6 +44,7 @@ const LOGIN_SECONDS: usize = 20;
 /// What a driver says of itself.
 mod info {
     pub(super) const DBMS_NAME: u16 = 17;
+    pub(super) const IDENTIFIER_QUOTE: u16 = 29;
     pub(super) const TRANSACTION_ISOLATIONS: u16 = 72;
     pub(super) const GET_DATA: u16 = 81;
 }
@@ -52,8 +55,7 @@ mod attribute {
     pub(super) const ISOLATION: i32 = 108;
 }
 
-/// Has MySQL take `"…"` for a name, as all others do: to it that is a text, and a row that is read
-/// from a key on would be compared with the key's name.
+/// Has MySQL take `"…"` for a name, as most others do, and as statements are read here.
 const ANSI_QUOTES: &str = "set session sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')";
 
 /// How values of a result are read.
@@ -77,6 +79,8 @@ pub(super) struct Connection {
     snapshot: Option<usize>,
     /// What it is otherwise.
     isolation: Option<usize>,
+    /// What names stand in.
+    quote: String,
     fetch_rows: usize,
     longest: usize,
     secrets: Vec<String>,
@@ -111,6 +115,7 @@ impl Connection {
             keeps_decimals: !database.contains("postgres") && !database.contains("sqlite"),
             snapshot: snapshot.map(|level| level as usize),
             isolation: api.attribute(attribute::ISOLATION),
+            quote: api.info_text(info::IDENTIFIER_QUOTE),
             api,
             fetch_rows: opening.fetch_rows,
             longest: opening.longest,
@@ -126,7 +131,7 @@ impl Connection {
 
     fn prepare(&self, sql: &str, arguments: usize) -> Result<Statement<'_>, Failed> {
         let statement = self.api.statement()?;
-        statement.prepare(sql)?;
+        statement.prepare(&names::quoted(sql, &self.quote)?)?;
         match statement.placeholders() {
             Some(placeholders) if placeholders != arguments => {
                 Err(super::wrong_number(placeholders, arguments))
