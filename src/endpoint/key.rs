@@ -207,7 +207,8 @@ impl Key {
     pub fn check_bytes(&self, columns: &[Column], source: &Source) -> Result<(), Error> {
         let Err(hint) = source.database()?.dialect().keys.bytes else { return Ok(()) };
         let has_bytes = |key: &&KeyColumn| {
-            columns.iter().any(|column| column.name == key.name && column.kind == ColumnKind::Bytes)
+            let is_bytes = |kind| matches!(kind, ColumnKind::Bytes | ColumnKind::Uuid);
+            columns.iter().any(|column| column.name == key.name && is_bytes(column.kind))
         };
         match self.columns.iter().find(has_bytes) {
             Some(key) => {

@@ -14,7 +14,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Request;
@@ -184,6 +184,8 @@ fn postgresql_by_wheel() {
         ("timestamptz '2024-01-01 10:00:00+02'", json!("2024-01-01T08:00:00Z")),
         ("interval '14 months 3 days 4.5 seconds'", json!("P14M3DT4.5S")),
         ("array[1, 2, null]", json!([1, 2, null])),
+        ("'6F1E3C8A-0000-4000-8000-000000000001'::uuid", json!("6f1e3c8a-0000-4000-8000-000000000001")),
+        ("null::uuid", json!(null)),
         // The driver has a text of it.
         ("12.50::numeric", json!("12.50")),
     ] {
@@ -192,6 +194,15 @@ fn postgresql_by_wheel() {
     }
     let bound = rows(&[&url, "select :x + 1 as x, :t::text as t", "-p", "x:integer=7", "-p", "t=it's"]);
     assert_eq!(bound, "{\"x\":8,\"t\":\"it's\"}\n");
+    let arrow = query(&[&url, "select 'abababab-abab-abab-abab-abababababab'::uuid as u", "--format=arrow"]);
+    let reader = StreamReader::try_new(&*arrow.stdout, None).unwrap();
+    let schema = reader.schema();
+    assert_eq!(
+        (schema.field(0).data_type(), schema.field(0).extension_type_name()),
+        (&DataType::FixedSizeBinary(16), Some("arrow.uuid"))
+    );
+    let batch = reader.last().unwrap().unwrap();
+    assert_eq!(batch.column(0).as_fixed_size_binary().value(0), [0xab; 16]);
     let said = refused(&[&url, "select 1 from nothing"]);
     assert!(said.contains("relation \"nothing\" does not exist"), "{said}");
     let many = rows(&[&url, "select n as i, 'row ' || n as text from generate_series(1, 100000) n"]);
@@ -674,11 +685,16 @@ fn what_drivers_cannot_do_is_refused() {
     let nested = "/* body = { a = \"$a\" } */\n-- name: a :many\nselect 1 as id\n\
         -- name: b :many nested in a on id = id\nselect 1 as id";
     let follow = "/* key = [\"n\"]\nfollow = true */\nselect 1 as n";
-    for (sql, message) in [(nested, "one statement at a time"), (follow, "cannot be followed")] {
+    // A driver has no text of it to go on with.
+    let uuid = "/* key = [\"id\"] */\nselect '6f1e3c8a-0000-4000-8000-000000000001'::uuid as id";
+    for (url, sql, message) in [
+        (in_memory(), nested, "one statement at a time"),
+        (in_memory(), follow, "cannot be followed"),
+        (adbc_postgres("postgres", pg_port()), uuid, "`key` names `id`, whose values are bytes"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("endpoints")).unwrap();
-        fs::write(folder.path().join("rowstream.toml"), format!("[source.duck]\nurl = {:?}\n", in_memory()))
-            .unwrap();
+        fs::write(folder.path().join("rowstream.toml"), format!("[source.main]\nurl = {url:?}\n")).unwrap();
         fs::write(folder.path().join("endpoints/t.sql"), sql).unwrap();
         let output =
             Command::new(env!("CARGO_BIN_EXE_rowstream")).arg("check").arg(folder.path()).output().unwrap();

@@ -465,3 +465,29 @@ fn texts_that_are_more_say_so() {
         assert_eq!(refused.unwrap_err().code(), "bad_value", "{lie}");
     }
 }
+
+/// What Arrow says of a field beside its type counts where the type is one of a UUID.
+#[test]
+fn bytes_that_are_a_uuid_say_so() {
+    let said = |width: i32, name: &str| {
+        let named = HashMap::from([("ARROW:extension:name".to_owned(), name.to_owned())]);
+        Field::new("id", DataType::FixedSizeBinary(width), true).with_metadata(named)
+    };
+    for (field, byte, expected) in [
+        (said(16, "arrow.uuid"), 0xab, "\"abababab-abab-abab-abab-abababababab\""),
+        (said(16, "arrow.opaque"), 1, "\"\\\\x01010101010101010101010101010101\""),
+        (said(2, "arrow.uuid"), 1, "\"\\\\x0101\""),
+    ] {
+        let DataType::FixedSizeBinary(width) = *field.data_type() else { unreachable!("it is one") };
+        let ids = [Some(vec![byte; width.unsigned_abs() as usize]), None].into_iter();
+        let ids = array(FixedSizeBinaryArray::try_from_sparse_iter_with_size(ids, width).unwrap());
+        let columns = [column(&field)];
+        for (row, expected) in [(0, expected), (1, "null")] {
+            let (mut packed, mut line) = (Vec::new(), Vec::new());
+            pack((std::slice::from_ref(&ids), row), &columns, ANY, &mut packed).unwrap();
+            let mut encoder = RowEncoder::new(Shape::Lines, &columns);
+            Row::new(&packed, 1).encode(&mut encoder, &mut line).unwrap();
+            assert_eq!(String::from_utf8(line).unwrap(), format!("{{\"id\":{expected}}}\n"));
+        }
+    }
+}

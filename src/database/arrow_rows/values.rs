@@ -24,11 +24,17 @@ use crate::Error;
 /// The column of a field.
 pub(in crate::database) fn column(field: &Field) -> Column {
     let said = field.metadata().get(KIND).map(|said| said_kind(said));
+    let said = said.or(is_uuid(field).then_some(ColumnKind::Uuid));
     Column {
         name: field.name().clone(),
         type_name: field.data_type().to_string(),
         kind: said.unwrap_or_else(|| kind(field.data_type())),
     }
+}
+
+/// Whether bytes are a UUID, as Arrow says it of a field beside its type.
+fn is_uuid(field: &Field) -> bool {
+    field.extension_type_name() == Some("arrow.uuid") && *field.data_type() == DataType::FixedSizeBinary(16)
 }
 
 /// What a worker says of texts.
@@ -59,7 +65,7 @@ pub(in crate::database) const JSON: &str = "json";
 #[cfg(feature = "odbc")]
 pub(in crate::database) const NUMBER: &str = "number";
 
-/// A text as what the worker says that it is, which has checked it.
+/// A text as what the worker says that it is, which has checked it; and bytes that are a UUID.
 #[inline]
 pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
     match (value, kind) {
@@ -67,6 +73,7 @@ pub(super) fn of_kind(value: Value<'_>, kind: ColumnKind) -> Value<'_> {
         (Value::Text(text), ColumnKind::Number | ColumnKind::Decimal { .. }) if is_number(text) => {
             Value::Number(text)
         }
+        (Value::Bytes(bytes), ColumnKind::Uuid) => bytes.try_into().map_or(value, Value::Uuid),
         (value, _) => value,
     }
 }
