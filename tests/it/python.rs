@@ -8,10 +8,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::support::corpus::{self, Arrow, Line, POSTGRES_SETUP};
 use crate::support::{Ended, Launch, Server, TestDb, get};
 use crate::worked;
+use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -19,13 +22,20 @@ const LIBRARIES: [&str; 3] = ["pyarrow", "polars", "duckdb"];
 
 /// What a script of `tests/readers` sees in a file.
 fn seen(script: &str, words: &[&str], file: &NamedTempFile) -> Value {
+    seen_or_refused(script, words, file).unwrap_or_else(|said| panic!("{words:?}: {said}"))
+}
+
+/// The same, or what it says where it reads none.
+fn seen_or_refused(script: &str, words: &[&str], file: &NamedTempFile) -> Result<Value, String> {
     let python = std::env::var_os("ROWSTREAM_TEST_PYTHON");
     let python = python.expect("ROWSTREAM_TEST_PYTHON is not set: run `cargo xtask test`");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
     let ran = Command::new(python).arg(script).args(words).arg(file.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{words:?}: {said}");
-    serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {said}"))
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    match ran.status.success() {
+        true => serde_json::from_slice(&ran.stdout).map_err(|error| format!("{error}: {said}")),
+        false => Err(said),
+    }
 }
 
 /// A whole stream in a file.
@@ -173,6 +183,57 @@ async fn python_reads_the_batches_of_drivers() {
             assert_eq!(seen["columns"][format!("c{column}")], expected, "{} of {sql}", LIBRARIES[index]);
         }
     }
+}
+
+/// What each library sees in the column `c` of a file: its type and its last value; `None`: it reads
+/// no such file.
+fn each_sees(file: &NamedTempFile) -> [Option<(String, String)>; 3] {
+    LIBRARIES.map(|library| {
+        let seen = seen_or_refused("read.py", &[library], file).ok()?;
+        let [data_type, last] =
+            ["type", "last"].map(|of| seen["columns"]["c"][of].as_str().map(str::to_owned));
+        data_type.zip(last)
+    })
+}
+
+fn some(data_type: &str, last: &str) -> Option<(String, String)> {
+    Some((data_type.to_owned(), last.to_owned()))
+}
+
+/// Not everybody reads every type that a driver may have. This is what `arrow.md` says of it.
+#[tokio::test]
+async fn python_reads_rare_types_as_documented() {
+    let library = std::env::var("ROWSTREAM_TEST_DUCKDB").expect("run `cargo xtask test`");
+    let config = format!("[source.duck]\nurl = \"adbc:{library}?entrypoint=duckdb_adbc_init\"\n");
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/interval.sql", "select interval '14 months 3 days 4.5 seconds' as c"),
+        ("endpoints/union.sql", "select union_value(n := 7) as c"),
+    ])
+    .await;
+    assert_eq!(
+        each_sees(&saved(&server, "/interval.arrow").await),
+        [
+            some("month_day_nano_interval", "MonthDayNano(months=14, days=3, nanoseconds=4500000000)"),
+            None,
+            some("INTERVAL", "1 year 2 months 3 days 00:00:04.5"),
+        ]
+    );
+    assert_eq!(
+        each_sees(&saved(&server, "/union.arrow").await),
+        [
+            some("extension<arrow.json>", "7"),
+            some("Extension('arrow.json', String, '')", "7"),
+            some("JSON", "7"),
+        ]
+    );
+    // Of no database that is here.
+    let numbers = Decimal128Array::from(vec![123]).with_precision_and_scale(5, -2).unwrap();
+    let batch = RecordBatch::try_from_iter([("c", Arc::new(numbers) as ArrayRef)]).unwrap();
+    let file = NamedTempFile::new().unwrap();
+    let mut writer = StreamWriter::try_new(file.as_file(), &batch.schema()).unwrap();
+    writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+    assert_eq!(each_sees(&file), [some("decimal128(5, -2)", "1.23E+4"), None, None]);
 }
 
 /// What pyarrow sees in the only row of a query: the type and the value of each column, as the
