@@ -21,7 +21,7 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use rowstream_encode::{ArrowEncoder, Column};
 
-use super::{Row, checked, pack, sent};
+use super::{Columns, Row, checked, sent};
 use crate::Error;
 use crate::database::Batch;
 
@@ -126,7 +126,7 @@ impl Pieces {
         packed.extend_from_slice(&[0; 4]);
         let start = packed.len();
         if let Some(row) = self.key_row((arrays, from, rows)) {
-            pack((arrays, row), columns, limit, packed)?;
+            Columns::of(arrays).pack(row, columns, limit, packed)?;
         }
         let length = u32::try_from(packed.len() - start).expect("a row is below 4 GiB");
         packed[start - 4..start].copy_from_slice(&length.to_le_bytes());

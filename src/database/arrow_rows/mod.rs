@@ -1,7 +1,8 @@
 //! Rows out of Arrow's record batches, for all databases that send these: drivers in worker
 //! processes, and Arrow Flight SQL.
 //!
-//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`values`]). For
+//! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`columns`],
+//! [`values`]). For
 //! clients that want batches too there are no rows: batches are cut ([`batches`]), and written with
 //! the types that all readers know ([`sent`]). What sends the batches is not known here, and
 //! nothing here does I/O. In the other direction, what is bound to a statement is a batch too
@@ -12,6 +13,7 @@ mod batches;
 #[cfg(any(feature = "adbc", feature = "flight"))]
 mod bind;
 mod cells;
+mod columns;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,7 @@ mod values;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, Schema};
 use rowstream_encode::{Column, RowWriter};
@@ -28,6 +30,7 @@ pub(super) use self::arguments::{Argument, argument, null};
 pub(super) use self::batches::{Pieces, piece, sent_schema};
 #[cfg(any(feature = "adbc", feature = "flight"))]
 pub(super) use self::bind::batch;
+pub(super) use self::columns::Columns;
 #[cfg(feature = "odbc")]
 pub(super) use self::values::NUMBER;
 pub(super) use self::values::column;
@@ -43,7 +46,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A row that [`pack`] has packed.
+    /// A row that [`Columns::pack`] has packed.
     #[inline]
     pub(super) fn new(values: &'a [u8], columns: usize) -> Self {
         Self { values, columns }
@@ -83,32 +86,6 @@ impl RowLayout for Layout {
 
     fn row<'a>(&'a mut self, values: &'a [u8]) -> Row<'a> {
         Row { values, columns: self.columns }
-    }
-}
-
-/// Packs a row of a batch, which has these columns, behind what is in `packed`.
-///
-/// # Errors
-/// It is longer than `limit`, or a value of it cannot be written.
-#[inline]
-pub(super) fn pack(
-    (arrays, row): (&[ArrayRef], usize),
-    columns: &[Column],
-    limit: usize,
-    packed: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let start = packed.len();
-    for (array, column) in arrays.iter().zip(columns) {
-        let mut text = String::new();
-        let value = values::value(array, row, &mut text)?;
-        cells::push(values::of_kind(value, column.kind), packed);
-    }
-    match packed.len() - start {
-        length if length > limit => {
-            packed.truncate(start);
-            Err(Error::row_too_large(length as u64, limit))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -60,23 +60,30 @@ fn numbers() -> Vec<Line> {
             Some(DataType::Decimal128(9, 2)),
         ),
         (
-            array(Decimal64Array::from(vec![Some(5), None]).with_precision_and_scale(18, 18).unwrap()),
-            &["0.000000000000000005", "null"],
+            array(
+                Decimal64Array::from(vec![Some(5), None, Some(-5)]).with_precision_and_scale(18, 18).unwrap(),
+            ),
+            &["0.000000000000000005", "null", "-0.000000000000000005"],
             Some(DataType::Decimal128(18, 18)),
         ),
         (
-            array(Decimal128Array::from(vec![10i128.pow(37)]).with_precision_and_scale(38, 0).unwrap()),
-            &["10000000000000000000000000000000000000"],
+            array(Decimal128Array::from(vec![10i128.pow(37), -7]).with_precision_and_scale(38, 0).unwrap()),
+            &["10000000000000000000000000000000000000", "-7"],
             None,
         ),
-        (array(Decimal128Array::from(vec![12]).with_precision_and_scale(3, -2).unwrap()), &["1200"], None),
+        // `000` is no JSON.
+        (
+            array(Decimal128Array::from(vec![12, 0, -5]).with_precision_and_scale(3, -2).unwrap()),
+            &["1200", "0", "-500"],
+            None,
+        ),
         (
             array(
-                Decimal256Array::from(vec![i256::from_i128(-10).wrapping_pow(75)])
+                Decimal256Array::from(vec![i256::from_i128(-10).wrapping_pow(75), i256::from_i128(-10)])
                     .with_precision_and_scale(76, 1)
                     .unwrap(),
             ),
-            &["-100000000000000000000000000000000000000000000000000000000000000000000000000.0"],
+            &["-100000000000000000000000000000000000000000000000000000000000000000000000000.0", "-1.0"],
             None,
         ),
     ]
@@ -284,7 +291,7 @@ fn of(array: &ArrayRef) -> (Schema, Vec<Column>) {
 fn json(array: &ArrayRef, row: usize) -> String {
     let (_, columns) = of(array);
     let (mut packed, mut line) = (Vec::new(), Vec::new());
-    pack((std::slice::from_ref(array), row), &columns, ANY, &mut packed).unwrap();
+    Columns::of(std::slice::from_ref(array)).pack(row, &columns, ANY, &mut packed).unwrap();
     let mut encoder = RowEncoder::new(Shape::Lines, &columns);
     Row::new(&packed, 1).encode(&mut encoder, &mut line).unwrap();
     let line = String::from_utf8(line).unwrap();
@@ -484,7 +491,7 @@ fn bytes_that_are_a_uuid_say_so() {
         let columns = [column(&field)];
         for (row, expected) in [(0, expected), (1, "null")] {
             let (mut packed, mut line) = (Vec::new(), Vec::new());
-            pack((std::slice::from_ref(&ids), row), &columns, ANY, &mut packed).unwrap();
+            Columns::of(std::slice::from_ref(&ids)).pack(row, &columns, ANY, &mut packed).unwrap();
             let mut encoder = RowEncoder::new(Shape::Lines, &columns);
             Row::new(&packed, 1).encode(&mut encoder, &mut line).unwrap();
             assert_eq!(String::from_utf8(line).unwrap(), format!("{{\"id\":{expected}}}\n"));

@@ -142,14 +142,16 @@ pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -
         DataType::Float16 => Value::Float4(at::<Float16Type>(array, row).to_f32()),
         DataType::Float32 => Value::Float4(at::<Float32Type>(array, row)),
         DataType::Float64 => Value::Float(at::<Float64Type>(array, row)),
-        DataType::Decimal32(..) => decimal(array.as_primitive::<Decimal32Type>().value_as_string(row), text),
-        DataType::Decimal64(..) => decimal(array.as_primitive::<Decimal64Type>().value_as_string(row), text),
-        DataType::Decimal128(..) => {
-            decimal(array.as_primitive::<Decimal128Type>().value_as_string(row), text)
-        }
-        DataType::Decimal256(..) => {
-            decimal(array.as_primitive::<Decimal256Type>().value_as_string(row), text)
-        }
+        DataType::Decimal32(_, scale) => decimal(at::<Decimal32Type>(array, row).into(), *scale, text),
+        DataType::Decimal64(_, scale) => decimal(at::<Decimal64Type>(array, row).into(), *scale, text),
+        DataType::Decimal128(_, scale) => decimal(at::<Decimal128Type>(array, row), *scale, text),
+        DataType::Decimal256(_, scale) => match at::<Decimal256Type>(array, row).to_i128() {
+            Some(units) => decimal(units, *scale, text),
+            None => {
+                *text = array.as_primitive::<Decimal256Type>().value_as_string(row);
+                Value::Number(text)
+            }
+        },
         DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row)),
         DataType::LargeUtf8 => Value::Text(array.as_string::<i64>().value(row)),
         DataType::Utf8View => Value::Text(array.as_string_view().value(row)),
@@ -194,9 +196,27 @@ fn number(value: u64, text: &mut String) -> Value<'_> {
     Value::Number(text)
 }
 
-/// A decimal of Arrow has a sign and digits, with a point where its scale says.
-fn decimal(digits: String, text: &mut String) -> Value<'_> {
-    *text = digits;
+/// A decimal of Arrow is an integer, of whose digits so many stand after the point, or so many zeros
+/// after them.
+pub(super) fn decimal(units: i128, scale: i8, text: &mut String) -> Value<'_> {
+    // Few need more than 64 bits, in which digits are found sooner.
+    let _ = match i64::try_from(units) {
+        Ok(units) => write!(text, "{units}"),
+        Err(_) => write!(text, "{units}"),
+    };
+    let first = usize::from(text.starts_with('-'));
+    match usize::try_from(scale) {
+        Ok(0) => {}
+        Ok(places) => {
+            while text.len() - first <= places {
+                text.insert(first, '0');
+            }
+            text.insert(text.len() - places, '.');
+        }
+        // `000` is no number of JSON.
+        Err(_) if text == "0" => {}
+        Err(_) => text.extend(std::iter::repeat_n('0', scale.unsigned_abs().into())),
+    }
     Value::Number(text)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rowstream_encode::{Column, RowEncoder, Shape};
 
-use super::super::arrow_rows::{Row, column, pack};
+use super::super::arrow_rows::{Columns, Row, column};
 use super::connection::decoded;
 use super::grpc::Frames;
 use super::message::{
@@ -44,9 +44,10 @@ impl Batches {
         while let Some(message) = self.frames.message().ok()? {
             assert!(message.len() <= LONGEST, "a message of {} bytes", message.len());
             let Some(batch) = self.batches.read(message, &self.columns, LONGEST).ok()? else { continue };
+            let values = Columns::of(batch.columns());
             for row in 0..batch.num_rows().min(MOST) {
                 let (mut packed, mut line) = (Vec::new(), Vec::new());
-                pack((batch.columns(), row), &self.columns, LONGEST, &mut packed).ok()?;
+                values.pack(row, &self.columns, LONGEST, &mut packed).ok()?;
                 let mut encoder = RowEncoder::new(Shape::Lines, &self.columns);
                 Row::new(&packed, self.columns.len()).encode(&mut encoder, &mut line).ok()?;
                 lines.push(line);

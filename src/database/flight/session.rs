@@ -29,7 +29,7 @@ use rowstream_encode::Column;
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
-use super::super::arrow_rows::{self, Pieces, Row, argument, column, pack, piece, sent_schema};
+use super::super::arrow_rows::{self, Columns, Pieces, Row, argument, column, piece, sent_schema};
 use super::Shared;
 use super::connection::{Connection, decoded};
 use super::error::{Failure, code};
@@ -97,6 +97,8 @@ struct Running {
     /// What the server has said of the rows, by which they are cancelled.
     info: Option<FlightInfo>,
     batch: Option<RecordBatch>,
+    /// Its columns, where they are taken apart.
+    values: Columns,
     row: usize,
     /// What cuts the batches, where they are not taken apart.
     pieces: Option<Pieces>,
@@ -113,7 +115,7 @@ impl Running {
         self.row += rows;
         if self.batch.as_ref().is_some_and(|batch| self.row == batch.num_rows()) {
             // Its memory is free before the next one comes.
-            self.batch = None;
+            (self.batch, self.values) = (None, Columns::default());
         }
     }
 }
@@ -275,7 +277,17 @@ impl Session {
         let prepared = &self.prepared[index];
         let pieces = prepared.batches.map(|columns| Pieces::new(&prepared.described.schema, columns));
         let pieces = pieces.transpose().map_err(|error| Failure::broken(error.to_string()))?;
-        Ok(Running { index, step, info, batch: None, row: 0, pieces, has_rows: false, is_retried: false })
+        Ok(Running {
+            index,
+            step,
+            info,
+            batch: None,
+            values: Columns::default(),
+            row: 0,
+            pieces,
+            has_rows: false,
+            is_retried: false,
+        })
     }
 
     fn read(&self, index: usize, info: FlightInfo) -> Step {
@@ -353,10 +365,12 @@ impl Session {
     #[inline]
     fn row(&mut self) -> Result<Row<'_>, Error> {
         let State::Running(running) = &mut self.state else { return Err(out_of_order()) };
-        let Some(batch) = &running.batch else { return Err(out_of_order()) };
         let columns = &self.prepared[running.index].described.columns;
+        if running.batch.is_none() || running.pieces.is_some() {
+            return Err(out_of_order());
+        }
         self.packed.clear();
-        pack((batch.columns(), running.row), columns, self.shared.max_row, &mut self.packed)?;
+        running.values.pack(running.row, columns, self.shared.max_row, &mut self.packed)?;
         running.took(1);
         Ok(Row::new(&self.packed, columns.len()))
     }
@@ -396,6 +410,9 @@ impl Session {
             }
             Step::Read(reading) => match ready!(reading.poll_batch(connection, cx))? {
                 Some(batch) => {
+                    if running.pieces.is_none() {
+                        running.values = Columns::of(batch.columns());
+                    }
                     (running.batch, running.row, running.has_rows) = (Some(batch), 0, true);
                 }
                 None => return Poll::Ready(Ok(false)),

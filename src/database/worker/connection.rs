@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use http::StatusCode;
 use rowstream_encode::Column;
 
-use super::super::arrow_rows::{self, Argument, Pieces, column, is_described, null, pack};
+use super::super::arrow_rows::{self, Argument, Columns, Pieces, column, is_described, null};
 use super::super::refused::general;
 use super::frame::{self, Failed, Fault, HEADER, Request};
 use super::{Foreign, Kind};
@@ -275,6 +275,7 @@ impl<K: Kind> DriverConnection for Connection<K> {
             arguments: std::mem::take(statement),
             decoder: StreamDecoder::new(),
             columns: Vec::new(),
+            values: Columns::default(),
             row: 0,
             rows: 0,
             pieces: None,
@@ -308,6 +309,8 @@ pub struct Rows<'r, K> {
     decoder: StreamDecoder,
     /// Those of the batch that is read.
     columns: Vec<ArrayRef>,
+    /// The same, where they are taken apart.
+    values: Columns,
     row: usize,
     rows: usize,
     /// What cuts the batches, where they are not taken apart.
@@ -345,7 +348,7 @@ impl<K: Kind> DriverRows for Rows<'_, K> {
     fn pack(&self, limit: usize, batch: &mut Vec<u8>) -> Result<(), Error> {
         let columns = &self.described.columns;
         let Some(pieces) = &self.pieces else {
-            return pack((&self.columns, self.row), columns, limit, batch);
+            return self.values.pack(self.row, columns, limit, batch);
         };
         let rows = (&*self.columns, self.row, self.rows);
         self.taken.set(pieces.borrow_mut().pack(rows, columns, limit, batch)?);
@@ -358,6 +361,7 @@ impl<K: Kind> Rows<'_, K> {
     fn batch(&mut self) -> Result<bool, Error> {
         // The memory of the one before is free while the worker makes the next.
         self.columns.clear();
+        self.values = Columns::default();
         let mut link = self.connection.link.borrow_mut();
         let mut reply = link.reply();
         loop {
@@ -369,7 +373,10 @@ impl<K: Kind> Rows<'_, K> {
             match batch {
                 Ok(Some(batch)) if batch.num_rows() > 0 => {
                     (self.row, self.rows) = (0, batch.num_rows());
-                    self.columns = batch.columns().to_vec();
+                    match &self.pieces {
+                        Some(_) => self.columns = batch.columns().to_vec(),
+                        None => self.values = Columns::of(batch.columns()),
+                    }
                     return Ok(true);
                 }
                 Ok(_) => reply = link.reply(),

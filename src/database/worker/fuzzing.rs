@@ -3,7 +3,7 @@
 use arrow_ipc::reader::StreamDecoder;
 use rowstream_encode::{RowEncoder, Shape};
 
-use super::super::arrow_rows::{Row, column, decode, pack};
+use super::super::arrow_rows::{Columns, Row, column, decode};
 use crate::database::DatabaseRow as _;
 
 /// The longest row that is taken, in bytes.
@@ -21,10 +21,10 @@ impl Batches {
     pub fn read(&mut self, piece: Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let Some(batch) = decode(&mut self.0, piece).ok()? else { return Some(Vec::new()) };
         let columns: Vec<_> = batch.schema().fields().iter().map(|field| column(field)).collect();
-        let mut lines = Vec::new();
+        let (values, mut lines) = (Columns::of(batch.columns()), Vec::new());
         for row in 0..batch.num_rows().min(MOST) {
             let (mut packed, mut line) = (Vec::new(), Vec::new());
-            pack((batch.columns(), row), &columns, LONGEST, &mut packed).ok()?;
+            values.pack(row, &columns, LONGEST, &mut packed).ok()?;
             let mut encoder = RowEncoder::new(Shape::Lines, &columns);
             Row::new(&packed, columns.len()).encode(&mut encoder, &mut line).ok()?;
             lines.push(line);

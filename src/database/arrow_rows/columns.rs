@@ -1,0 +1,111 @@
+//! The columns of a batch, whose types are looked at once and not for each value, which is much of
+//! what it takes to pack a row.
+
+use std::cell::Cell;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Decimal128Type;
+use arrow_array::{
+    Array as _, ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
+    TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, TimeUnit};
+use rowstream_encode::{Column, Value};
+
+use super::{cells, values};
+use crate::Error;
+
+/// The columns of a batch.
+#[derive(Default)]
+pub(in crate::database) struct Columns {
+    values: Vec<Values>,
+    /// Of the value that is packed, kept for its memory.
+    text: Cell<String>,
+}
+
+/// The values of a column, by the types that most columns have.
+enum Values {
+    Int32(Int32Array),
+    Int64(Int64Array),
+    Float64(Float64Array),
+    Decimal(Decimal128Array, i8),
+    Text(StringArray),
+    Date(Date32Array),
+    Timestamp(TimestampMicrosecondArray),
+    TimestampTz(TimestampMicrosecondArray),
+    Other(ArrayRef),
+}
+
+impl Columns {
+    /// The columns of a batch. No value is copied.
+    pub(in crate::database) fn of(arrays: &[ArrayRef]) -> Self {
+        Self { values: arrays.iter().map(Values::of).collect(), text: Cell::default() }
+    }
+
+    /// Packs a row, which has the columns `described`, behind what is in `packed`.
+    ///
+    /// # Errors
+    /// It is longer than `limit`, or a value of it cannot be written.
+    #[inline]
+    pub(in crate::database) fn pack(
+        &self,
+        row: usize,
+        described: &[Column],
+        limit: usize,
+        packed: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let (start, mut text) = (packed.len(), self.text.take());
+        for (values, column) in self.values.iter().zip(described) {
+            text.clear();
+            let value = values.value(row, &mut text)?;
+            cells::push(values::of_kind(value, column.kind), packed);
+        }
+        self.text.set(text);
+        match packed.len() - start {
+            length if length > limit => {
+                packed.truncate(start);
+                Err(Error::row_too_large(length as u64, limit))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Values {
+    fn of(array: &ArrayRef) -> Self {
+        match array.data_type() {
+            DataType::Int32 => Self::Int32(array.as_primitive().clone()),
+            DataType::Int64 => Self::Int64(array.as_primitive().clone()),
+            DataType::Float64 => Self::Float64(array.as_primitive().clone()),
+            DataType::Decimal128(_, scale) => {
+                Self::Decimal(array.as_primitive::<Decimal128Type>().clone(), *scale)
+            }
+            DataType::Utf8 => Self::Text(array.as_string().clone()),
+            DataType::Date32 => Self::Date(array.as_primitive().clone()),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Self::Timestamp(array.as_primitive().clone()),
+            DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => {
+                Self::TimestampTz(array.as_primitive().clone())
+            }
+            _ => Self::Other(ArrayRef::clone(array)),
+        }
+    }
+
+    /// See [`values::value`].
+    #[inline]
+    fn value<'a>(&'a self, row: usize, text: &'a mut String) -> Result<Value<'a>, Error> {
+        Ok(match self {
+            Self::Int32(values) if values.is_valid(row) => Value::Int4(values.value(row).into()),
+            Self::Int64(values) if values.is_valid(row) => Value::Int(values.value(row)),
+            Self::Float64(values) if values.is_valid(row) => Value::Float(values.value(row)),
+            Self::Decimal(values, scale) if values.is_valid(row) => {
+                values::decimal(values.value(row), *scale, text)
+            }
+            Self::Text(values) if values.is_valid(row) => Value::Text(values.value(row)),
+            Self::Date(values) if values.is_valid(row) => Value::Date(values.value(row)),
+            Self::Timestamp(values) if values.is_valid(row) => Value::Timestamp(values.value(row)),
+            Self::TimestampTz(values) if values.is_valid(row) => Value::TimestampTz(values.value(row)),
+            Self::Other(array) => return values::value(array, row, text),
+            _ => Value::Null,
+        })
+    }
+}
