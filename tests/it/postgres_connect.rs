@@ -224,6 +224,7 @@ async fn every_mode_of_tls() {
         ("sslmode=disable".to_owned(), false),
         ("sslmode=prefer".to_owned(), true),
         (String::new(), true),
+        ("sslmode=allow".to_owned(), false),
         ("sslmode=require".to_owned(), true),
         (format!("sslmode=require&sslrootcert={right}"), true),
         (format!("sslmode=verify-ca&sslrootcert={right}"), true),
@@ -231,9 +232,46 @@ async fn every_mode_of_tls() {
     ] {
         lets_in(&db.url_of(&login, &query), login.user, tls).await;
     }
-    lets_in(&db.url_of(&logins::TLS_ONLY, "sslmode=require"), logins::TLS_ONLY.user, true).await;
+    for mode in ["allow", "require"] {
+        let url = db.url_of(&logins::TLS_ONLY, &format!("sslmode={mode}"));
+        lets_in(&url, logins::TLS_ONLY.user, true).await;
+    }
     refuses(&db.url_of(&logins::TLS_ONLY, "sslmode=disable"), Some("28000"), "no encryption", &["tls_user"])
         .await;
+}
+
+/// Whatever had failed, `sslmode=allow` came again with TLS: a wrong database was two logins. Only
+/// a login that the server refuses may be one that it lets in over TLS.
+#[tokio::test]
+async fn tls_is_tried_only_where_a_login_without_it_is_refused() {
+    let db = TestDb::new().await;
+    let server = SocketAddr::from(([127, 0, 0, 1], pg_port()));
+    let wrong = Login { user: "scram_user", password: "wrong" };
+    let nowhere = db.url_of(&logins::SCRAM, "").replace(db.name(), "nowhere");
+    for (url, mode, sqlstate, logins) in [
+        (nowhere.clone(), "allow", Some("3D000"), 1),
+        (nowhere, "prefer", Some("3D000"), 1),
+        (db.url_of(&logins::REFUSED, ""), "prefer", Some("28000"), 1),
+        (db.url_of(&wrong, ""), "allow", Some("28P01"), 2),
+        (db.url_of(&logins::TLS_ONLY, ""), "allow", None, 2),
+        (db.url_of(&logins::SCRAM, ""), "allow", None, 1),
+    ] {
+        let proxy = TcpProxy::transparent(server).await;
+        let url = url.replace(&format!(":{}/", pg_port()), &format!(":{}/", proxy.port()));
+        let error = who(&format!("{url}sslmode={mode}")).await.err();
+        let refused = error.as_ref().and_then(Error::sqlstate_text);
+        assert_eq!((refused, proxy.connections()), (sqlstate, logins), "{url}, {mode}: {error:?}");
+    }
+}
+
+/// The server that refuses a login has no TLS either: it is the refusal that is to be mended.
+#[tokio::test]
+async fn without_tls_a_refused_login_is_the_error() {
+    let mut cluster = Cluster::new();
+    cluster.start();
+    until_it_answers(&source(&cluster.url()).unwrap(), "select 1 as v").await;
+    let url = cluster.url().replace("postgres@", "no_such_user@");
+    refuses(&format!("{url}&sslmode=allow"), Some("28000"), "no_such_user", &["no_such_user"]).await;
 }
 
 #[tokio::test]

@@ -99,15 +99,19 @@ impl Connector {
         login::within(self.target.connect_timeout, self.open(), || self.target.login()).await
     }
 
-    /// By `sslmode=allow` without TLS, and where the server refuses that with it.
+    /// By `sslmode=allow` without TLS, and where the server refuses that login, with it.
     async fn open(&self) -> Result<Connection, Error> {
-        match self.target.ssl_mode {
-            SslMode::Allow => match self.open_by(None).await {
-                Ok(connection) => Ok(connection),
-                Err(_) => self.open_by(self.tls.as_ref()).await,
-            },
-            _ => self.open_by(self.tls.as_ref()).await,
+        let tls = self.tls.as_ref();
+        if tls.is_none() || self.target.ssl_mode != SslMode::Allow {
+            return self.open_by(tls).await;
         }
+        let refused = match self.open_by(None).await {
+            Err(error) if is_of_login(&error) => error,
+            opened => return opened,
+        };
+        // That there is no TLS either says less than the refusal does.
+        let of_server = |error: Error| if error.sqlstate_text().is_some() { error } else { refused };
+        self.open_by(tls).await.map_err(of_server)
     }
 
     async fn open_by(&self, tls: Option<&TlsConnector>) -> Result<Connection, Error> {
@@ -451,6 +455,12 @@ fn is_of_others(error: &Error) -> bool {
         matches!(class, "08" | "25" | "28" | "53" | "54" | "55" | "57" | "58" | "XX") || sqlstate == "42501"
     };
     error.sqlstate_text().is_some_and(|sqlstate| !of_postgres(sqlstate))
+}
+
+/// Whether the server refuses the login, as by a line of pg_hba.conf that wants TLS: its SQLSTATE is
+/// of class 28.
+fn is_of_login(error: &Error) -> bool {
+    error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
 }
 
 fn unreachable(cause: io::Error) -> Error {
