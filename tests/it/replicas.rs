@@ -136,6 +136,70 @@ async fn who_is_asked() {
     assert!(checked.status.success(), "{said}{warned}");
 }
 
+/// `target_session_attrs` did not count where the URL has one host, and `read-write` let sessions
+/// in that only read by default. Both are as libpq has them.
+#[tokio::test]
+async fn what_is_asked_of_a_host_is_asked_of_the_only_one_too() {
+    let replicas = Replicas::start(1).await;
+    let (only_reads, writes, replica) =
+        ("has no host that only reads", "has no host that can be written to", "has no replica");
+    let (any, preferred) = (("any", None), ("prefer-standby", None));
+    let is_writable = [
+        any,
+        preferred,
+        ("read-write", None),
+        ("primary", None),
+        ("read-only", Some(only_reads)),
+        ("standby", Some(replica)),
+    ];
+    has_to_suit(&replicas, 0, "primary", &is_writable).await;
+    let is_replica = [
+        any,
+        preferred,
+        ("read-only", None),
+        ("standby", None),
+        ("read-write", Some(writes)),
+        ("primary", Some("has no primary")),
+    ];
+    has_to_suit(&replicas, 1, "replica", &is_replica).await;
+    replicas.execute(0, "alter system set default_transaction_read_only = on").await;
+    replicas.execute(0, "select pg_reload_conf()").await;
+    while replicas.execute(0, "show default_transaction_read_only").await.as_deref() != Some("on") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let only_reads = [any, ("read-only", None), ("primary", None), ("read-write", Some(writes))];
+    let role = "primary whose `default_transaction_read_only` is on";
+    has_to_suit(&replicas, 0, role, &only_reads).await;
+    // Of several hosts, too.
+    let said = asks(&replicas.url(&[0, 1], "&target_session_attrs=read-write")).await.unwrap_err();
+    let [one, other] = [0, 1].map(|node| format!("127.0.0.1:{} is a ", replicas.port(node)));
+    assert!(said.contains(&format!("{one}{role}, {other}replica; name a host")), "{said}");
+}
+
+/// Asks one node by each `target_session_attrs`, and is let in or hears why not.
+async fn has_to_suit(replicas: &Replicas, node: usize, role: &str, attrs: &[(&str, Option<&str>)]) {
+    for (attrs, refused) in attrs {
+        let asked = asks(&replicas.url(&[node], &format!("&target_session_attrs={attrs}"))).await;
+        let Some(refused) = refused else {
+            assert_eq!(asked.as_deref(), Ok("{\"one\":1}\n"), "{attrs} of a {role}");
+            continue;
+        };
+        let said = asked.expect_err(attrs);
+        let host = format!("127.0.0.1:{} is a {role}; ", replicas.port(node));
+        let remedy = "name a host that is one in the source's `url`, or correct its `target_session_attrs`";
+        for words in [*refused, &host, remedy] {
+            assert!(said.contains(words), "{attrs}: {words}: {said}");
+        }
+    }
+}
+
+/// What `rowstream query` answers, or what it says of the error.
+async fn asks(url: &str) -> Result<String, String> {
+    let run = rowstream(&["query", url, "select 1 as one", "--format", "ndjson"]).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if run.status.success() { Ok(text(run.stdout)) } else { Err(text(run.stderr)) }
+}
+
 /// Reads a list that has begun, and where it is cut the rest after its last mark. Whether it was
 /// cut.
 async fn read_whole(url: &str, (begin, begun): (Bytes, Streaming)) -> bool {

@@ -15,7 +15,7 @@ use postgres_protocol::message::backend::{DataRowBody, Message};
 use postgres_protocol::message::frontend;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::Connection;
+use super::connect::{Connection, Role};
 use super::error::DatabaseError;
 use crate::Error;
 use crate::database::ChangeSource;
@@ -168,7 +168,7 @@ fn text(row: &DataRowBody, index: usize) -> Option<&str> {
 
 impl Connection {
     fn can_listen(&self) -> bool {
-        !self.is_pooled && !self.is_replica
+        !self.is_pooled && self.role != Role::Replica
     }
 }
 

@@ -1,5 +1,6 @@
 //! Opening a connection: TLS, start-up, authentication, session settings; and the cancel request.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::super::url::Host;
 use super::error::DatabaseError;
 use super::hosts::Lent;
 use super::statement::StatementCache;
-use super::url::Target;
+use super::url::{SessionAttrs, Target};
 use super::value::text_field;
 use super::wire::Wire;
 use crate::Error;
@@ -42,11 +43,22 @@ pub(super) struct Connector {
     host: usize,
     tls: Option<TlsConnector>,
     session: SessionSettings,
+    /// The columns that tell the host's role.
+    pub(super) role: &'static str,
     pooler: Pooler,
     statement_cache: usize,
     max_message: usize,
     /// Whether the log says of the server that it is no PostgreSQL.
     has_warned: AtomicBool,
+}
+
+/// What a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Primary,
+    /// A primary whose sessions only read, unless they say otherwise.
+    ReadOnly,
+    Replica,
 }
 
 /// One open connection, authenticated and set up.
@@ -58,8 +70,8 @@ pub struct Connection {
     pub(super) status: u8,
     /// Whether only a transaction has a backend of its own, as behind a pooler.
     pub(super) is_pooled: bool,
-    /// Whether it is a replica's.
-    pub(super) is_replica: bool,
+    /// What its host is.
+    pub(super) role: Role,
     /// What the server calls itself, where it speaks PostgreSQL's protocol and is none. It has none
     /// of our settings: its sessions can write, and its responses have no snapshot.
     pub(super) other: Option<Box<str>>,
@@ -74,7 +86,12 @@ pub struct Connection {
 }
 
 impl Connector {
-    pub(super) fn new(config: &SourceSettings, target: Target, host: usize) -> Result<Self, Error> {
+    /// Of the host of that number, which may have to be of some role.
+    pub(super) fn new(
+        config: &SourceSettings,
+        target: Target,
+        (host, attrs): (usize, SessionAttrs),
+    ) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref())?),
@@ -87,6 +104,7 @@ impl Connector {
             host,
             tls,
             session,
+            role: role_columns(attrs),
             pooler,
             statement_cache,
             max_message,
@@ -124,7 +142,7 @@ impl Connector {
             statements: StatementCache::new(self.statement_cache),
             status: b'I',
             is_pooled: false,
-            is_replica: false,
+            role: Role::Primary,
             other: None,
             has_integer_times: false,
             host: self.host,
@@ -140,12 +158,15 @@ impl Connector {
     /// Makes the session's settings, and learns who is there. A pooler has given us a key of its
     /// own in the place of its backend's, whose number is another one then.
     async fn set_up(&self, connection: &mut Connection) -> Result<(), Error> {
-        let settings = self.session.set(self.pooler, connection.process_id);
+        let settings = self.session.set(self.pooler, connection.process_id, self.role);
         frontend::query(&settings, &mut connection.wire.write).map_err(unreachable)?;
-        let mut answered = [false; 2];
-        let fields = |row: &[u8]| answered = [0, 1].map(|column| text_field(row, column) == Some("t"));
+        let mut answered = [false; 3];
+        let fields = |row: &[u8]| answered = [0, 1, 2].map(|column| text_field(row, column) == Some("t"));
         match connection.until_ready_with(fields).await {
-            Ok(()) => [connection.is_pooled, connection.is_replica] = answered,
+            Ok(()) => {
+                let [is_pooled, is_replica, is_read_only] = answered;
+                (connection.is_pooled, connection.role) = (is_pooled, Role::new(is_replica, is_read_only));
+            }
             Err(error) if is_of_others(&error) => {
                 let name = connection.product().await.map_err(|_| error.hint(NO_POSTGRES))?;
                 if !self.has_warned.swap(true, Ordering::Relaxed) {
@@ -265,6 +286,27 @@ impl Connector {
         wire.flush().await?;
         wire.until_closed().await;
         Ok(())
+    }
+}
+
+impl Role {
+    /// By what [`role_columns`] say.
+    pub(super) fn new(is_replica: bool, is_read_only: bool) -> Self {
+        match (is_replica, is_read_only) {
+            (true, _) => Self::Replica,
+            (false, true) => Self::ReadOnly,
+            (false, false) => Self::Primary,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Primary => "primary",
+            Self::ReadOnly => "primary whose `default_transaction_read_only` is on",
+            Self::Replica => "replica",
+        })
     }
 }
 
@@ -420,7 +462,7 @@ impl SessionSettings {
     /// The statement that makes them, and tells whether there is a pooler between, and whether the
     /// server is a replica. Behind a pooler they hold for that statement only: the backend is next
     /// somebody else's, who may want to write.
-    fn set(&self, pooler: Pooler, process_id: i32) -> String {
+    fn set(&self, pooler: Pooler, process_id: i32, role: &str) -> String {
         let is_pooled = match pooler {
             Pooler::Detected => format!("pg_backend_pid() <> ({process_id})"),
             Pooler::Transaction => "true".to_owned(),
@@ -428,7 +470,20 @@ impl SessionSettings {
         };
         let set = |(name, value): &(_, String)| format!(", set_config('{name}', '{value}', {is_pooled})");
         let set: String = self.settings.iter().map(set).collect();
-        format!("select {is_pooled}, pg_is_in_recovery(){set}")
+        format!("select {is_pooled}, {role}{set}")
+    }
+}
+
+/// The columns that tell a host's role. The second is asked for only where it counts, as it takes
+/// a server a millisecond. Our own sessions only read, so it is of what they would do by
+/// themselves.
+fn role_columns(attrs: SessionAttrs) -> &'static str {
+    match attrs {
+        SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => {
+            "pg_is_in_recovery(), \
+             (select reset_val = 'on' from pg_settings where name = 'default_transaction_read_only')"
+        }
+        _ => "pg_is_in_recovery(), false",
     }
 }
 
@@ -457,8 +512,8 @@ fn is_of_others(error: &Error) -> bool {
     error.sqlstate_text().is_some_and(|sqlstate| !of_postgres(sqlstate))
 }
 
-/// Whether the server refuses the login, as by a line of pg_hba.conf that wants TLS: its SQLSTATE is
-/// of class 28.
+/// Whether the server refuses the login, as by a line of pg_hba.conf that wants TLS: its SQLSTATE
+/// is of class 28.
 fn is_of_login(error: &Error) -> bool {
     error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
 }

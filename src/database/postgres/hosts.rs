@@ -16,7 +16,7 @@
 //! now. Only where no primary is among the hosts, it is what the replica says itself: the age of the
 //! last transaction that it has replayed, while it has more to replay.
 //!
-//! A source of one host has none of this.
+//! A source of one host has none of this, but that it has to suit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,7 +30,7 @@ use tokio::time::timeout;
 
 use super::super::login::{self, Reusable as _};
 use super::Shared;
-use super::connect::{Connection, Connector, no_postgres};
+use super::connect::{Connection, Connector, Role, no_postgres};
 use super::url::{SessionAttrs, Targets};
 use super::value::text_field;
 use crate::Error;
@@ -51,9 +51,9 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// How many positions of the primary are known, for each of which one was asked.
 const POSITIONS: usize = 1024;
 
-/// What a look asks: whether it is a replica, where it is in the log, how long ago what it has
+/// What a look asks beside the role: where the host is in the log, how long ago what it has
 /// replayed last was committed, and its version.
-const LOOK: &str = "select pg_is_in_recovery(), \
+const LOOK: &str = "\
      (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end - '0/0')::text, \
      (case when pg_last_wal_receive_lsn() is distinct from pg_last_wal_replay_lsn() \
      then extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) else 0 end)::text, \
@@ -84,7 +84,7 @@ struct Host {
 struct State {
     breaker: Breaker,
     /// Unknown until it was connected to.
-    is_replica: Option<bool>,
+    role: Option<Role>,
     lag: Option<Duration>,
     counts: HostCounts,
 }
@@ -99,7 +99,7 @@ pub(super) struct Lent {
 
 /// What a host has said of itself.
 pub(super) struct Look {
-    is_replica: bool,
+    role: Role,
     is_pooled: bool,
     version: String,
     position: u64,
@@ -117,12 +117,12 @@ impl Hosts {
             Ok(Arc::new(Host {
                 source: name.clone(),
                 name: super::url::Target::address(&target),
-                connector: Connector::new(settings, target, at)?,
+                connector: Connector::new(settings, target, (at, attrs))?,
                 in_use: AtomicUsize::new(0),
                 suits: AtomicBool::new(true),
                 state: Mutex::new(State {
                     breaker: Breaker::new(Some(health.clone()), PATIENCE),
-                    is_replica: None,
+                    role: None,
                     lag: None,
                     counts: HostCounts::default(),
                 }),
@@ -144,7 +144,7 @@ impl Hosts {
 
     /// Whether statements are asked at several hosts, one of which may be after another.
     pub(super) fn are_replicas(&self) -> bool {
-        self.count() > 1 && self.attrs != SessionAttrs::Primary
+        self.count() > 1 && !matches!(self.attrs, SessionAttrs::Primary | SessionAttrs::ReadWrite)
     }
 
     /// What opens the transaction of a response.
@@ -165,14 +165,26 @@ impl Hosts {
     pub(super) async fn connection(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
         match (&*self.hosts, place) {
             ([only], Some(place)) => {
-                login::reuse_or_open(place, &self.source, || only.connector.connect()).await
+                let opened = login::reuse_or_open(place, &self.source, || only.connector.connect()).await;
+                opened.and_then(|connection| self.if_it_suits(connection))
             }
             // Boxed, as opening is there.
             ([only], None) => {
-                Box::pin(only.connector.connect()).await.map_err(|cause| cause.of_source(&self.source))
+                let opened = Box::pin(only.connector.connect()).await;
+                let opened = opened.map_err(|cause| cause.of_source(&self.source));
+                opened.and_then(|connection| self.if_it_suits(connection))
             }
             _ => Box::pin(self.of_several(place)).await,
         }
+    }
+
+    /// A connection to the only host, if the URL wants one of its role.
+    fn if_it_suits(&self, connection: Connection) -> Result<Connection, Error> {
+        if rank(self.attrs, connection.role).is_some() {
+            return Ok(connection);
+        }
+        self.hosts[0].state.lock().role = Some(connection.role);
+        Err(self.none_suits())
     }
 
     async fn of_several(&self, place: Option<&Lease<Connection>>) -> Result<Connection, Error> {
@@ -211,17 +223,13 @@ impl Hosts {
     /// How well a host suits, the best first; `None`: it may not be asked.
     fn rank(&self, at: usize) -> Option<u8> {
         let state = self.hosts[at].state.lock();
-        let is_late = |max: Duration| state.lag.map(|lag| lag > max);
-        match (self.attrs, state.is_replica) {
-            (_, None) | (SessionAttrs::Any | SessionAttrs::Primary, Some(false)) => Some(0),
-            (SessionAttrs::PreferStandby, Some(false)) => Some(1),
-            (SessionAttrs::Standby, Some(false)) | (SessionAttrs::Primary, Some(true)) => None,
-            (_, Some(true)) => match self.max_lag.map(is_late) {
-                None | Some(Some(false)) => Some(0),
-                // Nobody knows yet.
-                Some(None) => Some(2),
-                Some(Some(true)) => None,
-            },
+        let Some(role) = state.role else { return Some(0) };
+        let rank = rank(self.attrs, role)?;
+        match (self.max_lag, state.lag) {
+            (Some(max), Some(lag)) if role == Role::Replica && lag > max => None,
+            // Nobody knows yet.
+            (Some(_), None) if role == Role::Replica => Some(2),
+            _ => Some(rank),
         }
     }
 
@@ -243,7 +251,7 @@ impl Hosts {
         match host.connector.connect().await {
             Ok(connection) => {
                 place.into_iter().for_each(Lease::opened);
-                host.state.lock().is_replica = Some(connection.is_replica);
+                host.state.lock().role = Some(connection.role);
                 host.answered(epoch);
                 Ok(connection)
             }
@@ -272,11 +280,20 @@ impl Hosts {
         let lag = self.max_lag.map_or(String::new(), |lag| format!(" within `max_lag` of {lag:?}"));
         let wanted = match self.attrs {
             SessionAttrs::Primary => "primary".to_owned(),
+            SessionAttrs::ReadWrite => "host that can be written to".to_owned(),
+            SessionAttrs::ReadOnly => format!("host that only reads{lag}"),
             SessionAttrs::Any => format!("host{lag}"),
             SessionAttrs::Standby | SessionAttrs::PreferStandby => format!("replica{lag}"),
         };
-        Error::source_unavailable(format!("source `{}` has no {wanted}", self.source))
-            .cause("`target_session_attrs` of the source's `url` says which of its hosts are asked, and `max_lag` how late they may be")
+        let hosts = self
+            .hosts
+            .iter()
+            .filter_map(|host| host.state.lock().role.map(|role| format!("{} is a {role}", host.name)));
+        let hosts = hosts.collect::<Vec<_>>().join(", ");
+        let later = if self.max_lag.is_some() { ", or raise `max_lag`" } else { "" };
+        Error::source_unavailable(format!("source `{}` has no {wanted}", self.source)).cause(format!(
+            "{hosts}; name a host that is one in the source's `url`, or correct its `target_session_attrs`{later}"
+        ))
     }
 
     /// What is known of each of several hosts.
@@ -303,7 +320,7 @@ impl Hosts {
                 let mut connection = connected.map_err(|cause| cause.of_source(&self.source))?;
                 match &connection.other {
                     Some(name) => Ok(no_postgres(name)),
-                    None => look(&mut connection).await.map(|look| look.to_string()),
+                    None => look(&mut connection, &host.connector).await.map(|look| look.to_string()),
                 }
             };
             said.push((host.name.clone(), look.await));
@@ -327,7 +344,7 @@ impl Hosts {
                 Some(connection) => connection,
                 None => host.connector.connect().await.map_err(|cause| cause.of_source(&self.source))?,
             };
-            let seen = look(&mut connection).await?;
+            let seen = look(&mut connection, &host.connector).await?;
             *kept = Some(connection);
             Ok(seen)
         });
@@ -344,16 +361,17 @@ impl Hosts {
 
     fn note(&self, at: usize, now: Instant, seen: &Look) {
         let mut positions = self.positions.lock();
-        if !seen.is_replica {
+        let is_replica = seen.role == Role::Replica;
+        if !is_replica {
             positions.push_back((now, seen.position));
             if positions.len() > POSITIONS {
                 positions.pop_front();
             }
         }
-        let lag = if seen.is_replica { self.lag(&positions, seen) } else { Some(Duration::ZERO) };
+        let lag = if is_replica { self.lag(&positions, seen) } else { Some(Duration::ZERO) };
         drop(positions);
         let mut state = self.hosts[at].state.lock();
-        (state.is_replica, state.lag) = (Some(seen.is_replica), lag);
+        (state.role, state.lag) = (Some(seen.role), lag);
     }
 
     /// How long ago the primary was where the replica is. `None`: that is not known yet.
@@ -431,9 +449,23 @@ impl Drop for Lent {
     }
 }
 
+/// How well a host of that role suits, the best first; `None`: it may not be asked.
+fn rank(attrs: SessionAttrs, role: Role) -> Option<u8> {
+    match (attrs, role) {
+        (SessionAttrs::PreferStandby, Role::Primary | Role::ReadOnly) => Some(1),
+        (SessionAttrs::Any, _)
+        | (SessionAttrs::ReadWrite, Role::Primary)
+        | (SessionAttrs::ReadOnly, Role::ReadOnly | Role::Replica)
+        | (SessionAttrs::Primary, Role::Primary | Role::ReadOnly)
+        | (SessionAttrs::Standby | SessionAttrs::PreferStandby, Role::Replica) => Some(0),
+        _ => None,
+    }
+}
+
 /// Asks a host what it is.
-async fn look(connection: &mut Connection) -> Result<Look, Error> {
-    frontend::query(LOOK, &mut connection.wire.write).map_err(super::session::unsendable)?;
+async fn look(connection: &mut Connection, connector: &Connector) -> Result<Look, Error> {
+    frontend::query(&format!("select {}, {LOOK}", connector.role), &mut connection.wire.write)
+        .map_err(super::session::unsendable)?;
     let mut seen = None;
     connection.until_ready_with(|row| seen = Look::read(row)).await?;
     let is_pooled = connection.is_pooled;
@@ -443,13 +475,13 @@ async fn look(connection: &mut Connection) -> Result<Look, Error> {
 
 impl Look {
     fn read(row: &[u8]) -> Option<Self> {
-        let lag = text_field(row, 2).and_then(|lag| lag.parse().ok());
+        let lag = text_field(row, 3).and_then(|lag| lag.parse().ok());
         Some(Self {
-            is_replica: text_field(row, 0)? == "t",
+            role: Role::new(text_field(row, 0)? == "t", text_field(row, 1) == Some("t")),
             is_pooled: false,
-            position: text_field(row, 1)?.parse().ok()?,
+            position: text_field(row, 2)?.parse().ok()?,
             lag: lag.and_then(|lag: f64| Duration::try_from_secs_f64(lag.max(0.0)).ok()),
-            version: text_field(row, 3)?.to_owned(),
+            version: text_field(row, 4)?.to_owned(),
         })
     }
 }
@@ -458,10 +490,10 @@ impl fmt::Display for Look {
     /// Version, role and lag.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PostgreSQL {}, ", self.version)?;
-        match (self.is_replica, self.lag) {
-            (false, _) => f.write_str("primary"),
-            (true, Some(lag)) => write!(f, "replica, {:.1} s late", lag.as_secs_f64()),
-            (true, None) => f.write_str("replica, which has replayed no transaction yet"),
+        match (self.role, self.lag) {
+            (Role::Replica, Some(lag)) => write!(f, "replica, {:.1} s late", lag.as_secs_f64()),
+            (Role::Replica, None) => f.write_str("replica, which has replayed no transaction yet"),
+            (role, _) => role.fmt(f),
         }?;
         match self.is_pooled {
             true => f.write_str(", by a pooler: a transaction for each response"),

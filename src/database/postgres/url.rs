@@ -26,7 +26,10 @@ pub(super) struct Targets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionAttrs {
     Any,
-    /// What can be written to, which is the primary.
+    /// A primary that sessions can write to.
+    ReadWrite,
+    /// What is none.
+    ReadOnly,
     Primary,
     Standby,
     /// The primary where no replica can be asked. The default of several hosts: statements read.
@@ -216,8 +219,10 @@ impl Target {
 fn parse_attrs(attrs: &str) -> Result<SessionAttrs, UrlError> {
     match attrs {
         "any" => Ok(SessionAttrs::Any),
-        "read-write" | "primary" => Ok(SessionAttrs::Primary),
-        "read-only" | "standby" => Ok(SessionAttrs::Standby),
+        "read-write" => Ok(SessionAttrs::ReadWrite),
+        "read-only" => Ok(SessionAttrs::ReadOnly),
+        "primary" => Ok(SessionAttrs::Primary),
+        "standby" => Ok(SessionAttrs::Standby),
         "prefer-standby" => Ok(SessionAttrs::PreferStandby),
         _ => refuse(
             "target_session_attrs is not one of any, read-write, read-only, primary, standby, prefer-standby",
@@ -261,9 +266,10 @@ mod tests {
             (
                 "postgres://u@/d?host=a,/s&port=7,8&target_session_attrs=read-only",
                 "a:7 /s/.s.PGSQL.8",
-                SessionAttrs::Standby,
+                SessionAttrs::ReadOnly,
             ),
             ("postgres://u@a,b/d?target_session_attrs=primary", "a:5432 b:5432", SessionAttrs::Primary),
+            ("postgres://u@a/d?target_session_attrs=read-write", "a:5432", SessionAttrs::ReadWrite),
         ] {
             let targets = targets(url);
             let told: Vec<_> = targets.hosts.iter().map(Target::address).collect();
