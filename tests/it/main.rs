@@ -21,6 +21,7 @@ mod bounds;
 mod browser;
 mod canary;
 mod capacity;
+mod check_hosts;
 mod cli;
 mod compression;
 mod config;

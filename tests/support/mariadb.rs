@@ -106,15 +106,23 @@ impl Drop for MariaDb {
 
 /// MariaDB's own client.
 fn client(database: &str) -> Command {
+    client_at(mariadb_port(), database)
+}
+
+pub(super) fn client_at(port: u16, database: &str) -> Command {
     let mut client = Command::new("mariadb");
     client.args(["--no-defaults", "--user=root", "--host=127.0.0.1", "--default-character-set=utf8mb4"]);
     client.args(["--batch", "--raw", "--skip-column-names", "--skip-ssl"]);
-    client.arg(format!("--port={}", mariadb_port())).arg(database);
+    client.arg(format!("--port={port}")).arg(database);
     client
 }
 
 fn run(database: &str, sql: &str) -> String {
-    let output = client(database).args(["--execute", sql]).output().expect("MariaDB's client runs");
+    run_at(mariadb_port(), database, sql)
+}
+
+pub(super) fn run_at(port: u16, database: &str, sql: &str) -> String {
+    let output = client_at(port, database).args(["--execute", sql]).output().expect("MariaDB's client runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\nin: {sql}");
     String::from_utf8_lossy(&output.stdout).into_owned()
