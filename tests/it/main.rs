@@ -54,6 +54,7 @@ mod injection;
 mod jwt;
 mod libpq;
 mod limits;
+mod lookups;
 mod metrics;
 mod monitoring;
 mod mysql;
