@@ -18,7 +18,7 @@ const LEAST: f64 = 20_000.0;
 const MOST: u64 = 32_000_000;
 /// The configuration, its data and its endpoints.
 const FILES: [&str; 4] =
-    ["rowstream.toml", "orders.sql", "endpoints/h1/orders.sql", "endpoints/h2/orders.sql"];
+    ["rowstream.toml", "data/sqlite.sql", "endpoints/h1/orders.sql", "endpoints/h2/orders.sql"];
 
 /// Measures, and prints a table. It fails where a row is not what it must be, or a figure not what
 /// is promised. `program` is that of Rowstream; the one beside this program unless given.

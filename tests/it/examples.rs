@@ -1,6 +1,6 @@
 //! The worked examples do what their READMEs say, and say the same on SQLite, PostgreSQL and
 //! MariaDB: every answer is compared byte by byte. Each example runs from a copy of its folder, as
-//! after cloning. `delegate` has an upstream in the place of databases.
+//! after cloning. `delegate` has an upstream in the place of databases; its orders have both.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use crate::delegate;
 use crate::support::{Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get};
 use crate::worked;
 use http::{Request, StatusCode};
+use serde_json::json;
 use tempfile::TempDir;
 
 /// The token of the events' README.
@@ -28,9 +29,17 @@ struct Each {
 impl Each {
     /// `variable` names the database in the example's configuration.
     async fn start(example: &str, variable: &'static str) -> Self {
+        Self::start_with(example, variable, &[]).await
+    }
+
+    /// The same with more variables in the environment.
+    async fn start_with(example: &str, variable: &'static str, environment: &[(&str, &str)]) -> Self {
         let (folder, db, mariadb_db) =
             tokio::join!(worked::filled(example, worked::program()), postgres(example), mariadb(example));
-        let launch = || Launch::folder(folder.path()).argument("--log-format=off");
+        let launch = || {
+            let launch = Launch::folder(folder.path()).argument("--log-format=off");
+            environment.iter().fold(launch, |launch, (name, value)| launch.variable(name, value))
+        };
         let sqlite = launch().start().await;
         let postgres = launch().variable(variable, &db.url()).start().await;
         let mariadb = launch().variable(variable, &mariadb_db.url()).start().await;
@@ -305,11 +314,37 @@ async fn articles() {
     each.check().await;
 }
 
-#[tokio::test]
-async fn delegate() {
+/// The upstream of `delegate`.
+async fn upstream() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
     tokio::spawn(delegate::serve(listener));
+    url
+}
+
+#[tokio::test]
+async fn orders_of_delegate() {
+    let environment = [("DELEGATE_URL", &*upstream().await)];
+    let each = Each::start_with("delegate/enrich", "ORDERS_URL", &environment).await;
+    for protocol in ["/h1", "/h2"] {
+        let reply = each.ok(&format!("{protocol}/orders.ndjson?max=300")).await;
+        for (id, order) in (1_u64..).zip(lines(&reply)) {
+            let customer = format!("customer {}", id * 7919 % 5000);
+            let replied = json!({ "id": id, "processed_ms": 1 });
+            let expected =
+                json!({ "id": id, "customer": customer, "cents": id * 104_729 % 100_000, "reply": replied });
+            assert_eq!(order, expected);
+        }
+        assert_eq!(worked::rows(&reply.body), 300);
+        each.refuses(&format!("{protocol}/orders?max=0"), 400, "max").await;
+    }
+    let orders = "select count(*), sum(cents) from orders";
+    assert_eq!(each.mariadb_db.ask(orders).trim(), "100000\t4999950000");
+}
+
+#[tokio::test]
+async fn delegate() {
+    let url = upstream().await;
     let folder = worked::copy("delegate");
     for config in ["rowstream.toml", "pool25.toml", "pool50.toml"] {
         let mut command = std::process::Command::new(worked::program());
