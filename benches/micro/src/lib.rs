@@ -7,6 +7,7 @@
 
 mod data;
 mod encode;
+mod mysql;
 mod postgres;
 mod template;
 
@@ -64,5 +65,5 @@ impl Pass {
 
 /// Every case.
 pub fn cases() -> Vec<Case> {
-    [encode::cases(), template::cases(), postgres::cases()].into_iter().flatten().collect()
+    [encode::cases(), template::cases(), postgres::cases(), mysql::cases()].into_iter().flatten().collect()
 }
