@@ -21,6 +21,9 @@ pub(crate) const QUEUE: &str = "pool = { waiting = 400 }";
 /// More than lookups take on any machine, and less than the slow statement here does.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
+/// After which a server on a busy machine has seen that its connections were cut.
+const NOTICED: Duration = Duration::from_millis(200);
+
 /// A row of the table, by its number.
 pub(crate) const BY_KEY: &str = "select n, text, maybe from t where n = :id";
 
@@ -550,7 +553,7 @@ async fn answers_in_small_pieces_are_the_same(db: &Db) {
         proxy.set_to_client(Faults { pieces, ..Faults::default() });
         proxy.cut_now(Cut::Close);
         // Which connections had ended is seen when the next one is needed.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(NOTICED).await;
         all_are_right(&server, 60).await;
     }
 }
@@ -571,7 +574,7 @@ async fn a_connection_that_is_cut_anywhere_never_misleads(db: &Db) {
     assert!(whole > 100, "only {whole} of 1800 were answered");
     proxy.set_to_client(Faults::default());
     proxy.cut_now(Cut::Close);
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(NOTICED).await;
     all_are_right(&server, 60).await;
 }
 
