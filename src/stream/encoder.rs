@@ -36,9 +36,13 @@ impl Encoder {
     }
 
     /// Writes rows that have come as a message.
-    pub(crate) fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) {
-        if let Self::Batches(encoder) = self {
-            encoder.batch(rows, message, out);
+    ///
+    /// # Errors
+    /// Rows were to come one by one.
+    pub(crate) fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Batches(encoder) => Ok(encoder.batch(rows, message, out)),
+            _ => Err(Error::protocol("a batch came where rows were asked for")),
         }
     }
 
@@ -113,6 +117,9 @@ impl Encoder {
     }
 }
 
+/// Were they taken and not written, an answer would end well without them.
+const NO_ROWS: &str = "rows that come as batches are never written value by value";
+
 /// Value by value, for whom [`Encoder::encode`] does not suit because a row has more than is
 /// written. It is slower.
 impl RowWriter for Encoder {
@@ -122,7 +129,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.begin_row(out),
             Self::Csv(encoder) => encoder.begin_row(out),
             Self::Arrow(encoder) => encoder.begin_row(out),
-            Self::Batches(_) => {}
+            Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
 
@@ -132,7 +139,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.value(value, out),
             Self::Csv(encoder) => encoder.value(value, out),
             Self::Arrow(encoder) => encoder.value(value, out),
-            Self::Batches(_) => {}
+            Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
 
@@ -142,7 +149,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.end_row(out),
             Self::Csv(encoder) => encoder.end_row(out),
             Self::Arrow(encoder) => encoder.end_row(out),
-            Self::Batches(_) => {}
+            Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
 
@@ -152,7 +159,7 @@ impl RowWriter for Encoder {
             Self::ByOptions(encoder) => encoder.options(),
             Self::Csv(encoder) => encoder.options(),
             Self::Arrow(encoder) => encoder.options(),
-            Self::Batches(_) => ValueOptions::DEFAULT,
+            Self::Batches(_) => unreachable!("{NO_ROWS}"),
         }
     }
 }

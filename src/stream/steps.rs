@@ -92,8 +92,7 @@ impl Rows {
         if let (Some(cursors), Some(last)) = (&mut self.cursors, batch.last) {
             cursors.keep(last)?;
         }
-        self.encoder.batch(batch.rows, batch.message, out);
-        Ok(())
+        self.encoder.batch(batch.rows, batch.message, out)
     }
 
     /// The columns of the result that was awaited have come.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
-    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Int16Type,
-    Int32Type, Int64Type, RunEndIndexType,
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type,
+    Int16Type, Int32Type, Int64Type, RunEndIndexType,
 };
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, GenericListArray, GenericListViewArray,
@@ -21,7 +21,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
-use rowstream_encode::decimal_units;
+use rowstream_encode::{Value, decimal_units};
 
 use super::values::{self, JSON, KIND};
 use crate::Error;
@@ -89,7 +89,12 @@ fn data_type(of: &DataType) -> DataType {
 /// A value has no place in it.
 pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
     Ok(match (array.data_type(), to) {
-        (DataType::Utf8, DataType::Decimal128(..) | DataType::Decimal256(..)) => decimals(array, to)?,
+        (DataType::Utf8, DataType::Decimal128(precision, scale)) => {
+            decimals::<Decimal128Type>(array, to, (*precision, *scale), low)?
+        }
+        (DataType::Utf8, DataType::Decimal256(precision, scale)) => {
+            decimals::<Decimal256Type>(array, to, (*precision, *scale), i256::from_le_bytes)?
+        }
         (DataType::Dictionary(..), _) => {
             let dictionary = array.as_any_dictionary();
             self::array(&take(dictionary.values(), dictionary.keys(), None).map_err(unlike)?, to)?
@@ -156,45 +161,43 @@ fn bytes(array: &ArrayRef) -> ArrayRef {
 /// Each value as a JSON document.
 fn documents(array: &ArrayRef) -> Result<ArrayRef, Error> {
     let mut documents = StringBuilder::new();
-    let mut json = Vec::new();
+    let mut json = String::new();
     for row in 0..array.len() {
         json.clear();
-        values::write_json(array, row, &mut json)?;
-        documents.append_value(String::from_utf8_lossy(&json));
+        match values::value(array, row, &mut json)? {
+            Value::Null => documents.append_null(),
+            _ => documents.append_value(&json),
+        }
     }
     Ok(Arc::new(documents.finish()))
 }
 
-/// Texts of decimals, which the worker has checked, as numbers.
-fn decimals(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
-    let texts = array.as_string::<i32>().iter();
-    let units = |text: &str, precision: u8, scale: i8| {
+/// Texts of decimals, which the worker has checked, as numbers of `to`, of whose 32 bytes `of` takes
+/// those that it has.
+fn decimals<T: DecimalType>(
+    array: &ArrayRef,
+    to: &DataType,
+    (precision, scale): (u8, i8),
+    of: impl Fn([u8; 32]) -> T::Native,
+) -> Result<ArrayRef, Error> {
+    let units = |text: &str| {
         let number = Some(text).filter(|text| values::is_number(text));
         let units = number.and_then(|number| decimal_units(number, precision, scale.cast_unsigned()));
-        units.ok_or_else(|| {
+        units.map(&of).ok_or_else(|| {
             Error::bad_value(format!(
                 "a column holds NaN or a decimal of more digits, which its Arrow type {to} cannot"
             ))
             .hint("select it as text: `cast(… as text)`")
         })
     };
-    Ok(match to {
-        DataType::Decimal128(precision, scale) => {
-            let low = |units: [u8; 32]| i128::from_le_bytes(units.first_chunk().copied().unwrap_or_default());
-            let numbers =
-                texts.map(|text| text.map(|text| units(text, *precision, *scale).map(low)).transpose());
-            let numbers: PrimitiveArray<Decimal128Type> = numbers.collect::<Result<Vec<_>, _>>()?.into();
-            Arc::new(numbers.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
-        }
-        DataType::Decimal256(precision, scale) => {
-            let all = i256::from_le_bytes;
-            let numbers =
-                texts.map(|text| text.map(|text| units(text, *precision, *scale).map(all)).transpose());
-            let numbers: PrimitiveArray<Decimal256Type> = numbers.collect::<Result<Vec<_>, _>>()?.into();
-            Arc::new(numbers.with_precision_and_scale(*precision, *scale).map_err(unlike)?)
-        }
-        _ => Arc::clone(array),
-    })
+    let numbers = array.as_string::<i32>().iter().map(|text| text.map(units).transpose());
+    let numbers = PrimitiveArray::<T>::from_iter(numbers.collect::<Result<Vec<_>, _>>()?);
+    Ok(Arc::new(numbers.with_precision_and_scale(precision, scale).map_err(unlike)?))
+}
+
+/// The lower half of the bytes of a number that needs no more.
+fn low(units: [u8; 32]) -> i128 {
+    i128::from_le_bytes(*units.first_chunk().expect("32 bytes have 16"))
 }
 
 fn list<O: OffsetSizeTrait>(array: &ArrayRef, items: &FieldRef) -> Result<ArrayRef, Error> {

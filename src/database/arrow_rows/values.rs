@@ -175,6 +175,8 @@ pub(super) fn value<'a>(array: &'a ArrayRef, row: usize, text: &'a mut String) -
             let (values, run) = of_run(ends.data_type(), array, row);
             return value(values, run, text);
         }
+        // It has no NULLs of its own: a value of it is one where its member is.
+        DataType::Union(..) if is_null_member(array, row) => Value::Null,
         _ => {
             let mut json = std::mem::take(text).into_bytes();
             write_json(array, row, &mut json)?;
@@ -196,8 +198,8 @@ fn number(value: u64, text: &mut String) -> Value<'_> {
     Value::Number(text)
 }
 
-/// A decimal of Arrow is an integer, of whose digits so many stand after the point, or so many zeros
-/// after them.
+/// A decimal of Arrow is an integer. Of its digits, `scale` stand after the point; where that is
+/// negative, so many zeros stand after them.
 pub(super) fn decimal(units: i128, scale: i8, text: &mut String) -> Value<'_> {
     // Few need more than 64 bits, in which digits are found sooner.
     let _ = match i64::try_from(units) {
@@ -351,6 +353,11 @@ pub(super) fn write_json(array: &ArrayRef, row: usize, out: &mut Vec<u8>) -> Res
             Ok(())
         }
     }
+}
+
+fn is_null_member(array: &ArrayRef, row: usize) -> bool {
+    let union = array.as_union();
+    union.child(union.type_id(row)).is_null(union.value_offset(row))
 }
 
 /// Which value of its dictionary a row has, which is not NULL.

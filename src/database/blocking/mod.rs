@@ -135,8 +135,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
     }
 
     /// The batch that [`DriverRows::pack`] has packed in place of a row.
-    fn batch<'a>(described: &'a Described<Self::Plan>, packed: &'a [u8]) -> Batch<'a, Self::Row<'a>> {
-        Batch { rows: 1, message: &[], last: Some(Self::row(described, packed)) }
+    fn batch<'a>(_described: &'a Described<Self::Plan>, _packed: &'a [u8]) -> Batch<'a, Self::Row<'a>> {
+        unreachable!("only a driver whose `as_batches` returns a schema has batches")
     }
 }
 
@@ -207,7 +207,7 @@ pub trait DriverRows {
     /// # Errors
     /// They cannot be sent.
     fn as_batches(&mut self, _columns: usize) -> Result<(), Error> {
-        Ok(())
+        Err(Error::protocol("this database has no record batches"))
     }
 
     /// Steps to the first row. Whether there is one.
