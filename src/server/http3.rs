@@ -67,9 +67,8 @@ const ALL_INCOMING_BYTES: u64 = 1024 * 1024;
 /// After which a client that sends nothing is gone, and how often it is asked for a sign.
 const IDLE: VarInt = VarInt::from_u32(30_000);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// In which what was sent before a reset is on its way: QUIC drops with a reset what it still
-/// holds.
-const BEFORE_RESET: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+/// In which a client has to take what was sent before a reset.
+const BEFORE_RESET: Duration = Duration::from_secs(2);
 /// In which GOAWAY is written, and the end of all connections is known to their clients.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
@@ -206,8 +205,15 @@ impl Arrived {
             connected,
             ends: &ends,
         };
-        let stops = AtomicUsize::new(0);
-        let served = Served { quic, answers: &answers, seat: &seat, header_timeout, write_timeout, stops };
+        let served = Served {
+            quic,
+            answers: &answers,
+            seat: &seat,
+            header_timeout,
+            write_timeout,
+            stops: AtomicUsize::new(0),
+            narrowed: tokio::sync::Mutex::default(),
+        };
         served.serve_until_end(state).await;
     }
 }
@@ -221,6 +227,8 @@ struct Served<'a> {
     write_timeout: Duration,
     /// Requests that their client stopped before they had an answer.
     stops: AtomicUsize,
+    /// Held by the stream that has made the window [narrow](Self::until_taken).
+    narrowed: tokio::sync::Mutex<()>,
 }
 
 impl Served<'_> {
@@ -297,12 +305,32 @@ impl Served<'_> {
                 stream.0.stop_sending(Code::H3_NO_ERROR);
                 let _ = timeout(self.write_timeout, stopped).await;
             }
-            Err(Unsent::Aborted) => {
-                let [least, most] = BEFORE_RESET;
-                sleep((3 * self.quic.rtt()).clamp(least, most)).await;
-            }
+            Err(Unsent::Aborted) => self.until_taken(&mut stream.0).await,
             Err(Unsent::Gone) => {}
         }
+    }
+
+    /// Waits until the client has acknowledged all that was sent: QUIC drops with a reset what it
+    /// still holds, and the error record is the last of it.
+    ///
+    /// quinn does not say what is acknowledged, but a write waits for it where the window has room
+    /// for one byte alone. What is written is a frame of no data, which says nothing (RFC 9114,
+    /// 7.2.1).
+    async fn until_taken(&self, stream: &mut RequestStream<BidiStream, Bytes>) {
+        let _narrowed = self.narrowed.lock().await;
+        self.quic.set_send_window(1);
+        let widened = Widened(&self.quic);
+        let _ = timeout(BEFORE_RESET, stream.send_data(Bytes::new())).await;
+        drop(widened);
+    }
+}
+
+/// Gives a connection its window back when it is dropped, whatever ended the wait.
+struct Widened<'a>(&'a quinn::Connection);
+
+impl Drop for Widened<'_> {
+    fn drop(&mut self) {
+        self.0.set_send_window(QUIC_WINDOW);
     }
 }
 

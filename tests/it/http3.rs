@@ -123,8 +123,22 @@ async fn what_fails_after_its_head_is_reset() {
         assert_eq!((&answer["status"], &answer["ended"]), (&200.into(), &"reset 0x102".into()), "{answer}");
         assert!(answer["bytes"].as_u64() > Some(100_000), "{answer}");
     }
-    let last = ask(&server, &certificate, "/fails.ndjson?_end=1", &[]).await;
-    assert!(last["tail"].as_str().is_some_and(|tail| tail.contains("\"error\"")), "{last}");
+}
+
+/// A reset drops what is still on its way. A client that was busy for longer than a reset waited saw
+/// an answer without its last rows and without the error record.
+#[tokio::test]
+async fn a_reset_waits_for_what_was_sent_before() {
+    let (db, certificate) = (TestDb::new().await, Certificate::new());
+    let server = server(&db, &certificate, "").await;
+    let path = "/fails.ndjson?_end=1";
+    let at_once = ask(&server, &certificate, path, &[]).await;
+    let bytes = at_once["bytes"].as_u64().expect("a number");
+    let pause = format!("pause={}", bytes - 200_000);
+    for answer in [at_once, ask(&server, &certificate, path, &[&pause]).await] {
+        assert_eq!((&answer["bytes"], &answer["ended"]), (&bytes.into(), &"reset 0x102".into()), "{answer}");
+        assert!(answer["tail"].as_str().is_some_and(|tail| tail.contains("\"error\"")), "{answer}");
+    }
 }
 
 #[tokio::test]

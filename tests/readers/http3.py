@@ -1,10 +1,10 @@
 """A client of HTTP/3 that is not ours: aioquic. Says what came as one line of JSON per request.
 
-http3.py CA URL [stop=BYTES] [leave=SECONDS] [take=BYTES] [header=BYTES]
+http3.py CA URL [stop=BYTES] [leave=SECONDS] [pause=BYTES] [take=BYTES] [header=BYTES]
     [connections=N] [stops=N] [then=PATH]
 
-stop and leave: STOP_SENDING after so many bytes, or so much time; take: lets the server send so many
-bytes and no more; header: sends header fields of that length; connections: opens so many at once
+stop and leave: STOP_SENDING after so many bytes, or so much time; pause: does nothing for a second
+after so many bytes; take: lets the server send so many bytes and no more; header: sends header fields of that length; connections: opens so many at once
 first that ask nothing, and says how many of them had to show that their address is theirs; stops:
 asks so many times more, and stops each at once; then: asks for this path on the same connection once
 there is a line on standard input.
@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import json
 import sys
+import time
 from urllib.parse import urlsplit
 
 from aioquic.asyncio.client import connect
@@ -48,6 +49,7 @@ class Client(QuicConnectionProtocol):
         self.http = H3Connection(self._quic)
         self.answers = {}
         self.stop = None
+        self.pause = None
 
     def ask(self, url, fields=()):
         number = self._quic.get_next_available_stream_id()
@@ -88,6 +90,9 @@ class Client(QuicConnectionProtocol):
             seen["bytes"] += len(what.data)
             answer.digest.update(what.data)
             answer.tail = (answer.tail + what.data)[-200:]
+            if self.pause is not None and seen["bytes"] >= self.pause:
+                self.pause = None
+                time.sleep(1)
             if self.stop is not None and seen["bytes"] >= self.stop:
                 self.leave(what.stream_id)
         if getattr(what, "stream_ended", False):
@@ -118,7 +123,7 @@ async def main():
     opened = await asyncio.gather(*[one.__aenter__() for one in idle])
     retried = sum(one._quic._retry_count > 0 for one in opened)
     async with new() as client:
-        client.stop = number("stop")
+        client.stop, client.pause = number("stop"), number("pause")
         fields = [(f"x-{n}", "x" * 1000) for n in range((number("header") or 0) // 1000)]
         answer = client.ask(url, fields)
         answer.seen["retried"] = retried
