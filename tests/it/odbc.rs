@@ -244,8 +244,28 @@ async fn batches_of_sqlite_have_the_declared_types() {
     assert_eq!(columns(&reply.body), expected);
 }
 
-/// The name of a key is a word of SQL, and has quotes of all kinds in it: each driver takes it in the
-/// quotes that it says it has.
+/// MariaDB's driver frees the rows of a statement that is cancelled, also those that another thread
+/// fetches at that moment. That ended the worker now and then, with all that it served.
+#[tokio::test]
+async fn clients_that_leave_while_rows_are_fetched_end_no_worker() {
+    let columns: Vec<_> = (0..40).map(|number| format!("seq * 1.5 as c{number}")).collect();
+    let wide = format!("select {} from seq_1_to_20000", columns.join(", "));
+    let endpoints = [("wide", &*wide), ("well", "select 1 as v")];
+    let server = serve(&mariadb("mysql"), "pool = { max = 1 }", &endpoints).await;
+    let mut worker = Vec::new();
+    for round in 1..=20 {
+        let mut streaming = Client::HTTP1.stream(&server.url("/wide.ndjson")).await;
+        streaming.at_least(round * 10_000).await;
+        drop(streaming);
+        assert_eq!(get(&server.url("/well")).await.text(), "[{\"v\":1}]");
+        worker.push(workers(&server));
+    }
+    worker.dedup();
+    assert_eq!(worker.len(), 1, "{worker:?}");
+}
+
+/// The name of the key is a word of SQL, with quotes of all kinds in it. Each driver takes it in
+/// the quotes that it says it has.
 #[tokio::test]
 async fn keys_stand_in_the_quotes_of_the_driver() {
     let folder = tempfile::tempdir().unwrap();

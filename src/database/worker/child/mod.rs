@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
@@ -26,7 +27,7 @@ use arrow_schema::{ArrowError, Schema};
 
 use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
 use crate::database::arrow_rows::Argument;
-use crate::lock::Mutex;
+use crate::lock::{Condvar, Mutex};
 
 /// Serves until the server has gone. Standard input is a pipe that ends then, and standard output
 /// the socket to listen on.
@@ -125,19 +126,28 @@ trait Connection {
 /// Ends what a driver does, from another thread.
 type Cancel = Box<dyn Fn() + Send>;
 
+/// In which a statement ends by itself that is seen to be unwanted between two calls of its driver.
+///
+/// Only then is the driver asked. Its other calls go on meanwhile, and not each driver bears that:
+/// MariaDB's for ODBC frees the rows that are being fetched, which it has all had before.
+const BY_ITSELF: Duration = Duration::from_millis(100);
+
 /// What runs at this moment, for the thread that reads requests.
 #[derive(Default)]
 struct Running {
     /// How many cancellations have come.
     cancelled: AtomicU64,
     cancels: Mutex<Vec<Cancel>>,
+    /// Notified when a statement has ended.
+    ended: Condvar,
 }
 
 impl Running {
     /// Ends what runs. A driver that cannot is waited for, and the server ends the process.
     fn cancel(&self) {
         self.cancelled.fetch_add(1, Ordering::SeqCst);
-        for cancel in &*self.cancels.lock() {
+        let runs = |cancels: &mut Vec<Cancel>| !cancels.is_empty();
+        for cancel in &*self.ended.wait_timeout_while(self.cancels.lock(), BY_ITSELF, runs) {
             cancel();
         }
     }
@@ -290,6 +300,7 @@ struct Cancellable<'a>(&'a Running);
 impl Drop for Cancellable<'_> {
     fn drop(&mut self) {
         self.0.cancels.lock().clear();
+        self.0.ended.notify_one();
     }
 }
 
