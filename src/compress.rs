@@ -57,8 +57,8 @@ const GZIP_LEVEL: i32 = 1;
 const GZIP_WINDOW: i32 = 14;
 /// Added to the window, it asks for gzip's head and end (zlib's manual, `deflateInit2`).
 const GZIP_FORMAT: i32 = 16;
-/// Of 9. Rows are flushed as they come, so that a longer block than 4,096 symbols saves nothing: the 8
-/// that is usual takes 84 KB more and made events no smaller.
+/// Of 9; 8 is usual. A block ends after 4,096 symbols: longer ones took more memory and made events
+/// no smaller.
 const GZIP_MEMORY: i32 = 6;
 
 /// A content coding.

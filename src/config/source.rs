@@ -18,8 +18,8 @@ use crate::sql::dialect::{Dialect, Location};
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
 
-/// What a batch of a driver's rows may have, in bytes: a fetch has few rows below it, and above it a
-/// few streams fill their worker's memory.
+/// What a batch of a driver's rows may have, in bytes. Below, a fetch has few rows. Above, a few
+/// streams fill their worker's memory.
 const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
 /// Databases that a program may have been built without: the scheme, the name, and the feature of

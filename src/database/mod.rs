@@ -456,8 +456,9 @@ macro_rules! databases {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name($module::Source),)+
         }
 
-        /// One connection of a database, held by one response. Boxed: a lookup holds none, and would
-        /// be moved with the room of the largest.
+        /// One connection of a database, held by one response.
+        ///
+        /// Boxed: a lookup holds none, and would be moved with the room of the largest.
         pub enum Session {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Session>),)+
             /// The rows of a lookup, which have come: a connection no longer.

@@ -41,7 +41,10 @@ impl Encoder {
     /// Rows were to come one by one.
     pub(crate) fn batch(&mut self, rows: u64, message: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
-            Self::Batches(encoder) => Ok(encoder.batch(rows, message, out)),
+            Self::Batches(encoder) => {
+                encoder.batch(rows, message, out);
+                Ok(())
+            }
             _ => Err(Error::protocol("a batch came where rows were asked for")),
         }
     }

@@ -185,8 +185,8 @@ async fn python_reads_the_batches_of_drivers() {
     }
 }
 
-/// What each library sees in the column `c` of a file: its type and its last value; `None`: it reads
-/// no such file.
+/// What each library sees in the column `c` of a file: its type and its last value. `None`: it
+/// reads no such file.
 fn each_sees(file: &NamedTempFile) -> [Option<(String, String)>; 3] {
     LIBRARIES.map(|library| {
         let seen = seen_or_refused("read.py", &[library], file).ok()?;

@@ -1,5 +1,5 @@
-"""The floor of Arrow Flight SQL: a loop over the batches of a statement. `arrow_of_flight.py URI SQL` prints
-how many rows there were."""
+"""The floor of Arrow Flight SQL: a loop over the batches of a statement.
+`arrow_of_flight.py URI SQL` prints how many rows there were."""
 
 import sys
 

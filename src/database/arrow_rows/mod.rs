@@ -2,11 +2,10 @@
 //! processes, and Arrow Flight SQL.
 //!
 //! A row is packed ([`cells`]) as it is reached, from the values of its columns ([`columns`],
-//! [`values`]). For
-//! clients that want batches too there are no rows: batches are cut ([`batches`]), and written with
-//! the types that all readers know ([`sent`]). What sends the batches is not known here, and
-//! nothing here does I/O. In the other direction, what is bound to a statement is a batch too
-//! (`bind`).
+//! [`values`]). For clients that want batches too there are no rows: batches are cut ([`batches`]),
+//! and written with the types that all readers know ([`sent`]). What sends the batches is not known
+//! here, and nothing here does I/O. In the other direction, what is bound to a statement is a batch
+//! too (`bind`).
 
 mod arguments;
 mod batches;

@@ -172,8 +172,7 @@ fn documents(array: &ArrayRef) -> Result<ArrayRef, Error> {
     Ok(Arc::new(documents.finish()))
 }
 
-/// Texts of decimals, which the worker has checked, as numbers of `to`, of whose 32 bytes `of` takes
-/// those that it has.
+/// Texts of decimals, which the worker has checked, as numbers of `to`: `of` makes them of 32 bytes.
 fn decimals<T: DecimalType>(
     array: &ArrayRef,
     to: &DataType,

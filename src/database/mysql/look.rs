@@ -17,6 +17,9 @@ const NULL: u8 = 0xfb;
 /// ER_PARSE_ERROR: an older server has another word for it.
 const SYNTAX: u16 = 1064;
 
+/// ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing.
+const DENIED: u16 = 1227;
+
 /// What a server is to those that it replicates.
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
@@ -24,7 +27,9 @@ enum Role {
     /// So many seconds late; `None`: it does not replicate now.
     Replica(Option<u64>),
     /// The user may not see it.
-    Unknown,
+    Hidden,
+    /// It cannot be asked, for the reason that the server gives.
+    Unknown(String),
 }
 
 /// The columns and the values of a row.
@@ -39,8 +44,9 @@ pub(super) async fn look(connection: &mut Connection) -> Result<String, Error> {
         Role::Primary => "primary".to_owned(),
         Role::Replica(Some(seconds)) => format!("replica, {seconds} s late"),
         Role::Replica(None) => "replica, which does not replicate now".to_owned(),
-        Role::Unknown if is_mariadb => "of a role that `grant slave monitor` lets this user see".to_owned(),
-        Role::Unknown => "of a role that `grant replication client` lets this user see".to_owned(),
+        Role::Hidden if is_mariadb => "of a role that `grant slave monitor` lets this user see".to_owned(),
+        Role::Hidden => "of a role that `grant replication client` lets this user see".to_owned(),
+        Role::Unknown(why) => format!("of a role that it does not say ({why})"),
     };
     let lacks = lacks(product).join(", ");
     let lacks = if lacks.is_empty() { lacks } else { format!("; not supported there: {lacks}") };
@@ -55,7 +61,8 @@ async fn role(connection: &mut Connection) -> Result<Role, Error> {
     Ok(match said {
         Ok(None) => Role::Primary,
         Ok(Some(row)) => Role::Replica(seconds_late(&row)),
-        Err(_) => Role::Unknown,
+        Err(error) if error.number == DENIED => Role::Hidden,
+        Err(error) => Role::Unknown(error.message),
     })
 }
 

@@ -474,9 +474,8 @@ impl SessionSettings {
     }
 }
 
-/// The columns that tell a host's role. The second is asked for only where it counts, as it takes
-/// a server a millisecond. Our own sessions only read, so it is of what they would do by
-/// themselves.
+/// The columns that tell a host's role. The second is asked for only where it counts, because its
+/// view lists all settings. Our own sessions only read: it is the setting that others have there.
 fn role_columns(attrs: SessionAttrs) -> &'static str {
     match attrs {
         SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => {

@@ -6,21 +6,20 @@ use std::sync::Once;
 
 use rusqlite::ffi;
 
-/// Small allocations that a connection keeps for itself, at most so long and so many. SQLite has 40
-/// of them, 48 KB for each connection; who needs more asks the allocator, which has them in a cache
-/// of the thread.
+/// Small allocations that a connection keeps for itself: their length, and how many. SQLite has 40
+/// by default, which are 48 KB for each connection. Whoever needs more asks the allocator.
 const LOOKASIDE: (c_int, c_int) = (1200, 10);
 
-/// Has SQLite take memory as it is needed: there may be hundreds of connections. Only what is called
-/// before the first of them is opened has an effect.
+/// Has SQLite take memory as it is needed, because there may be hundreds of connections. It has an
+/// effect only before the first of them is opened.
 pub(super) fn configure() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let none = ptr::null_mut::<std::ffi::c_void>();
         #[expect(unsafe_code, reason = "rusqlite has no call for this")]
-        // SAFETY: each option has the arguments that sqlite.org/c3ref/c_config_covering_index_scan.html
-        // lists for it. No other thread configures, and where the library is in use already, it
-        // refuses and changes nothing.
+        // SAFETY: each option has the arguments that SQLite's C reference lists for it
+        // (sqlite.org/c3ref/c_config_covering_index_scan.html). No other thread configures. Where
+        // the library is in use already, it refuses and changes nothing.
         unsafe {
             // Nobody asks how much memory SQLite takes, and counting it takes a lock at each
             // allocation.

@@ -36,8 +36,7 @@ pub(super) enum Request {
     Open {
         /// To what.
         opening: Opening,
-        /// What a batch of rows may have, in bytes. It is cut where it would be larger, unless a row
-        /// is.
+        /// What a batch of rows may have, in bytes. A larger one is cut, down to one row.
         fetch_bytes: usize,
     },
     /// Prepare this statement, and answer with its schema alone.
