@@ -4,7 +4,6 @@
 //! What is not in the log costs nothing but what a request that fails later would be missed by: its
 //! target and who asked. Whether a request that went well has a line is decided before it is made.
 
-use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use http::{Method, Request, StatusCode, Version};
 
 use crate::completeness::Id;
 use crate::log::lines::ACCESS;
-use crate::log::text::{Object, Word, bounded, one_line};
+use crate::log::text::{Line, Milliseconds, Object, bounded, one_line};
 use crate::log::{LogFormat, LogSettings};
 use crate::outcome::{Ended, Outcome, Times};
 use crate::traces::Context;
@@ -139,43 +138,48 @@ impl Entry {
     }
 
     fn text(&self, outcome: &Outcome, names: Names<'_>) -> String {
-        // Room for most lines, so that they are written in one piece of memory.
-        let mut line = String::with_capacity(512);
-        let _ = write!(
-            line,
-            "{:.3} {} {} {:?} {} {} rows={} bytes={} ms={}",
-            jiff::Timestamp::now(),
-            self.method,
-            one_line(self.asked.target()),
-            self.version,
-            self.status.as_ref().map_or("-", StatusCode::as_str),
-            self.ended(outcome),
-            self.rows,
-            self.bytes,
-            Milliseconds(self.started.elapsed()),
-        );
+        let mut line = Line::begin();
+        let status = self.status.as_ref().map_or("-", StatusCode::as_str);
+        let (target, ended) = (one_line(self.asked.target()), self.ended(outcome));
+        for word in [self.method.as_str(), &target, version_name(self.version), status, ended] {
+            line.push(" ");
+            line.push(word);
+        }
+        for (name, number) in [("rows", self.rows), ("bytes", self.bytes)] {
+            line.field(name);
+            line.number(number);
+        }
+        line.field("ms");
+        line.milliseconds(self.started.elapsed());
         for (name, time) in self.phases() {
-            let _ = write!(line, " {name}={}", Milliseconds(time));
+            line.field(name);
+            line.milliseconds(time);
         }
         if self.spilled > 0 {
-            let _ = write!(line, " spilled={}", self.spilled);
+            line.field("spilled");
+            line.number(self.spilled);
         }
         if let Some(address) = self.asked.address {
-            let _ = write!(line, " address={address}");
+            line.field("address");
+            line.address(address);
         }
         if let Some(id) = self.asked.trace_id {
-            let _ = write!(line, " trace_id={id:032x}");
+            line.field("trace_id");
+            line.any(format_args!("{id:032x}"));
         }
         if let Some(id) = self.stream {
-            let _ = write!(line, " stream_id={id}");
+            line.field("stream_id");
+            line.any(id);
         }
         for (name, text) in self.texts(names) {
-            let _ = write!(line, " {name}={}", Word(text));
+            line.field(name);
+            line.word(text);
         }
         if let Outcome::Failed(error) = outcome {
-            let _ = write!(line, " error={}", one_line(&format!("{error:?}")));
+            line.field("error");
+            line.push(&one_line(&format!("{error:?}")));
         }
-        line
+        line.finish()
     }
 
     fn json(&self, outcome: &Outcome, names: Names<'_>) -> String {
@@ -183,7 +187,7 @@ impl Entry {
         line.raw("time", format_args!("\"{:.3}\"", jiff::Timestamp::now()));
         line.text("method", self.method.as_str());
         line.text("target", self.asked.target());
-        line.raw("version", format_args!("\"{:?}\"", self.version));
+        line.text("version", version_name(self.version));
         line.raw("status", self.status.as_ref().map_or("null", StatusCode::as_str));
         line.text("outcome", self.ended(outcome));
         line.raw("rows", self.rows);
@@ -268,14 +272,14 @@ fn is_sampled(sample: f64) -> bool {
     sample >= 1.0 || fastrand::f64() < sample
 }
 
-/// A time with one decimal. Whole numbers of 64 bits only: formatting a float, or five numbers of
-/// 128 bits, costs more than the rest of the line.
-struct Milliseconds(Duration);
-
-impl fmt::Display for Milliseconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.0.as_secs() * 10_000 + u64::from(self.0.subsec_micros() + 50) / 100;
-        write!(f, "{}.{}", tenths / 10, tenths % 10)
+/// As a client writes it (RFC 9112, section 2.3).
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_11 => "HTTP/1.1",
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_3 => "HTTP/3.0",
+        _ => "HTTP/0.9",
     }
 }
 

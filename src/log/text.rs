@@ -2,7 +2,18 @@
 //! terminal's command, and is no longer than it is worth.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt::{self, Display, Write as _};
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+thread_local! {
+    /// The second that a thread wrote last, since 1970, and its text.
+    static SECOND: Cell<(u64, [u8; SECOND_LENGTH])> = const { Cell::new((0, *b"1970-01-01T00:00:00")) };
+}
+
+/// Of `2026-11-25T14:05:26`.
+const SECOND_LENGTH: usize = 19;
 
 /// Whether a character is for machines alone: controls (U+009B begins a terminal's command), ends
 /// of lines, and what turns the direction of text around.
@@ -17,9 +28,10 @@ pub(crate) fn bounded(text: &str, most: usize) -> &str {
 
 /// A text on one line, as it stands between spaces.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    match text.contains(is_hidden) {
-        true => text.replace(is_hidden, "\u{fffd}").into(),
-        false => text.into(),
+    let is_shown = |byte: u8| matches!(byte, b' '..=b'~');
+    match text.bytes().all(is_shown) || !text.contains(is_hidden) {
+        true => text.into(),
+        false => text.replace(is_hidden, "\u{fffd}").into(),
     }
 }
 
@@ -46,16 +58,117 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// The value of a field of a text line: quoted where it could be taken for more than one.
-pub(crate) struct Word<'a>(pub(crate) &'a str);
+/// Whether a text is one value of a field as it is.
+fn is_word(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
+    !text.is_empty() && text.bytes().all(is_plain)
+}
 
-impl Display for Word<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
-        match !self.0.is_empty() && self.0.bytes().all(is_plain) {
-            true => f.write_str(self.0),
-            false => Quoted(self.0).fmt(f),
+/// A text line on its way.
+///
+/// It is put together piece by piece: `write!` would cost more than all else that a lookup has to do
+/// with the log.
+pub(crate) struct Line(String);
+
+impl Line {
+    /// One that begins with the time, and with room for most.
+    pub(crate) fn begin() -> Self {
+        let mut line = String::with_capacity(512);
+        push_time(now(), &mut line);
+        Self(line)
+    }
+
+    /// A text that nobody outside has chosen, as it is.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.0.push_str(text);
+    }
+
+    /// Begins a field of this name, whose value follows.
+    pub(crate) fn field(&mut self, name: &str) {
+        for piece in [" ", name, "="] {
+            self.push(piece);
         }
+    }
+
+    /// The value of a field: quoted where it could be taken for more than one.
+    pub(crate) fn word(&mut self, text: &str) {
+        match is_word(text) {
+            true => self.push(text),
+            false => self.any(Quoted(text)),
+        }
+    }
+
+    /// A number.
+    pub(crate) fn number(&mut self, number: u64) {
+        self.push(itoa::Buffer::new().format(number));
+    }
+
+    /// A time in milliseconds, with one decimal.
+    pub(crate) fn milliseconds(&mut self, time: Duration) {
+        let tenths = tenths(time);
+        self.number(tenths / 10);
+        self.push(".");
+        self.number(tenths % 10);
+    }
+
+    /// An address.
+    pub(crate) fn address(&mut self, address: IpAddr) {
+        let IpAddr::V4(address) = address else { return self.any(address) };
+        for (number, octet) in address.octets().into_iter().enumerate() {
+            self.push(if number > 0 { "." } else { "" });
+            self.number(octet.into());
+        }
+    }
+
+    /// Whatever else.
+    pub(crate) fn any(&mut self, value: impl Display) {
+        let _ = write!(self.0, "{value}");
+    }
+
+    /// The line, without its end.
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+}
+
+/// Since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Writes a time since 1970 as RFC 3339 does, with milliseconds, in UTC. The date and all but the
+/// milliseconds are those of the line before, mostly.
+fn push_time(time: Duration, line: &mut String) {
+    let (mut second, mut text) = SECOND.get();
+    if second != time.as_secs() {
+        second = time.as_secs();
+        let known = i64::try_from(second).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+        let written = known.unwrap_or_default().to_string();
+        text.copy_from_slice(&written.as_bytes()[..SECOND_LENGTH]);
+        SECOND.set((second, text));
+    }
+    line.push_str(std::str::from_utf8(&text).unwrap_or_default());
+    line.push('.');
+    let millis = time.subsec_millis();
+    for digit in [millis / 100, millis / 10 % 10, millis % 10] {
+        line.push(char::from_digit(digit, 10).unwrap_or('0'));
+    }
+    line.push('Z');
+}
+
+/// Tenths of a millisecond, rounded. Whole numbers of 64 bits only: formatting a float, or five
+/// numbers of 128 bits, costs more than the rest of a line.
+fn tenths(time: Duration) -> u64 {
+    time.as_secs() * 10_000 + u64::from(time.subsec_micros() + 50) / 100
+}
+
+/// A time in milliseconds, with one decimal.
+pub(crate) struct Milliseconds(pub(crate) Duration);
+
+impl Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = tenths(self.0);
+        write!(f, "{}.{}", tenths / 10, tenths % 10)
     }
 }
 
@@ -94,6 +207,12 @@ mod tests {
 
     use super::*;
 
+    fn word(text: &str) -> String {
+        let mut line = Line(String::new());
+        line.word(text);
+        line.finish()
+    }
+
     #[test]
     fn words_stand_alone() {
         for (text, expected) in [
@@ -106,7 +225,27 @@ mod tests {
             ("a\nb\tc\u{9b}d\u{202e}e", r#""a\nb\tc\u009bd\u202ee""#),
             ("é", r#""é""#),
         ] {
-            assert_eq!(Word(text).to_string(), expected);
+            assert_eq!(word(text), expected);
+        }
+    }
+
+    #[test]
+    fn lines_are_what_formatting_makes_of_the_same() {
+        for time in ["1970-01-01T00:00:00.000Z", "2026-11-25T14:05:26.007Z", "2026-11-25T14:05:26.980Z"] {
+            let since_1970 = time.parse::<jiff::Timestamp>().unwrap().as_duration().unsigned_abs();
+            let mut line = String::new();
+            push_time(since_1970, &mut line);
+            assert_eq!(line, time);
+        }
+        for micros in [0, 49, 50, 149, 999_949, 999_950, 61_234_567] {
+            let mut line = Line(String::new());
+            line.milliseconds(Duration::from_micros(micros));
+            assert_eq!(line.finish(), Milliseconds(Duration::from_micros(micros)).to_string());
+        }
+        for address in ["127.0.0.1", "255.0.10.1", "::1", "2001:db8::ff"] {
+            let mut line = Line(String::new());
+            line.address(address.parse().unwrap());
+            assert_eq!(line.finish(), address);
         }
     }
 
