@@ -25,6 +25,7 @@ mod streaming;
 mod tracker;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 
@@ -191,10 +192,17 @@ impl App {
         let (client, memory) = (self.client(&request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        let acts = stream_request.actor.is_some();
-        // Boxed, so that what waits for an upstream or for its next request does not carry what
-        // statements need.
-        let answer = Box::pin(self.answer_stream(stream_request, tracker)).await;
+        let (acts, begun) = (stream_request.actor.is_some(), Instant::now());
+        // Boxed, so that what waits for a lookup, for an upstream or for its next request does not
+        // carry what statements need.
+        let looked_up = match self.is_lookup(&stream_request) {
+            true => Box::pin(self.look_up(&stream_request, &tracker.waiter, begun)).await.map(Some),
+            false => Ok(None),
+        };
+        let answer = match looked_up {
+            Ok(looked_up) => Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await,
+            Err(error) => Err(error),
+        };
         spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
     }

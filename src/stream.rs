@@ -47,7 +47,7 @@ use self::encoder::Encoder;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
 use self::nest::Nest;
-pub(crate) use self::open::{Opened, Part};
+pub(crate) use self::open::{LookedUp, Opened, Part, is_lookup, look_up};
 use self::producer::Producer;
 use self::steps::{Awaited, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
@@ -242,11 +242,11 @@ impl RowStream {
         reading: impl Into<Reading>,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values).await
+        Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values, None).await
     }
 
     /// The same on behalf of `waiter`, which knows how long it has waited for a connection, also
-    /// where none came.
+    /// where none came; and of what was looked up before, if it was.
     ///
     /// # Errors
     /// The same.
@@ -255,9 +255,10 @@ impl RowStream {
         (endpoint, source): (&Endpoint, &Source),
         reading: Reading,
         values: Vec<ParamValue>,
+        looked_up: Option<LookedUp>,
     ) -> Result<Self, Error> {
         let Opened { session, steps, values, mut clock, part } =
-            Opened::open(waiter, (endpoint, source), &reading, values).await?;
+            Opened::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);

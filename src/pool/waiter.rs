@@ -23,7 +23,12 @@ impl Waiter {
 
     /// It wants a connection, from now on.
     pub fn begin(&self) -> Patience<'_> {
-        Patience { waiter: self, since: Instant::now() }
+        self.begun(Instant::now())
+    }
+
+    /// It has wanted one since then.
+    pub(crate) fn begun(&self, since: Instant) -> Patience<'_> {
+        Patience { waiter: self, since }
     }
 
     /// On whose behalf it waits.
@@ -51,6 +56,11 @@ impl<'a> Patience<'a> {
     }
 
     /// Since when.
+    pub(crate) fn begun(self) -> Instant {
+        self.since
+    }
+
+    /// The same, by the clock of the standard library.
     pub(crate) fn since(self) -> std::time::Instant {
         self.since.into_std()
     }

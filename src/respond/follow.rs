@@ -101,7 +101,7 @@ impl App {
         let mut subscription = self.subscribe(request).await?;
         loop {
             subscription.begin_reading();
-            let opened = pin!(self.open(request, values.to_vec(), tracker));
+            let opened = pin!(self.open(request, values.to_vec(), tracker, None));
             let (stream, first) = request.endpoint.timeout.until_row(*begun, opened).await?;
             // The rows of other statements are always there.
             if !stream.is_done() || stream.cursor() != request.reading.after {
@@ -147,7 +147,7 @@ fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[Param
         Box::pin(async move {
             let endpoint = &app.config.endpoints[index];
             let source = app.source_as(&endpoint.source, actor.as_ref())?;
-            Opened::open(&Waiter::new(client), (endpoint, &source), &reading, values).await
+            Opened::open(&Waiter::new(client), (endpoint, &source), &reading, values, None).await
         })
     })
 }

@@ -27,10 +27,11 @@ use crate::endpoint::{Followed, Handler, SlowClients, SourceRef};
 use crate::error::SOURCE_UNAVAILABLE;
 use crate::lock::Mutex;
 use crate::params::ParamValue;
+use crate::pool::Waiter;
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
-use crate::stream::{Reading, RowStream};
+use crate::stream::{self, LookedUp, Reading, RowStream};
 use crate::upstream;
 
 /// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
@@ -54,10 +55,11 @@ impl App {
         &self,
         request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
+        mut begun: Instant,
+        looked_up: Option<LookedUp>,
     ) -> Result<Response<Answer>, Error> {
-        let mut begun = Instant::now();
         let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
-        let answer = self.run(request, tracker, &mut begun).await?;
+        let answer = self.run(request, tracker, &mut begun, looked_up).await?;
         let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
         let is_large = matches!(answer.body(), Answer::Whole(bytes) if bytes.len() > LARGE);
         if let Some(total) = total.filter(|_| comes_in_chunks || is_large) {
@@ -69,12 +71,35 @@ impl App {
         Ok(answer)
     }
 
+    /// Whether a request is one lookup, which is asked before all else. Of several hosts another one
+    /// may have to be tried, with all that belongs to it.
+    pub(super) fn is_lookup(&self, request: &StreamRequest<'_>) -> bool {
+        request.followed == Followed::No
+            && stream::is_lookup(request.endpoint, &request.reading)
+            && self.source(&request.endpoint.source).hosts() == 1
+    }
+
+    /// Asks for the row of a request that [is one lookup](Self::is_lookup), before there is anything
+    /// else that would have to be kept for a thousand of them while they wait.
+    pub(super) async fn look_up(
+        &self,
+        request: &StreamRequest<'_>,
+        waiter: &Waiter,
+        begun: Instant,
+    ) -> Result<LookedUp, Error> {
+        let (endpoint, reading) = (request.endpoint, &request.reading);
+        let source = self.source_as(&endpoint.source, request.actor.as_ref())?;
+        let looked_up = pin!(stream::look_up(waiter, (endpoint, &source), reading, &request.values));
+        request.timeout().until_row(begun, looked_up).await
+    }
+
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
     async fn run(
         &self,
         mut request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         begun: &mut Instant,
+        looked_up: Option<LookedUp>,
     ) -> Result<Response<Answer>, Error> {
         let timeout = request.timeout();
         let values = std::mem::take(&mut request.values);
@@ -82,7 +107,10 @@ impl App {
             // Boxed, as is all that few requests do: every request would carry what it needs.
             Followed::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
             Followed::No | Followed::Continuously => match self.source(&request.endpoint.source).hosts() {
-                1 => timeout.until_row(*begun, pin!(self.open(&request, values, tracker))).await?,
+                1 => {
+                    let opened = pin!(self.open(&request, values, tracker, looked_up));
+                    timeout.until_row(*begun, opened).await?
+                }
                 hosts => {
                     let opened = self.open_at_one_of(hosts, &request, values, tracker);
                     timeout.until_row(*begun, Box::pin(opened)).await?
@@ -127,12 +155,12 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
         for _ in 1..hosts {
-            match self.open(request, values.clone(), tracker).await {
+            match self.open(request, values.clone(), tracker, None).await {
                 Err(error) if error.code() == SOURCE_UNAVAILABLE => {}
                 opened => return opened,
             }
         }
-        self.open(request, values, tracker).await
+        self.open(request, values, tracker, None).await
     }
 
     /// Begins the statements, and waits for the first chunk.
@@ -141,6 +169,7 @@ impl App {
         request: &StreamRequest<'_>,
         values: Vec<ParamValue>,
         tracker: &mut RequestTracker,
+        looked_up: Option<LookedUp>,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.source(&request.endpoint.source);
         let client = tracker.waiter.client();
@@ -162,7 +191,8 @@ impl App {
         let reading = Reading { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
         let turn = if request.followed == Followed::No { None } else { source.turn().await };
         let mut stream =
-            RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values).await?;
+            RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values, looked_up)
+                .await?;
         stream.tell(self.detail);
         drop(turn);
         if let Some(follower) = follower {
@@ -273,7 +303,7 @@ mod tests {
     use super::*;
 
     /// The bytes of the future that `_call` makes.
-    fn size_of<A, B, C, F: Future>(_call: impl FnOnce(A, B, C) -> F) -> usize {
+    fn size_of<A, B, C, D, E, F: Future>(_call: impl FnOnce(A, B, C, D, E) -> F) -> usize {
         std::mem::size_of::<F>()
     }
 

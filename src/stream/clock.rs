@@ -18,7 +18,7 @@ pub(super) enum Phase {
 
 /// Attributes time: between polls to what was waited for, inside of polls to encoding.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     pub(super) times: Times,
     pub(super) last: Instant,
     pub(super) waits_for: Phase,

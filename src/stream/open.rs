@@ -19,7 +19,7 @@ use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
 use crate::database::{self, Parts, RowsOf, Snapshot};
-use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece};
+use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
 use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Priority, Waiter};
 use crate::source::Source;
@@ -54,14 +54,15 @@ impl Opened {
         (endpoint, source): (&Endpoint, &Source),
         reading: &Reading,
         mut values: Vec<ParamValue>,
+        looked_up: Option<LookedUp>,
     ) -> Result<Self, Error> {
         let written = (reading.format, reading.options);
         let tail = Tail::read(endpoint, reading, &mut values)?;
-        let rows = [Piece::Rows(endpoint.rows_statement().unwrap_or_default())];
+        let rows = only_rows(endpoint);
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
-        let (mut session, clock) =
-            begin(waiter, (endpoint, source), reading, (pieces, probes), &values).await?;
+        let begun = begin(waiter, (endpoint, source), (reading, probes), &values, looked_up);
+        let (mut session, clock) = begun.await?;
         let part = session.parts().map(|parts| part(endpoint, reading, parts, &values));
         if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
             session = session.enriched(plan, &reading.upstreams, &values)?;
@@ -296,14 +297,73 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     })
 }
 
-/// What answers the statements of `pieces`: one of at most one row is looked up, all others get a
-/// connection.
-async fn begin(
+/// What came of asking for the row of a lookup where lookups share connections.
+pub(crate) enum LookedUp {
+    /// Boxed: it goes through many hands.
+    Rows(Box<(database::Session, Clock)>),
+    /// It needs a connection of its own. Who asks waits since then, and had waited for so long
+    /// before.
+    Elsewhere(tokio::time::Instant, Duration),
+}
+
+/// Whether an endpoint's answer is one lookup.
+pub(crate) fn is_lookup(endpoint: &Endpoint, reading: &Reading) -> bool {
+    matches!(endpoint.handler, Handler::Sql(_)) && Wanted::of(endpoint, reading).lookup.is_some()
+}
+
+/// Asks for the row of an endpoint that [is a lookup](is_lookup).
+///
+/// # Errors
+/// What the database says of the statement; 503 when too many lookups are on their way.
+pub(crate) async fn look_up(
     waiter: &Waiter,
     (endpoint, source): (&Endpoint, &Source),
     reading: &Reading,
-    (pieces, probes): (&[Piece], bool),
     values: &[ParamValue],
+) -> Result<LookedUp, Error> {
+    let (patience, before) = (waiter.begin(), waiter.waited());
+    if let Some(statement) = Wanted::of(endpoint, reading).lookup {
+        let args: Vec<&ParamValue> = statement.args.iter().map(|&arg| &values[arg]).collect();
+        if let Some(session) = source.database()?.look_up(&statement.query, &args, patience).await? {
+            let clock = Clock::since(patience.since(), waiter.waited() - before);
+            return Ok(LookedUp::Rows(Box::new((session, clock))));
+        }
+    }
+    Ok(LookedUp::Elsewhere(patience.begun(), before))
+}
+
+/// What is asked of a database for an answer.
+struct Wanted<'a> {
+    /// The one statement, if it has at most one row.
+    lookup: Option<&'a Statement>,
+    /// Whether there are several.
+    several: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(endpoint: &'a Endpoint, reading: &Reading) -> Self {
+        let rows = only_rows(endpoint);
+        let mut statements = pieces(endpoint, reading.format, &rows).iter().filter_map(Piece::statement);
+        let (first, second) = (statements.next(), statements.next());
+        let several = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
+        let first = first.filter(|_| !several).map(|index| &endpoint.statements()[index]);
+        Self { lookup: first.filter(|first| first.cardinality != Cardinality::Many), several }
+    }
+}
+
+/// The pieces of an answer that is a list of rows.
+fn only_rows(endpoint: &Endpoint) -> [Piece; 1] {
+    [Piece::Rows(endpoint.rows_statement().unwrap_or_default())]
+}
+
+/// What answers the statements of an endpoint: one of at most one row is looked up, unless it was
+/// before, all others get a connection.
+async fn begin(
+    waiter: &Waiter,
+    (endpoint, source): (&Endpoint, &Source),
+    (reading, probes): (&Reading, bool),
+    values: &[ParamValue],
+    looked_up: Option<LookedUp>,
 ) -> Result<(Producer, Clock), Error> {
     match &endpoint.handler {
         Handler::Sql(_) => {}
@@ -318,23 +378,22 @@ async fn begin(
         Handler::Proxy(_) => return Err(Error::endpoint("an answer that is proxied has no rows")),
     }
     let database = source.database()?;
-    let mut statements = pieces.iter().filter_map(Piece::statement);
-    let (first, second) = (statements.next(), statements.next());
-    let more = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
-    let first = first.map(|index| &endpoint.statements()[index]);
-    let look_up = first.filter(|first| !more && first.cardinality != Cardinality::Many);
-    let (patience, before) = (waiter.begin(), waiter.waited());
-    if let Some(first) = look_up {
-        let args: Vec<&ParamValue> = first.args.iter().map(|&arg| &values[arg]).collect();
-        if let Some(session) = database.look_up(&first.query, &args, patience).await? {
-            return Ok((
-                Producer::Statements(session),
-                Clock::since(patience.since(), waiter.waited() - before),
-            ));
+    let Wanted { lookup, several } = Wanted::of(endpoint, reading);
+    let looked_up = match looked_up {
+        Some(looked_up) => looked_up,
+        // Boxed: each request would carry what few need.
+        None if lookup.is_some() => Box::pin(look_up(waiter, (endpoint, source), reading, values)).await?,
+        None => LookedUp::Elsewhere(waiter.begin().begun(), waiter.waited()),
+    };
+    let (patience, before) = match looked_up {
+        LookedUp::Rows(rows) => {
+            let (session, clock) = *rows;
+            return Ok((Producer::Statements(session), clock));
         }
-    }
-    let snapshot = if more || probes { Snapshot::Transaction } else { Snapshot::Statement };
-    let priority = if look_up.is_some() { Priority::Lookup } else { Priority::Stream };
+        LookedUp::Elsewhere(begun, before) => (waiter.begun(begun), before),
+    };
+    let snapshot = if several || probes { Snapshot::Transaction } else { Snapshot::Statement };
+    let priority = if lookup.is_some() { Priority::Lookup } else { Priority::Stream };
     let wait = patience.wait();
     let rows = match (&reading.shard, endpoint.parallel()) {
         (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),

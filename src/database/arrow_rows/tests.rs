@@ -17,6 +17,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Field, Fields, Schema, UnionFields};
 use rowstream_encode::{BatchEncoder, Column, RowEncoder, Shape, Value};
 
+use super::values::{JSON, KIND};
 use super::*;
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
