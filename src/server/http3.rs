@@ -317,11 +317,15 @@ impl Served<'_> {
     /// for one byte alone. What is written is a frame of no data, which says nothing (RFC 9114,
     /// 7.2.1).
     async fn until_taken(&self, stream: &mut RequestStream<BidiStream, Bytes>) {
-        let _narrowed = self.narrowed.lock().await;
-        self.quic.set_send_window(1);
-        let widened = Widened(&self.quic);
-        let _ = timeout(BEFORE_RESET, stream.send_data(Bytes::new())).await;
-        drop(widened);
+        let taken = async {
+            let _narrowed = self.narrowed.lock().await;
+            self.quic.set_send_window(1);
+            let _widened = Widened(&self.quic);
+            // Who has gone takes nothing.
+            let _ = stream.send_data(Bytes::new()).await;
+        };
+        // What is not taken in time is lost, and the reset says so.
+        let _ = timeout(BEFORE_RESET, taken).await;
     }
 }
 
