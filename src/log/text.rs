@@ -66,8 +66,8 @@ fn is_word(text: &str) -> bool {
 
 /// A text line on its way.
 ///
-/// It is put together piece by piece: `write!` would cost more than all else that a lookup has to do
-/// with the log.
+/// It is put together piece by piece: each lookup has a line, and `write!` costs more for each of
+/// its twenty pieces than to copy them.
 pub(crate) struct Line(String);
 
 impl Line {
@@ -78,7 +78,7 @@ impl Line {
         Self(line)
     }
 
-    /// A text that nobody outside has chosen, as it is.
+    /// A text as it is: it is ours, or [`one_line`] has made it harmless.
     pub(crate) fn push(&mut self, text: &str) {
         self.0.push_str(text);
     }

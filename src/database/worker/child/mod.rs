@@ -126,10 +126,11 @@ trait Connection {
 /// Ends what a driver does, from another thread.
 type Cancel = Box<dyn Fn() + Send>;
 
-/// In which a statement ends by itself that is seen to be unwanted between two calls of its driver.
+/// How long a cancelled statement may take to end by itself: it looks between two calls of its
+/// driver. After that, the driver is asked to end it.
 ///
-/// Only then is the driver asked. Its other calls go on meanwhile, and not each driver bears that:
-/// MariaDB's for ODBC frees the rows that are being fetched, which it has all had before.
+/// The driver is asked from another thread, while the statement may be in one of its calls. Some
+/// drivers do not bear that: MariaDB's for ODBC frees the rows that are being fetched.
 const BY_ITSELF: Duration = Duration::from_millis(100);
 
 /// What runs at this moment, for the thread that reads requests.
