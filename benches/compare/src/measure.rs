@@ -43,6 +43,9 @@ const DISTURBED: usize = 10;
 /// No target needs to be warmed up for longer.
 const WARM: Duration = Duration::from_secs(60);
 
+/// A minute, five seconds at a time.
+const WINDOWS: usize = 12;
+
 /// Seconds of runs, after which a target is run no more unless a claim is about it: a slow one has
 /// said by then how slow it is. What took so long and failed is not tried again.
 const LONG: f64 = 120.0;
@@ -259,6 +262,7 @@ impl Lab {
             Row::Slow => (self.slow()?, vec![]),
             Row::Beside => (self.beside_readers()?, vec![]),
             Row::Lookups => (self.lookups()?, vec![]),
+            Row::SteadyLookups => (self.steady_lookups()?, vec![]),
             Row::Films => (self.films()?, vec![]),
             Row::SmallMachine => self.small_machine()?,
             Row::AccessLog => (self.access_log()?, vec![]),
@@ -627,6 +631,12 @@ impl Lab {
         let statement = format!("{} where id", author_columns());
         let work = Asked { connections: 64, amount: Amount::Seconds(seconds), java_warm_ups: 12 };
         self.asked(Data::Authors, &statement, ids, POOL, work)
+    }
+
+    /// A minute of lookups, in windows that follow one another.
+    fn steady_lookups(&self) -> Result<Vec<Series>> {
+        let rowstream = self.authors_asked(&self.postgres.url())?;
+        self.alternate(vec![rowstream], WINDOWS)
     }
 
     fn films(&mut self) -> Result<Vec<Series>> {

@@ -125,7 +125,7 @@ fn claim_line(row: Row, claim: Claim, value: Option<f64>) -> String {
         Limit::AtLeast(reach, aim) => ("≥", reach, aim),
     };
     let show = |value: f64| match claim.of {
-        Of::Ratio(..) => format!("{value:.2}"),
+        Of::Ratio(..) | Of::Steadiness(..) => format!("{value:.2}"),
         Of::Median(..) | Of::Greatest(..) => with_unit(claim.of.measure(), value),
     };
     let aim = aim.map_or_else(|| "–".into(), |aim| format!("{sign} {}", show(aim)));
@@ -148,6 +148,9 @@ fn figure(of: Of) -> String {
     match of {
         Of::Median(target, measure) => format!("{target}: {}", heading(measure)),
         Of::Greatest(target, measure) => format!("{target}: {}, the greatest", heading(measure)),
+        Of::Steadiness(target, measure) => {
+            format!("{target}: {}, the least ÷ the median", heading(measure))
+        }
         Of::Ratio(target, base, measure) => format!("{}: {target} ÷ {base}", heading(measure)),
     }
 }

@@ -59,6 +59,7 @@ pub(crate) enum Row {
     Slow,
     Beside,
     Lookups,
+    SteadyLookups,
     Films,
     SmallMachine,
     AccessLog,
@@ -72,7 +73,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -89,6 +90,7 @@ impl Row {
         Self::Slow,
         Self::Beside,
         Self::Lookups,
+        Self::SteadyLookups,
         Self::SqliteLookups,
         Self::MysqlLookups,
         Self::Films,
@@ -121,6 +123,7 @@ impl Row {
             Self::Slow => "slow",
             Self::Beside => "beside",
             Self::Lookups => "lookups",
+            Self::SteadyLookups => "steady-lookups",
             Self::Films => "films",
             Self::SmallMachine => "small-machine",
             Self::AccessLog => "access-log",
@@ -224,6 +227,10 @@ impl Row {
                 "64 connections ask for `/authors/{id}`, ids by chance, for 5 seconds. The floor is `pgbench` with the same statement, \
                  prepared, 16 clients. It has no HTTP to speak.",
             ),
+            Self::SteadyLookups => (
+                "Lookups for a minute",
+                "The same connections ask for the same for 60 seconds, measured 5 seconds at a time.",
+            ),
             Self::Films => (
                 "1,000 clients and a pool of 50",
                 "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 16 \
@@ -282,7 +289,7 @@ impl Row {
             Self::SmallMachine | Self::AccessLog | Self::Observed => Some((ROWSTREAM, Measure::Wall)),
             Self::AccessLogLookups | Self::ObservedLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
             Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
-            Self::FirstByte | Self::Slow | Self::SqliteLookups | Self::Growth => None,
+            Self::FirstByte | Self::Slow | Self::SteadyLookups | Self::SqliteLookups | Self::Growth => None,
         }
     }
 
@@ -307,6 +314,7 @@ impl Row {
             }
             Self::Formats => &[],
             Self::Lookups
+            | Self::SteadyLookups
             | Self::SqliteLookups
             | Self::MysqlLookups
             | Self::Films
@@ -439,6 +447,10 @@ impl Row {
                     limit: Limit::AtMost(12e-6, Some(10e-6)),
                 },
             ],
+            Self::SteadyLookups => &[Claim {
+                of: Of::Steadiness(ROWSTREAM, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(0.9, None),
+            }],
             Self::Films => &[
                 Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
                 Claim {
@@ -483,7 +495,7 @@ impl Row {
 /// Whether a claim of any row is about a target, by itself or as what another is divided by.
 pub(crate) fn is_claimed_of(target: &str) -> bool {
     Row::ALL.iter().flat_map(|row| row.claims()).any(|claim| match claim.of {
-        Of::Median(of, _) | Of::Greatest(of, _) => of == target,
+        Of::Median(of, _) | Of::Greatest(of, _) | Of::Steadiness(of, _) => of == target,
         Of::Ratio(of, base, _) => of == target || base == target,
     })
 }
@@ -501,6 +513,8 @@ pub(crate) enum Of {
     Median(&'static str, Measure),
     /// For what must never be more: memory, failures.
     Greatest(&'static str, Measure),
+    /// The least run divided by the median.
+    Steadiness(&'static str, Measure),
     /// The first target's runs divided by the second's of the same rounds; the median.
     Ratio(&'static str, &'static str, Measure),
 }
@@ -512,6 +526,10 @@ impl Of {
         match self {
             Self::Median(target, measure) => Some(Spread::of(&whole(target)?.values(measure))?.median),
             Self::Greatest(target, measure) => Some(Spread::of(&whole(target)?.values(measure))?.max),
+            Self::Steadiness(target, measure) => {
+                let spread = Spread::of(&whole(target)?.values(measure))?;
+                Some(spread.min / spread.median)
+            }
             Self::Ratio(target, base, measure) => {
                 let (values, bases) = (whole(target)?.values(measure), whole(base)?.values(measure));
                 Some(Spread::of_ratios(&values, &bases)?.median)
@@ -521,7 +539,10 @@ impl Of {
 
     pub(crate) fn measure(self) -> Measure {
         match self {
-            Self::Median(_, measure) | Self::Greatest(_, measure) | Self::Ratio(_, _, measure) => measure,
+            Self::Median(_, measure)
+            | Self::Greatest(_, measure)
+            | Self::Steadiness(_, measure)
+            | Self::Ratio(_, _, measure) => measure,
         }
     }
 }
@@ -588,6 +609,7 @@ mod tests {
         let run = run(&[(ROWSTREAM, &[1.0, 2.0, 6.0], None), (COPY, &[2.0, 2.0, 2.0], None)]);
         assert_eq!(Of::Median(ROWSTREAM, Measure::Wall).value(&run), Some(2.0));
         assert_eq!(Of::Greatest(ROWSTREAM, Measure::Wall).value(&run), Some(6.0));
+        assert_eq!(Of::Steadiness(ROWSTREAM, Measure::Wall).value(&run), Some(0.5));
         assert_eq!(Of::Ratio(ROWSTREAM, COPY, Measure::Wall).value(&run), Some(1.0));
         assert_eq!(Of::Median(ROWSTREAM, Measure::Cpu).value(&run), None);
         assert_eq!(Of::Median("go-pgx", Measure::Wall).value(&run), None);
