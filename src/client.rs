@@ -64,6 +64,9 @@ impl Proxies {
     /// The address of the client of a request that came from `peer`.
     pub(crate) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
+        if !self.trusts(client) {
+            return client;
+        }
         let name = match self.header {
             ClientHeader::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
             ClientHeader::Forwarded => header::FORWARDED,

@@ -167,6 +167,11 @@ impl Error {
         Self::endpoint(format!("statement `{statement}` must yield one row, and yields more"))
     }
 
+    /// A statement that must yield a row yields none: 404.
+    pub(crate) fn no_such_row() -> Self {
+        Self::new("not_found", StatusCode::NOT_FOUND, "there is no such row")
+    }
+
     /// Parameters that the request has wrong, each by its name and what is wrong with it: 400. The
     /// first ten are listed.
     pub fn invalid_parameters(parameters: Vec<(String, String)>) -> Self {

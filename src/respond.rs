@@ -24,20 +24,21 @@ mod spare;
 mod streaming;
 mod tracker;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
+use futures_util::future::Either;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header};
 
-pub use self::admin::Admin;
 pub(crate) use self::admin::is_check;
-use self::admin::{ADMIN, holder, is_admin};
+use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
 pub use self::app::App;
 use self::body::Answer;
 pub use self::body::{Aborted, ResponseBody};
 use self::head::{head, no_endpoint, no_host, to_https};
-pub use self::request::{NoHost, Peer, Remote, ToHttps};
-use self::request::{STREAMED, read_stream_request};
+pub use self::request::Arrival;
+use self::request::{Arrived, STREAMED, StreamRequest, read_stream_request};
 use self::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::{Claim, Permit};
@@ -50,39 +51,41 @@ use crate::metrics::Subject;
 use crate::pool::Waiter;
 use crate::rate_limit::By;
 use crate::route::near::near;
+use crate::stream::LookedUp;
 
 impl App {
     /// Answers a request. Memory for it is held from now on, before the answer is polled: many may
     /// have come at once.
     pub fn respond<B>(
         self: Arc<Self>,
+        arrival: Arrival,
         request: Request<B>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
-        self.respond_unless(None, request)
+        self.respond_unless(None, arrival, request)
     }
 
     /// Answers a request, or refuses it.
     pub(crate) fn respond_unless<B>(
         self: Arc<Self>,
         refused: Option<Error>,
+        arrival: Arrival,
         request: Request<B>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
+        let request = request.map(|body| Arrived::new(arrival, body));
         let held = match refused {
             Some(error) => Err(error),
             None => self.admission.hold(holder(&request)),
         };
-        // Boxed, so that a request that is refused is small.
-        async move {
-            match held {
-                Ok(held) => Box::pin(self.respond_within(request, held)).await,
-                Err(error) => self.refuse(&request, error),
-            }
+        // Boxed here: a request is moved as rarely as can be.
+        match held {
+            Ok(held) => Either::Left(Box::pin(self.respond_within(request, held))),
+            Err(error) => Either::Right(Box::pin(async move { self.refuse(&request, error) })),
         }
     }
 
     /// The answer to a request for which there is no room. In HTTP/2 and HTTP/3 it has no body
     /// where many of them wait: a client that opens no window would have it wait, too.
-    fn refuse<B>(self: Arc<Self>, request: &Request<B>, error: Error) -> Response<ResponseBody> {
+    fn refuse<B>(self: Arc<Self>, request: &Request<Arrived<B>>, error: Error) -> Response<ResponseBody> {
         let (held, has_room) = self.admission.hold_refused();
         let is_told = has_room || request.version() < Version::HTTP_2;
         let mut tracker = RequestTracker::new(Arc::clone(&self), request, held);
@@ -96,121 +99,153 @@ impl App {
         response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
-    async fn respond_within<B>(
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` holds what it is given twice")]
+    fn respond_within<B>(
         self: Arc<Self>,
-        request: Request<B>,
+        mut request: Request<Arrived<B>>,
         held: Option<Permit>,
-    ) -> Response<ResponseBody> {
-        let method = request.method().clone();
-        let origin = self.origin(&request);
-        let mut tracker = RequestTracker::new(Arc::clone(&self), &request, held);
-        let mut response = match self.answer(request, &mut tracker).await {
-            Ok(response) => response,
-            Err(error) => {
-                let error = error.in_detail(self.detail);
-                self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
+    ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
+        async move {
+            let origin = self.origin(&request);
+            let mut tracker = RequestTracker::new(Arc::clone(&self), &request, held);
+            let mut response = match self.answer(&mut request, &mut tracker).await {
+                Ok(response) => response,
+                Err(error) => {
+                    let error = error.in_detail(self.detail);
+                    self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes))
+                }
+            };
+            tracker.entry.status = Some(response.status());
+            tracker.note_head();
+            tracker.tell_timing(response.headers_mut());
+            if let Some(rates) = &self.rates {
+                rates.tell(&tracker.quotas, response.headers_mut());
             }
-        };
-        tracker.entry.status = Some(response.status());
-        tracker.note_head();
-        tracker.tell_timing(response.headers_mut());
-        if let Some(rates) = &self.rates {
-            rates.tell(&tracker.quotas, response.headers_mut());
+            self.complete_head(origin.as_ref(), response.headers_mut());
+            if *request.method() == Method::HEAD {
+                *response.body_mut() = Answer::Nothing;
+            }
+            response.map(|answer| ResponseBody::new(answer, tracker))
         }
-        self.complete_head(origin.as_ref(), response.headers_mut());
-        if method == Method::HEAD {
-            *response.body_mut() = Answer::Nothing;
-        }
-        response.map(|answer| ResponseBody::new(answer, tracker))
     }
 
     /// The way of a request: where it leads, whether it is allowed and well-formed, whether there
     /// is room for it, and what answers it.
     async fn answer<B>(
         &self,
-        mut request: Request<B>,
+        request: &mut Request<Arrived<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
-        self.limit_address(&request, tracker)?;
+        self.limit_address(request, tracker)?;
         let path = request.uri().path();
-        if request.extensions().get::<NoHost>().is_some() {
+        let arrival = request.body().arrival;
+        if arrival.no_host {
             return Err(no_host());
         }
-        if let Some(ToHttps { port }) = request.extensions().get() {
-            return to_https(&request, *port).map(|head| head.map(|()| Answer::Nothing));
+        if let Some(port) = arrival.to_https {
+            return to_https(request, port).map(|head| head.map(|()| Answer::Nothing));
         }
         if let Some(name) = path.strip_prefix(ADMIN) {
             tracker.meter.subject = Subject::Admin;
-            let endpoint = self.find_admin(name, &request)?;
-            let other = if endpoint.is_of(request.method()) { None } else { self.without_query(&request)? };
-            return match other {
-                Some(answer) => Ok(answer),
-                None => {
-                    self.authorize_admin(&endpoint, request.headers(), tracker).await?;
-                    self.answer_admin(endpoint, tracker).await
-                }
-            };
+            let endpoint = self.find_admin(name, request)?;
+            if !endpoint.is_of(request.method())
+                && let Some(answer) = self.without_query(request)?
+            {
+                return Ok(answer);
+            }
+            return Box::pin(self.answer_authorized(endpoint, request.headers(), tracker)).await;
         }
-        if is_admin(&request) {
+        if is_admin(request) {
             return Err(no_endpoint(path));
         }
         let Some(found) = self.router.find(path)? else {
             let credentials = self.credentials(request.headers()).await;
-            return self.answer_without_endpoint(&request, &credentials, tracker);
+            return self.answer_without_endpoint(request, &credentials, tracker);
         };
         let endpoint = &self.config.endpoints[found.endpoint];
         tracker.meter.subject = Subject::Endpoint(found.endpoint);
-        if let Some(answer) = self.without_query(&request)? {
+        if let Some(answer) = self.without_query(request)? {
             return Ok(answer);
         }
         self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
         self.limit_token(tracker)?;
-        tracker.waiter = Waiter::new(self.who(&tracker.credentials, &request));
+        tracker.waiter = Waiter::new(self.who(&tracker.credentials, request));
         if let Handler::Proxy(proxy) = &endpoint.handler {
-            let mut asked = self.proxy_request(proxy, (endpoint, &found), &request)?;
-            tracker.pass_trace(asked.headers());
-            // What is kept of a head keeps all of the buffer that it was read into. The body is not
-            // to be closed yet.
-            let _body = request.into_body();
-            return Box::pin(self.proxy(asked, tracker)).await;
+            let proxied = {
+                let mut asked = self.proxy_request(proxy, (endpoint, &found), request)?;
+                tracker.pass_trace(asked.headers());
+                // What is kept of a head keeps all of the buffer that it was read into.
+                (*request.headers_mut(), *request.uri_mut()) = (HeaderMap::new(), Uri::default());
+                Box::pin(self.proxy(asked, tracker))
+            };
+            return proxied.await;
         }
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let mut stream_request = read_stream_request(endpoint, &found, &request, claims)?;
+        let mut stream_request = read_stream_request(endpoint, &found, request, claims)?;
         if !std::ptr::eq(stream_request.endpoint, endpoint) {
             self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
         }
         tracker.meter.format(stream_request.reading.format);
         stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {
-            stream_request.forwarded = self.forwarded(&request);
-            tracker.pass_trace(&mut stream_request.forwarded);
+            let mut forwarded = Box::new(self.forwarded(request));
+            tracker.pass_trace(&mut forwarded);
+            stream_request.forwarded = Some(forwarded);
         }
         if request.method() == Method::HEAD {
             // The length of what is not run is not known: this is the head of a long result.
             return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| Answer::Nothing));
         }
-        let (client, memory) = (self.client(&request), self.budget(&stream_request));
+        let (client, memory) = (self.client(request), self.budget(&stream_request));
         self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
         let (acts, begun) = (stream_request.actor.is_some(), Instant::now());
-        // Boxed, so that what waits for a lookup, for an upstream or for its next request does not
-        // carry what statements need.
-        let looked_up = match self.is_lookup(&stream_request) {
-            true => Box::pin(self.look_up(&stream_request, &tracker.waiter, begun)).await.map(Some),
-            false => Ok(None),
+        let looked_up = match self.lookup(&stream_request) {
+            Some(lookup) => {
+                Box::pin(self.look_up(&stream_request, lookup, &tracker.waiter, begun)).await.map(Some)
+            }
+            None => Ok(None),
         };
-        let answer = match looked_up {
-            Ok(looked_up) => Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await,
-            Err(error) => Err(error),
-        };
+        let answer = self.answer_admitted(stream_request, tracker, begun, looked_up).await;
         spare::keep(std::mem::take(request.headers_mut()));
         answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
+    }
+
+    /// The answer of a request that was admitted: that of a lookup is there. What else waits is
+    /// boxed, so that lookups and what waits for its next request do not carry what statements need.
+    fn answer_admitted<'a>(
+        &'a self,
+        request: StreamRequest<'a>,
+        tracker: &'a mut RequestTracker,
+        begun: Instant,
+        looked_up: Result<Option<LookedUp>, Error>,
+    ) -> impl Future<Output = Result<Response<Answer>, Error>> + 'a {
+        let looked_up = match looked_up {
+            Ok(Some(LookedUp::Row(mut row))) => match self.answer_row(&request, tracker, begun, &mut row) {
+                Some(answer) => return Either::Left(ready(answer)),
+                None => Some(LookedUp::Row(row)),
+            },
+            Ok(looked_up) => looked_up,
+            Err(error) => return Either::Left(ready(Err(error))),
+        };
+        Either::Right(Box::pin(self.answer_stream(request, tracker, begun, looked_up.map(Box::new))))
+    }
+
+    /// The answer of an admin endpoint, if who asks may.
+    async fn answer_authorized(
+        &self,
+        endpoint: AdminEndpoint,
+        headers: &HeaderMap,
+        tracker: &mut RequestTracker,
+    ) -> Result<Response<Answer>, Error> {
+        self.authorize_admin(&endpoint, headers, tracker).await?;
+        self.answer_admin(endpoint, tracker).await
     }
 
     /// The answer of a path that no endpoint has.
     fn answer_without_endpoint<B>(
         &self,
-        request: &Request<B>,
+        request: &Request<Arrived<B>>,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {
@@ -256,7 +291,11 @@ impl App {
 
     /// Counts a request of its address. Those that ask how the server is, and those at the port of
     /// the admin endpoints, are not counted.
-    fn limit_address<B>(&self, request: &Request<B>, tracker: &mut RequestTracker) -> Result<(), Error> {
+    fn limit_address<B>(
+        &self,
+        request: &Request<Arrived<B>>,
+        tracker: &mut RequestTracker,
+    ) -> Result<(), Error> {
         match &self.rates {
             Some(rates) if !is_check(request) && !is_admin(request) => {
                 let address = self.network(request).map(Client::Address);

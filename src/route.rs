@@ -39,11 +39,11 @@ pub struct Conflict {
 
 /// An endpoint that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Match {
+pub struct Match<'a> {
     /// Its index among those that the router was made of.
     pub endpoint: usize,
     /// The `{name}` segments of the path, decoded.
-    pub args: Vec<(String, String)>,
+    pub args: Vec<(&'a str, String)>,
     /// What the path's suffix names.
     pub suffix: Suffix,
 }
@@ -87,7 +87,7 @@ impl Router {
     ///
     /// # Errors
     /// 400 for a path whose percent-encoding is not valid.
-    pub fn find(&self, path: &str) -> Result<Option<Match>, Error> {
+    pub fn find(&self, path: &str) -> Result<Option<Match<'_>>, Error> {
         if !path.starts_with('/') {
             return Ok(None);
         }
@@ -100,26 +100,26 @@ impl Router {
     ///
     /// # Errors
     /// 400 for a path whose percent-encoding is not valid.
-    pub fn find_whole(&self, path: &str) -> Result<Option<Match>, Error> {
+    pub fn find_whole(&self, path: &str) -> Result<Option<Match<'_>>, Error> {
         Ok(self.find_exactly(&canonical(path)?, Suffix::None))
     }
 
-    fn find_in_format(&self, path: &str) -> Option<Match> {
+    fn find_in_format(&self, path: &str) -> Option<Match<'_>> {
         let (rest, suffix) = split_suffix(path)?;
         self.find_exactly(rest, Suffix::Format(Format::from_name(suffix)?))
     }
 
-    fn find_with_suffix(&self, path: &str) -> Option<Match> {
+    fn find_with_suffix(&self, path: &str) -> Option<Match<'_>> {
         let (rest, suffix) = split_suffix(path)?;
         let is_name =
             suffix.len() <= LONGEST_SUFFIX && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
         self.find_exactly(rest, Suffix::Unknown(suffix.to_owned())).filter(|_| is_name)
     }
 
-    fn find_exactly(&self, path: &str, suffix: Suffix) -> Option<Match> {
+    fn find_exactly(&self, path: &str, suffix: Suffix) -> Option<Match<'_>> {
         let found = self.tree.at(path).ok()?;
         let decode = |value: &str| percent_decode(value).map(Cow::into_owned);
-        let args = found.params.iter().map(|(name, value)| Some((name.to_owned(), decode(value)?)));
+        let args = found.params.iter().map(|(name, value)| Some((name, decode(value)?)));
         Some(Match { endpoint: *found.value, args: args.collect::<Option<_>>()?, suffix })
     }
 }

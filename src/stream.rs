@@ -24,6 +24,7 @@ mod cursors;
 pub(crate) mod encoder;
 mod follow;
 mod key;
+mod lookup;
 mod nest;
 pub(crate) mod notifier;
 mod open;
@@ -38,7 +39,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use rowstream_encode::{Format, ValueOptions};
 
 use self::clock::{Clock, Phase};
@@ -46,8 +46,9 @@ use self::cursors::Cursors;
 use self::encoder::Encoder;
 pub(crate) use self::follow::{Follower, Reopen};
 use self::follow::{Following, heartbeat};
+pub(crate) use self::lookup::{LookedUp, LookedUpRow, look_up, lookup};
 use self::nest::Nest;
-pub(crate) use self::open::{LookedUp, Opened, Part, is_lookup, look_up};
+pub(crate) use self::open::{Opened, Part};
 use self::producer::Producer;
 use self::steps::{Awaited, Probe, Rows, Step, pieces, prepared};
 use crate::Error;
@@ -74,8 +75,6 @@ const FLOWING_AFTER: usize = 512 * 1024;
 /// A client that lets a chunk wait for so long is slow. A fast one on a busy machine takes a few
 /// time slices.
 const SLOW_AFTER: Duration = Duration::from_millis(50);
-/// Room for most lookups, which have one row.
-const LOOKUP: usize = 512;
 /// The most rows of a page whose head waits for its end, and names the next page. Longer pages do
 /// not pay for cursors that nothing holds.
 pub(crate) const SHORT_PAGE: u64 = 1000;
@@ -255,14 +254,14 @@ impl RowStream {
         (endpoint, source): (&Endpoint, &Source),
         reading: Reading,
         values: Vec<ParamValue>,
-        looked_up: Option<LookedUp>,
+        looked_up: Option<Box<LookedUp>>,
     ) -> Result<Self, Error> {
         let Opened { session, steps, values, mut clock, part } =
             Opened::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest).then(Box::default);
-        let capacity = if !session.holds_connection() { LOOKUP } else { FIRST_CHUNK * 2 };
+        let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
         let beat = heartbeat(reading.format).filter(|_| reading.format == Format::Sse);
         let database = match source {
             Source::Database(_) => Some(source.clone()),
@@ -636,7 +635,7 @@ impl RowStream {
             return Ok(());
         };
         if rows.required && rows.encoder.rows() == 0 {
-            return Err(Error::new("not_found", StatusCode::NOT_FOUND, "there is no such row"));
+            return Err(Error::no_such_row());
         }
         rows.encoder.finish(&mut self.chunk);
         if let Some(cursors) = rows.cursors.take() {

@@ -302,15 +302,15 @@ impl Watchdog {
                 self.state.lock().over = Some(Over::Stalled);
                 return Poll::Ready(());
             };
-            let now = Instant::now();
-            let end = end.map(|(at, over)| (at, at + self.last_word(over), over));
-            if let Some((_, last, over)) = end
-                && last <= now
-            {
-                self.state.lock().over = Some(over);
-                return Poll::Ready(());
+            let mut end_at = None;
+            if let Some((at, over)) = end {
+                let (now, last) = (Instant::now(), at + self.last_word(over));
+                if last <= now {
+                    self.state.lock().over = Some(over);
+                    return Poll::Ready(());
+                }
+                end_at = Some(if at <= now { last } else { at });
             }
-            let end_at = end.map(|(at, last, _)| if at <= now { last } else { at });
             let Some(next) = end_at.into_iter().chain(spill_at).min() else { return Poll::Pending };
             // The time moves with every chunk.
             timer.run_at_most_until(next);

@@ -142,7 +142,7 @@ fn assert_route(path: &str) {
         Router::new(endpoints.iter().map(|endpoint| endpoint.path.as_str())).expect("none meets another");
     let Ok(found) = router.find(path) else { return };
     let Some(found) = found else { return };
-    let names: Vec<_> = found.args.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = found.args.iter().map(|(name, _)| *name).collect();
     let expected: &[&[&str]] = &[&["id"], &[], &["a", "b"], &[]];
     assert_eq!(names, expected[found.endpoint]);
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();

@@ -667,11 +667,10 @@ macro_rules! databases {
                 statement: &Statement,
                 args: &[&ParamValue],
                 patience: Patience<'_>,
-            ) -> Result<Option<Session>, Error> {
+            ) -> Result<Option<Answer>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
-                        let answer = Database::look_up(source, statement, args, patience).await?;
-                        Ok(answer.map(Answer::$name).map(Session::Lookup))
+                        Database::look_up(source, statement, args, patience).await.map(|answer| answer.map(Answer::$name))
                     })+
                 }
             }

@@ -26,27 +26,27 @@ impl Timeout {
     ///
     /// # Errors
     /// 504 when it takes too long.
-    pub(crate) async fn until_row<T>(
+    pub(crate) fn until_row<T>(
         self,
         begun: Instant,
         answer: impl Future<Output = Result<T, Error>> + Unpin,
-    ) -> Result<T, Error> {
+    ) -> impl Future<Output = Result<T, Error>> {
         let first_row = self.first_row.map(|bound| (bound, Error::first_row_timeout as Late));
         let total = self.total.map(|bound| (bound, Error::total_timeout as Late));
         let least = first_row.into_iter().chain(total).min_by_key(|(bound, _)| *bound);
-        bounded(least, begun, answer).await
+        bounded(least, begun, answer)
     }
 
     /// Runs what comes before the last row.
     ///
     /// # Errors
     /// 504 when it takes too long.
-    pub(crate) async fn until_end<T>(
+    pub(crate) fn until_end<T>(
         self,
         begun: Instant,
         answer: impl Future<Output = Result<T, Error>> + Unpin,
-    ) -> Result<T, Error> {
-        bounded(self.total.map(|bound| (bound, Error::total_timeout as Late)), begun, answer).await
+    ) -> impl Future<Output = Result<T, Error>> {
+        bounded(self.total.map(|bound| (bound, Error::total_timeout as Late)), begun, answer)
     }
 }
 

@@ -40,20 +40,13 @@ impl Text {
     /// Whole microseconds, with a point before the last three digits.
     fn push_milliseconds(&mut self, time: Duration) {
         let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
-        self.push_digits(micros / 1000, 1);
-        self.push(b".");
-        self.push_digits(micros % 1000, 3);
-    }
-
-    fn push_digits(&mut self, mut number: u64, least: usize) {
-        let mut digits = [b'0'; 20];
-        let mut at = digits.len();
-        while number > 0 || digits.len() - at < least {
-            at -= 1;
-            digits[at] += (number % 10) as u8;
-            number /= 10;
+        let digit = |unit: u64| b'0' + (micros / unit % 10) as u8;
+        match micros / 1000 {
+            // Of most lookups.
+            whole @ 0..=9 => self.push(&[b'0' + whole as u8]),
+            whole => self.push(itoa::Buffer::new().format(whole).as_bytes()),
         }
-        self.push(&digits[at..]);
+        self.push(&[b'.', digit(100), digit(10), digit(1)]);
     }
 }
 

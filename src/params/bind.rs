@@ -1,5 +1,7 @@
 //! All parameters of one request.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, Intervals, Nulls, Numbers, ValueOptions};
 use serde_json::Value as Json;
@@ -143,10 +145,14 @@ type Unreadable = &'static str;
 
 const BAD_ENCODING: Unreadable = "its percent-encoding is not valid";
 
+/// A text that is given for a parameter.
+type Text<'a> = Result<Cow<'a, str>, Unreadable>;
+
 /// What a request gives, before its types are looked at.
 struct Given<'a> {
     params: &'a [Param],
-    texts: Vec<Vec<Result<String, Unreadable>>>,
+    /// What is given for parameters, with their indices, in the order of the request.
+    texts: Vec<(usize, Text<'a>)>,
     format: Option<String>,
     after: Option<String>,
     follow: Option<Followed>,
@@ -164,10 +170,9 @@ struct Given<'a> {
 
 impl<'a> Given<'a> {
     fn new(params: &'a [Param]) -> Self {
-        let texts = vec![Vec::new(); params.len()];
         Self {
             params,
-            texts,
+            texts: Vec::new(),
             format: None,
             after: None,
             follow: None,
@@ -183,9 +188,9 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn path(&mut self, name: &str, value: &str) {
+    fn path(&mut self, name: &str, value: &'a str) {
         if let Some(index) = self.index(name, |place| *place == ParamPlace::Path) {
-            self.texts[index].push(Ok(value.to_owned()));
+            self.texts.push((index, Ok(value.into())));
         }
     }
 
@@ -201,7 +206,7 @@ impl<'a> Given<'a> {
             return self.control(&name, value);
         }
         match self.index(&name, |place| *place == ParamPlace::Query) {
-            Some(index) => self.texts[index].push(value),
+            Some(index) => self.texts.push((index, value.map(Cow::Owned))),
             None if name == FEED => self.control(FEED, value),
             None => self.unknown(&name),
         }
@@ -231,27 +236,27 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn headers(&mut self, headers: &HeaderMap) {
-        for (param, texts) in self.params.iter().zip(&mut self.texts) {
+    fn headers(&mut self, headers: &'a HeaderMap) {
+        for (index, param) in self.params.iter().enumerate() {
             if let ParamPlace::Header(header) = &param.place {
-                let read = |value: &http::HeaderValue| {
+                let read = |value: &'a http::HeaderValue| {
                     std::str::from_utf8(value.as_bytes())
-                        .map(str::to_owned)
+                        .map(Cow::Borrowed)
                         .map_err(|_| "the header is not UTF-8")
                 };
-                texts.extend(headers.get_all(header).iter().map(read));
+                self.texts.extend(headers.get_all(header).iter().map(|value| (index, read(value))));
             }
         }
     }
 
-    fn claims(&mut self, claims: Option<&Claims>) {
-        for (param, texts) in self.params.iter().zip(&mut self.texts) {
+    fn claims(&mut self, claims: Option<&'a Claims>) {
+        for (index, param) in self.params.iter().enumerate() {
             let own = claims.filter(|_| param.place == ParamPlace::Claim);
             match own.and_then(|claims| claim(claims, &param.name)) {
                 Some(Json::Array(items)) if param.list => {
-                    texts.extend(items.iter().map(|item| Ok(text_of(item))));
+                    self.texts.extend(items.iter().map(|item| (index, Ok(text_of(item)))));
                 }
-                Some(value) => texts.push(Ok(text_of(value))),
+                Some(value) => self.texts.push((index, Ok(text_of(value)))),
                 None => {}
             }
         }
@@ -293,12 +298,14 @@ impl<'a> Given<'a> {
 
     fn finish(mut self) -> Result<Bound, Error> {
         let mut values = Vec::with_capacity(self.params.len());
-        for (param, texts) in self.params.iter().zip(std::mem::take(&mut self.texts)) {
+        let texts = std::mem::take(&mut self.texts);
+        for (index, param) in self.params.iter().enumerate() {
             if self.is_enough() {
                 self.unread += 1;
                 continue;
             }
-            match value(param, texts) {
+            let given = texts.iter().filter(|(of, _)| *of == index).map(|(_, text)| text);
+            match value(param, given) {
                 Ok(value) => values.push(value),
                 Err(message) => self.wrong(&param.name, message),
             }
@@ -326,26 +333,29 @@ impl<'a> Given<'a> {
 }
 
 /// A claim as a text: a string is its own, all else is JSON.
-fn text_of(claim: &Json) -> String {
-    claim.as_str().map_or_else(|| claim.to_string(), str::to_owned)
+fn text_of(claim: &Json) -> Cow<'_, str> {
+    claim.as_str().map_or_else(|| claim.to_string().into(), Cow::Borrowed)
 }
 
 /// The value of one parameter from all texts that were given for it.
-fn value(param: &Param, mut texts: Vec<Result<String, Unreadable>>) -> Result<ParamValue, String> {
-    if texts.len() > 1 && !param.list {
+fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -> Result<ParamValue, String> {
+    if !param.list && texts.clone().nth(1).is_some() {
         return Err("it is given more than once".to_owned());
     }
     // A form sends each of its fields, also those that nobody has filled in; only a text can be
     // empty.
-    if param.default.is_some() && param.kind != ParamType::Text {
-        texts.retain(|text| text.as_ref().map_or(true, |text| !text.is_empty()));
-    }
-    if texts.is_empty() {
+    let fills_in = param.default.is_some() && param.kind != ParamType::Text;
+    let mut texts = texts.filter(|text| !(fills_in && text.as_ref().is_ok_and(|text| text.is_empty())));
+    let Some(first) = texts.next() else {
         return param.default.clone().ok_or_else(|| "it is missing".to_owned());
-    }
-    let mut values = Vec::with_capacity(texts.len());
+    };
+    let read = |text: &Text<'_>| param.parse(text.as_ref().map_err(|why| (*why).to_owned())?);
+    let mut values = match read(first)? {
+        ParamValue::List(items) => items,
+        value => return Ok(value),
+    };
     for text in texts {
-        match param.parse(&text?)? {
+        match read(text)? {
             ParamValue::List(items) => values.extend(items),
             value => return Ok(value),
         }
@@ -396,5 +406,5 @@ fn choice<T: Choice>(text: &str) -> Result<T, String> {
 
 /// Decodes one name or value of a query, in which `+` is a blank.
 fn query_decode(text: &str) -> Option<String> {
-    percent_decode(&text.replace('+', " ")).map(std::borrow::Cow::into_owned)
+    percent_decode(&text.replace('+', " ")).map(Cow::into_owned)
 }

@@ -60,11 +60,6 @@ impl<'a> Patience<'a> {
         self.since
     }
 
-    /// The same, by the clock of the standard library.
-    pub(crate) fn since(self) -> std::time::Instant {
-        self.since.into_std()
-    }
-
     /// When it has waited for so long.
     pub(crate) fn until(self, timeout: Duration) -> Instant {
         self.since + timeout

@@ -12,7 +12,7 @@ use super::body::Answer;
 use super::console;
 use super::head::no_endpoint;
 use super::probe::Probe;
-use super::request::is_remote;
+use super::request::{Arrived, is_remote};
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Holder;
@@ -49,10 +49,6 @@ const ERRORS: &str = "errors/";
 /// Below [`ADMIN`]: what `rowstream doctor` asks for.
 const PROBES: &str = "probe/";
 
-/// In a request's extensions: it came to the port of the admin endpoints.
-#[derive(Debug, Clone, Copy)]
-pub struct Admin;
-
 /// Whether a request asks how the server is.
 pub(crate) fn is_check<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path().strip_prefix(ADMIN), Some(LIVE | READY))
@@ -67,8 +63,8 @@ pub(super) fn holder<B>(request: &Request<B>) -> Holder {
 }
 
 /// Whether a request came to the port of the admin endpoints.
-pub(super) fn is_admin<B>(request: &Request<B>) -> bool {
-    request.extensions().get::<Admin>().is_some()
+pub(super) fn is_admin<B>(request: &Request<Arrived<B>>) -> bool {
+    request.body().arrival.to_admin
 }
 
 /// What is asked for below [`ADMIN`].
@@ -117,7 +113,11 @@ impl App {
     /// 404: there is none, or not at the port that the request came to. What the endpoints are, how
     /// a stream went, and what an error means, is said wherever streams are, and probes go their
     /// way. 400: its query.
-    pub(super) fn find_admin<B>(&self, name: &str, request: &Request<B>) -> Result<AdminEndpoint, Error> {
+    pub(super) fn find_admin<B>(
+        &self,
+        name: &str,
+        request: &Request<Arrived<B>>,
+    ) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
             LIVE if is_here => AdminEndpoint::Live,
@@ -137,7 +137,7 @@ impl App {
     }
 
     /// The admin endpoint of this name that is for clients, too.
-    fn find_for_clients<B>(&self, name: &str, request: &Request<B>) -> Option<AdminEndpoint> {
+    fn find_for_clients<B>(&self, name: &str, request: &Request<Arrived<B>>) -> Option<AdminEndpoint> {
         if self.config.console
             && let Some(asked) = console::Asked::find(name, request)
         {
@@ -262,7 +262,7 @@ impl App {
 
     /// The replicas as Prometheus' `http_sd` reads them: this one, by the address that is configured
     /// or else by that which the request was sent to, and its peers.
-    fn targets<B>(&self, request: &Request<B>) -> String {
+    fn targets<B>(&self, request: &Request<Arrived<B>>) -> String {
         let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
         let own = match (&self.config.discovery.address, asked) {

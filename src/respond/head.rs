@@ -166,6 +166,14 @@ pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     }
 }
 
+/// Tells the length of a body that is there as a whole where hyper does not: it does of all but an
+/// empty one of HTTP/2, and for less.
+pub(super) fn tell_length(headers: &mut HeaderMap, length: u64) {
+    if length == 0 {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+}
+
 /// Tells the digest of what is sent in the head, where it is known by then.
 pub(super) fn tell_digest(headers: &mut HeaderMap, digest: Option<&str>) {
     if let Some(value) = digest.and_then(|digest| HeaderValue::from_str(digest).ok()) {

@@ -5,12 +5,12 @@
 
 use std::future::poll_fn;
 
-use http::{Response, header};
+use http::Response;
 use rowstream_encode::Format;
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{head, tell_digest, tell_page};
+use super::head::{head, tell_digest, tell_length, tell_page};
 use super::request::StreamRequest;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
@@ -93,7 +93,7 @@ impl App {
         let (mut response, spooled) = (head(request, coding), spool.so_far());
         tell_page(request, &streaming.stream, response.headers_mut());
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
-        response.headers_mut().insert(header::CONTENT_LENGTH, spooled.left().into());
+        tell_length(response.headers_mut(), spooled.left());
         Ok(response.map(|()| match spooled.in_memory() {
             Some(bytes) => Answer::Whole(bytes),
             None => Answer::File(Box::new(spooled)),

@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::app::App;
 use super::body::Answer;
+use super::request::Arrived;
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
 use crate::auth::Credentials;
@@ -48,7 +49,7 @@ impl App {
     /// 503 where there is no memory for it.
     pub(super) fn answer_index<B>(
         &self,
-        request: &Request<B>,
+        request: &Request<Arrived<B>>,
         credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<Answer>, Error> {

@@ -15,6 +15,7 @@ use http::{HeaderMap, Request, Response, header};
 use super::app::App;
 use super::body::Answer;
 use super::head::{AUTHORIZED, no_endpoint};
+use super::request::Arrived;
 use super::tracker::RequestTracker;
 use crate::Error;
 use crate::admission::Claim;
@@ -56,7 +57,7 @@ impl App {
         &self,
         proxy: &Proxy,
         (endpoint, found): (&'a Endpoint, &Match),
-        request: &Request<B>,
+        request: &Request<Arrived<B>>,
     ) -> Result<ProxyRequest<'a>, Error> {
         // What looks like a format is a part of the path: the upstream's answers have a type of
         // their own.

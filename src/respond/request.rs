@@ -30,24 +30,34 @@ const FORWARDED: [HeaderName; 3] =
 /// The length of a body that is longer than is known.
 pub(super) const STREAMED: usize = usize::MAX;
 
-/// In a request's extensions: its client is on another machine, as the server has seen.
-#[derive(Debug, Clone, Copy)]
-pub struct Remote;
-
-/// In a request's extensions: it does not say once which host it is for.
-#[derive(Debug, Clone, Copy)]
-pub struct NoHost;
-
-/// In a request's extensions: it came where those who speak plain HTTP are led to TLS.
-#[derive(Debug, Clone, Copy)]
-pub struct ToHttps {
-    /// On which TLS is spoken.
-    pub port: u16,
+/// How a request has come, as its connection has seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrival {
+    /// The address that it came from, where that is known.
+    pub peer: Option<IpAddr>,
+    /// Whether its client is on another machine.
+    pub is_remote: bool,
+    /// Whether it does not say once which host it is for.
+    pub no_host: bool,
+    /// Whether it came to the port of the admin endpoints.
+    pub to_admin: bool,
+    /// The port on which TLS is spoken, where it came to the one that leads there.
+    pub to_https: Option<u16>,
 }
 
-/// In a request's extensions: the address that it came from, as the server has seen.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub IpAddr);
+/// The body of a request, with how that has come: a map of extensions would be four allocations of
+/// each request.
+pub(crate) struct Arrived<B> {
+    pub(super) arrival: Arrival,
+    /// Nobody reads it, but it is not to be closed before the answer.
+    _body: B,
+}
+
+impl<B> Arrived<B> {
+    pub(super) fn new(arrival: Arrival, body: B) -> Self {
+        Self { arrival, _body: body }
+    }
+}
 
 /// What a request asks for, once it is known to be well-formed and allowed.
 pub(super) struct StreamRequest<'a> {
@@ -72,15 +82,15 @@ pub(super) struct StreamRequest<'a> {
     pub(super) values: Vec<ParamValue>,
     /// As whom the statements are run; `None`: as the source's user.
     pub(super) actor: Option<Arc<Actor>>,
-    /// The headers that an upstream gets of the request.
-    pub(super) forwarded: HeaderMap,
+    /// The headers that an upstream gets of the request. Boxed: few requests have any.
+    pub(super) forwarded: Option<Box<HeaderMap>>,
 }
 
 /// Checks what the request asks for.
 pub(super) fn read_stream_request<'a, B>(
     endpoint: &'a Endpoint,
-    found: &Match,
-    request: &'a Request<B>,
+    found: &Match<'_>,
+    request: &'a Request<Arrived<B>>,
     claims: Option<&Claims>,
 ) -> Result<StreamRequest<'a>, Error> {
     let mut bound =
@@ -123,7 +133,7 @@ pub(super) fn read_stream_request<'a, B>(
         download,
         values,
         actor: None,
-        forwarded: HeaderMap::new(),
+        forwarded: None,
     })
 }
 
@@ -159,7 +169,8 @@ fn after<B>(
         return Err(Error::invalid_parameters(vec![("_after".to_owned(), message)]));
     }
     let has_ids = format == Format::Sse && endpoint.key().is_some();
-    let last = request.headers().get(LAST_EVENT_ID).filter(|last| has_ids && !last.is_empty());
+    let last = if has_ids { request.headers().get(LAST_EVENT_ID) } else { None };
+    let last = last.filter(|last| !last.is_empty());
     Ok(last.map(|last| String::from_utf8_lossy(last.as_bytes()).into_owned()).or(given))
 }
 
@@ -183,7 +194,7 @@ fn asked_shard(
 }
 
 /// Whether the client is asked how the body may be compressed.
-fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<B>) -> bool {
+fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<Arrived<B>>) -> bool {
     let compression = match endpoint.compression {
         Compression::On => true,
         Compression::Off => false,
@@ -194,12 +205,16 @@ fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request
 
 /// Whether the client is on another machine; a proxy on this one tells that it asks for somebody
 /// else.
-pub(super) fn is_remote<B>(request: &Request<B>) -> bool {
-    request.extensions().get::<Remote>().is_some()
-        || FORWARDED.iter().any(|name| request.headers().contains_key(name))
+pub(super) fn is_remote<B>(request: &Request<Arrived<B>>) -> bool {
+    request.body().arrival.is_remote || request.headers().keys().any(|name| FORWARDED.contains(name))
 }
 
 impl StreamRequest<'_> {
+    /// The headers that an upstream gets.
+    pub(super) fn forwarded(&self) -> HeaderMap {
+        self.forwarded.as_deref().cloned().unwrap_or_default()
+    }
+
     /// Whether no row means that an `EventSource` has had all of them. Whoever asks for an end
     /// record gets one.
     pub(super) fn ends_events(&self) -> bool {
@@ -221,31 +236,31 @@ impl StreamRequest<'_> {
 
 impl App {
     /// Who asks, where clients are counted.
-    pub(super) fn client<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+    pub(super) fn client<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
         self.config.limits.max_streams_per_client?;
         self.network(request)
     }
 
     /// The address of who asks.
-    pub(super) fn address<B>(&self, request: &Request<B>) -> Option<IpAddr> {
-        let Peer(peer) = request.extensions().get()?;
-        Some(self.config.limits.proxies.address(*peer, request.headers())).filter(|address| *address != UNIX)
+    pub(super) fn address<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
+        let peer = request.body().arrival.peer?;
+        Some(self.config.limits.proxies.address(peer, request.headers())).filter(|address| *address != UNIX)
     }
 
     /// The address of who asks, as clients are counted.
-    pub(super) fn network<B>(&self, request: &Request<B>) -> Option<IpAddr> {
+    pub(super) fn network<B>(&self, request: &Request<Arrived<B>>) -> Option<IpAddr> {
         self.address(request).map(network_of)
     }
 
     /// Who asks, where clients take turns.
-    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<B>) -> Client {
+    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<Arrived<B>>) -> Client {
         let address = || self.network(request).map(Client::Address);
         credentials.client().or_else(address).unwrap_or_default()
     }
 
     /// The headers that an upstream gets of a request.
-    pub(super) fn forwarded<B>(&self, request: &Request<B>) -> HeaderMap {
-        let peer = request.extensions().get().map(|Peer(peer)| *peer);
+    pub(super) fn forwarded<B>(&self, request: &Request<Arrived<B>>) -> HeaderMap {
+        let peer = request.body().arrival.peer;
         let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, header};
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{head, no_more_events, tell_digest, tell_page, tell_parts};
+use super::head::{head, no_more_events, tell_digest, tell_length, tell_page, tell_parts};
 use super::request::{STREAMED, StreamRequest};
-use super::streaming::{Streaming, timed};
+use super::streaming::Streaming;
 use super::tracker::RequestTracker;
 use super::{hold, opening};
 use crate::Error;
@@ -23,7 +23,7 @@ use crate::completeness::streams::STREAM;
 use crate::completeness::trailers;
 use crate::compress::{self, Coding, Compressor};
 use crate::config::memory;
-use crate::endpoint::{Followed, Handler, SlowClients, SourceRef};
+use crate::endpoint::{Followed, Handler, SlowClients, SourceRef, Statement};
 use crate::error::SOURCE_UNAVAILABLE;
 use crate::lock::Mutex;
 use crate::params::ParamValue;
@@ -31,7 +31,7 @@ use crate::pool::Waiter;
 use crate::source::Source;
 use crate::spool::spill::{Spill, Spills};
 use crate::spool::whole;
-use crate::stream::{self, LookedUp, Reading, RowStream};
+use crate::stream::{self, LookedUp, LookedUpRow, Reading, RowStream};
 use crate::upstream;
 
 /// A whole answer up to this length fits the buffers on its way, so that no client can hold it up.
@@ -56,41 +56,64 @@ impl App {
         request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         mut begun: Instant,
-        looked_up: Option<LookedUp>,
+        looked_up: Option<Box<LookedUp>>,
     ) -> Result<Response<Answer>, Error> {
         let (total, slow_clients) = (request.timeout().total, request.endpoint.slow_clients);
         let answer = self.run(request, tracker, &mut begun, looked_up).await?;
+        limit(tracker, &answer, begun, total);
         let comes_in_chunks = matches!(answer.body(), Answer::Stream(_) | Answer::File(_));
-        let is_large = matches!(answer.body(), Answer::Whole(bytes) if bytes.len() > LARGE);
-        if let Some(total) = total.filter(|_| comes_in_chunks || is_large) {
-            tracker.watchdog.limit(begun.into(), total);
-        }
         if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
             tracker.watchdog.set_min_rate(rate);
         }
         Ok(answer)
     }
 
-    /// Whether a request is one lookup, which is asked before all else. Of several hosts another one
-    /// may have to be tried, with all that belongs to it.
-    pub(super) fn is_lookup(&self, request: &StreamRequest<'_>) -> bool {
-        request.followed == Followed::No
-            && stream::is_lookup(request.endpoint, &request.reading)
-            && self.source(&request.endpoint.source).hosts() == 1
+    /// Answers a lookup whose row has come; `None` where its answer is more than that.
+    pub(super) fn answer_row(
+        &self,
+        request: &StreamRequest<'_>,
+        tracker: &mut RequestTracker,
+        begun: Instant,
+        row: &mut LookedUpRow,
+    ) -> Option<Result<Response<Answer>, Error>> {
+        if request.asked.framed.is_some() {
+            return None;
+        }
+        let written = row.body(request.endpoint, &request.reading)?;
+        tracker.entry.times = row.times();
+        tracker.meter.first_row(&row.times());
+        let answer = written.and_then(|(body, rows)| {
+            tracker.entry.rows = rows;
+            let answer = whole_body(request, body, |took| {
+                row.compressed(took);
+                tracker.entry.times = row.times();
+            })?;
+            limit(tracker, &answer, begun, request.timeout().total);
+            Ok(answer)
+        });
+        Some(answer)
     }
 
-    /// Asks for the row of a request that [is one lookup](Self::is_lookup), before there is anything
-    /// else that would have to be kept for a thousand of them while they wait.
+    /// The statement of a request that is one lookup, which is asked before all else. Of several
+    /// hosts another one may have to be tried, with all that belongs to it.
+    pub(super) fn lookup<'a>(&self, request: &StreamRequest<'a>) -> Option<&'a Statement> {
+        let has_one = self.source(&request.endpoint.source).hosts() == 1;
+        let wanted = || stream::lookup(request.endpoint, &request.reading);
+        (has_one && request.followed == Followed::No).then(wanted).flatten()
+    }
+
+    /// Asks for the row of [a lookup](Self::lookup), before there is anything else that would have
+    /// to be kept for a thousand of them while they wait.
     pub(super) async fn look_up(
         &self,
         request: &StreamRequest<'_>,
+        statement: &Statement,
         waiter: &Waiter,
         begun: Instant,
     ) -> Result<LookedUp, Error> {
-        let (endpoint, reading) = (request.endpoint, &request.reading);
-        let source = self.source_as(&endpoint.source, request.actor.as_ref())?;
-        let looked_up = pin!(stream::look_up(waiter, (endpoint, &source), reading, &request.values));
-        request.timeout().until_row(begun, looked_up).await
+        let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
+        let looked_up = stream::look_up((waiter, begun), &source, statement, &request.values);
+        request.timeout().until_row(begun, pin!(looked_up)).await
     }
 
     /// Runs the statements up to the first chunk, or to the end if that is waited for.
@@ -99,7 +122,7 @@ impl App {
         mut request: StreamRequest<'_>,
         tracker: &mut RequestTracker,
         begun: &mut Instant,
-        looked_up: Option<LookedUp>,
+        looked_up: Option<Box<LookedUp>>,
     ) -> Result<Response<Answer>, Error> {
         let timeout = request.timeout();
         let values = std::mem::take(&mut request.values);
@@ -169,13 +192,13 @@ impl App {
         request: &StreamRequest<'_>,
         values: Vec<ParamValue>,
         tracker: &mut RequestTracker,
-        looked_up: Option<LookedUp>,
+        looked_up: Option<Box<LookedUp>>,
     ) -> Result<(RowStream, Bytes), Error> {
         let source = self.source(&request.endpoint.source);
         let client = tracker.waiter.client();
         let upstream = match source {
             Source::Upstream(source) => {
-                Some(Source::Upstream(source.on_behalf_of(client, request.forwarded.clone())))
+                Some(Source::Upstream(source.on_behalf_of(client, request.forwarded())))
             }
             Source::Database(_) => None,
         };
@@ -209,7 +232,7 @@ impl App {
     fn upstreams(&self, client: Client, request: &StreamRequest<'_>) -> Result<Vec<upstream::Source>, Error> {
         let Some(calls) = request.endpoint.per_row() else { return Ok(Vec::new()) };
         let open = |source: &SourceRef| {
-            Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded.clone()))
+            Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded()))
         };
         calls.sources.iter().map(open).collect()
     }
@@ -276,22 +299,49 @@ impl App {
     }
 }
 
+/// Has the watchdog end what takes too long: an answer that fits the buffers on its way does not.
+fn limit(tracker: &RequestTracker, answer: &Response<Answer>, begun: Instant, total: Option<Duration>) {
+    let is_long = match answer.body() {
+        Answer::Stream(_) | Answer::File(_) => true,
+        Answer::Whole(bytes) => bytes.len() > LARGE,
+        _ => false,
+    };
+    if let Some(total) = total.filter(|_| is_long) {
+        tracker.watchdog.limit(begun.into(), total);
+    }
+}
+
 /// The answer of a result that is there as a whole.
 fn whole(
     request: &StreamRequest<'_>,
-    mut body: Bytes,
+    body: Bytes,
     stream: &mut RowStream,
     tracker: &mut RequestTracker,
 ) -> Result<Response<Answer>, Error> {
-    let coding = request.coding(body.len());
-    if let Some(coding) = coding {
-        body = timed(stream, || compress::whole(coding, &body))?;
+    let mut response = whole_body(request, body, |took| {
+        stream.compressed(took);
         tracker.note(stream);
-    }
-    let mut response = head(request, coding);
+    })?;
     tell_page(request, stream, response.headers_mut());
     tell_parts(stream, response.headers_mut());
-    response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+    Ok(response)
+}
+
+/// The answer of this body. It is compressed where that is worth it, and `compressed` told how long
+/// that took.
+fn whole_body(
+    request: &StreamRequest<'_>,
+    mut body: Bytes,
+    compressed: impl FnOnce(Duration),
+) -> Result<Response<Answer>, Error> {
+    let coding = request.coding(body.len());
+    if let Some(coding) = coding {
+        let begun = Instant::now();
+        body = compress::whole(coding, &body)?;
+        compressed(begun.elapsed());
+    }
+    let mut response = head(request, coding);
+    tell_length(response.headers_mut(), body.len() as u64);
     if request.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
     }
@@ -300,6 +350,8 @@ fn whole(
 
 #[cfg(test)]
 mod tests {
+    use hyper::body::Incoming;
+
     use super::*;
 
     /// The bytes of the future that `_call` makes.
@@ -312,6 +364,16 @@ mod tests {
     #[test]
     fn what_a_request_carries_is_small() {
         let size = size_of(App::answer_stream);
-        assert!(size <= 5 * 1024, "{size}");
+        assert!(size <= 4 * 1024, "{size}");
+    }
+
+    /// What is larger than this, glibc looks for among all that is free: several times the cost.
+    #[test]
+    fn what_a_lookup_waits_in_is_small() {
+        fn size_of_request<A, B, C, F: Future>(_call: impl FnOnce(A, B, C) -> F) -> usize {
+            std::mem::size_of::<F>()
+        }
+        let sizes = [size_of_request(App::respond_within::<Incoming>), size_of(App::look_up)];
+        assert!(sizes.iter().all(|size| *size <= 1000), "{sizes:?}");
     }
 }

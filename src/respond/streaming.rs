@@ -163,7 +163,7 @@ fn poll_compressed(
 }
 
 /// Runs a step of a stream's compression, whose time is that of encoding.
-pub(super) fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
+fn timed<T>(stream: &mut RowStream, step: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let out = step();
     stream.compressed(begun.elapsed());

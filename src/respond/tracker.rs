@@ -8,6 +8,7 @@ use http::{HeaderMap, Request};
 
 use super::app::App;
 use super::body::Answer;
+use super::request::Arrived;
 use super::streaming::Streaming;
 use crate::Error;
 use crate::access_log::{Entry, Names};
@@ -46,7 +47,7 @@ pub(super) struct RequestTracker {
 
 impl RequestTracker {
     /// Boxed: it goes through many hands with the head and the body, and each would move it.
-    pub(super) fn new<B>(app: Arc<App>, request: &Request<B>, held: Option<Permit>) -> Box<Self> {
+    pub(super) fn new<B>(app: Arc<App>, request: &Request<Arrived<B>>, held: Option<Permit>) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
         let mut entry = Entry::new(request);
         if app.config.log.access || span.is_some() {

@@ -33,7 +33,7 @@ use crate::completeness::delivery::Delivery;
 use crate::config::Tls;
 use crate::log;
 use crate::metrics::{Connected, Observed as _};
-use crate::respond::{Admin, App, NoHost, Peer, Remote, ToHttps, is_check};
+use crate::respond::{App, Arrival, is_check};
 use crate::timer::Timer;
 use crate::watchdog::Watchdog;
 
@@ -120,9 +120,7 @@ async fn serve_http(
     if let Ok(Some((mut transport, version, peer))) = begun {
         let remote = own.is_some_and(|own| is_remote(peer, own.ip()));
         let alt_svc = tls.as_ref().filter(|tls| tls.http3).and(own).map(alt_svc);
-        if version == Version::HTTP_11 {
-            transport.answers(seat.activity());
-        }
+        let sees_leaving = version == Version::HTTP_11 && transport.answers(seat.activity());
         let current = Arc::clone(&current);
         let answers = Answers {
             port,
@@ -143,7 +141,8 @@ async fn serve_http(
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
             is_late = serve_until_end(connection.as_mut(), &seat, &ends, &watchdog, &mut state).await;
         } else {
-            let builder = http1_builder(header_timeout);
+            let mut builder = http1_builder(header_timeout);
+            builder.half_close(sees_leaving);
             let connection = pin!(builder.serve_connection(TokioIo::new(transport), service));
             is_late = serve_until_end(connection, &seat, &ends, &watchdog, &mut state).await;
         }
@@ -177,17 +176,16 @@ impl Answers<'_> {
     /// Answers a request with a body that is watched.
     pub(super) fn answer<B>(
         &self,
-        mut request: Request<B>,
+        request: Request<B>,
     ) -> impl Future<Output = Result<Response<ReportingBody>, Infallible>> + use<B> {
         self.connected.speaks(request.version());
-        self.mark(&mut request);
         let app = self.current.get();
         let version = request.version();
         let has_streams = version >= Version::HTTP_2;
         let busy = self.seat.busy();
         let refused = self.refuse(&request, &app);
         let is_reserved = self.seat.is_reserved();
-        let answer = Arc::clone(&app).respond_unless(refused, request);
+        let answer = Arc::clone(&app).respond_unless(refused, self.arrival(&request), request);
         let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
         let (alt_svc, ends) = (self.alt_svc.clone(), Arc::clone(self.ends));
         async move {
@@ -232,22 +230,18 @@ impl Answers<'_> {
         (self.is_unix && request.version() == Version::HTTP_10).then(Error::no_http_1_0)
     }
 
-    /// Says of a request what its connection knows.
-    fn mark<B>(&self, request: &mut Request<B>) {
-        let names_host = names_host(request);
-        let known = request.extensions_mut();
-        match self.port {
-            Port::Public => {}
-            Port::Admin => drop(known.insert(Admin)),
-            Port::Redirect(port) => drop(known.insert(ToHttps { port })),
+    /// What its connection knows of a request.
+    fn arrival<B>(&self, request: &Request<B>) -> Arrival {
+        Arrival {
+            peer: Some(self.peer),
+            is_remote: self.remote,
+            no_host: !names_host(request),
+            to_admin: self.port == Port::Admin,
+            to_https: match self.port {
+                Port::Public | Port::Admin => None,
+                Port::Redirect(port) => Some(port),
+            },
         }
-        if self.remote {
-            known.insert(Remote);
-        }
-        if !names_host {
-            known.insert(NoHost);
-        }
-        known.insert(Peer(self.peer));
     }
 }
 

@@ -121,6 +121,10 @@ pub(super) struct ClientSocket {
     is_read: bool,
     /// Of HTTP/1, where a client that has ended its side may read on.
     activity: Option<Activity>,
+    /// Whether nobody else reads while a request is answered, so that this sees who leaves.
+    watches: bool,
+    /// Whether it did and found the next request.
+    has_more: bool,
     half_closed: Option<HalfClosed>,
     /// Whether the kernel resets it when it is closed, also for a process that was killed.
     is_armed: bool,
@@ -161,6 +165,8 @@ impl ClientSocket {
         let (written, reported) = (0, 0);
         Self {
             activity: None,
+            watches: false,
+            has_more: false,
             half_closed: None,
             stream,
             ends,
@@ -175,9 +181,11 @@ impl ClientSocket {
         }
     }
 
-    /// It is one of HTTP/1, whose requests `activity` knows.
-    pub(super) fn answers(&mut self, activity: Activity) {
-        self.activity = Some(activity);
+    /// It is one of HTTP/1, whose requests `activity` knows. While one of them is answered, this
+    /// `watches` for clients that leave: hyper would read, into another buffer of eight kilobytes
+    /// for each request that waits.
+    pub(super) fn answers(&mut self, activity: Activity, watches: bool) {
+        (self.activity, self.watches) = (Some(activity), watches);
     }
 
     /// Has the kernel reset the connection unless a body ends before that whose end is the close.
@@ -197,6 +205,7 @@ impl ClientSocket {
             }
             return Poll::Ready(result);
         }
+        self.watch(cx)?;
         ready!(self.poll_given_up(cx));
         // What the kernel still holds for this client is of no use to anybody.
         self.ends.reset.store(true, Ordering::Relaxed);
@@ -267,6 +276,27 @@ impl ClientSocket {
         Poll::Ready(())
     }
 
+    /// Looks whether the client has ended its side, where nobody reads.
+    ///
+    /// # Errors
+    /// It has gone.
+    fn watch(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.watches || self.activity.as_ref().is_none_or(Activity::is_idle) {
+            return Ok(());
+        }
+        if !self.is_read && !self.has_more {
+            let mut first = [0];
+            let Poll::Ready(bytes) = self.stream.poll_peek(cx, &mut ReadBuf::new(&mut first))? else {
+                return Ok(());
+            };
+            (self.is_read, self.has_more) = (bytes == 0, bytes > 0);
+        }
+        match self.is_read && self.poll_gone(cx).is_ready() {
+            true => Err(io::ErrorKind::UnexpectedEof.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Tells the watchdog that bytes waited for so long, and what was acknowledged since it
     /// was last reported. What the client took of an answer before counts in its favour.
     fn tell(&mut self, waited: Duration, unacknowledged: usize) -> Option<Duration> {
@@ -312,6 +342,7 @@ impl AsyncRead for ClientSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let filled = buf.filled().len();
+        self.has_more = false;
         if !self.is_read {
             ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
             self.is_read = buf.filled().len() == filled && buf.remaining() > 0;
@@ -349,6 +380,7 @@ impl AsyncWrite for ClientSocket {
         self.watchdog.flushed();
         self.ends.flush.flushed();
         self.ends.left();
+        self.watch(cx)?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

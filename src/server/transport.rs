@@ -73,11 +73,18 @@ impl Transport {
         (Self::Tls(Box::new(stream)), version)
     }
 
-    /// Tells the socket of HTTP/1 whether a request is being answered.
-    pub(super) fn answers(&mut self, activity: Activity) {
+    /// Tells the socket of HTTP/1 whether a request is being answered. Whether it sees by itself who
+    /// leaves meanwhile: in TLS, that is a message that has to be read.
+    pub(super) fn answers(&mut self, activity: Activity) -> bool {
         match self {
-            Self::Plain(socket) => socket.answers(activity),
-            Self::Tls(stream) => stream.get_mut().0.answers(activity),
+            Self::Plain(socket) => {
+                socket.answers(activity, true);
+                true
+            }
+            Self::Tls(stream) => {
+                stream.get_mut().0.answers(activity, false);
+                false
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use super::calls::CallRows;
 use super::clock::Clock;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
+use super::lookup::{LookedUp, look_up};
 use super::nest::Nest;
 use super::pages::PageRows;
 use super::producer::Producer;
@@ -18,7 +19,7 @@ use super::steps::{Count, Probe, Rows, Step, pieces, prepared};
 use super::{Reading, SHORT_PAGE, refcursor};
 use crate::Error;
 use crate::cursor::Signer;
-use crate::database::{self, Parts, RowsOf, Snapshot};
+use crate::database::{self, Parts, RowsOf, Session, Snapshot};
 use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, Handler, Key, Parallel, Piece, Statement};
 use crate::params::{AskedShard, ParamValue};
 use crate::pool::{Priority, Waiter};
@@ -54,7 +55,7 @@ impl Opened {
         (endpoint, source): (&Endpoint, &Source),
         reading: &Reading,
         mut values: Vec<ParamValue>,
-        looked_up: Option<LookedUp>,
+        looked_up: Option<Box<LookedUp>>,
     ) -> Result<Self, Error> {
         let written = (reading.format, reading.options);
         let tail = Tail::read(endpoint, reading, &mut values)?;
@@ -297,53 +298,22 @@ pub(super) fn shape(format: Format, cardinality: Cardinality) -> Option<Shape> {
     })
 }
 
-/// What came of asking for the row of a lookup where lookups share connections.
-pub(crate) enum LookedUp {
-    /// Boxed: it goes through many hands.
-    Rows(Box<(database::Session, Clock)>),
-    /// It needs a connection of its own. Who asks waits since then, and had waited for so long
-    /// before.
-    Elsewhere(tokio::time::Instant, Duration),
-}
-
-/// Whether an endpoint's answer is one lookup.
-pub(crate) fn is_lookup(endpoint: &Endpoint, reading: &Reading) -> bool {
-    matches!(endpoint.handler, Handler::Sql(_)) && Wanted::of(endpoint, reading).lookup.is_some()
-}
-
-/// Asks for the row of an endpoint that [is a lookup](is_lookup).
-///
-/// # Errors
-/// What the database says of the statement; 503 when too many lookups are on their way.
-pub(crate) async fn look_up(
-    waiter: &Waiter,
-    (endpoint, source): (&Endpoint, &Source),
-    reading: &Reading,
-    values: &[ParamValue],
-) -> Result<LookedUp, Error> {
-    let (patience, before) = (waiter.begin(), waiter.waited());
-    if let Some(statement) = Wanted::of(endpoint, reading).lookup {
-        let args: Vec<&ParamValue> = statement.args.iter().map(|&arg| &values[arg]).collect();
-        if let Some(session) = source.database()?.look_up(&statement.query, &args, patience).await? {
-            let clock = Clock::since(patience.since(), waiter.waited() - before);
-            return Ok(LookedUp::Rows(Box::new((session, clock))));
-        }
-    }
-    Ok(LookedUp::Elsewhere(patience.begun(), before))
-}
-
 /// What is asked of a database for an answer.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// The one statement, if it has at most one row.
-    lookup: Option<&'a Statement>,
+    pub(super) lookup: Option<&'a Statement>,
     /// Whether there are several.
     several: bool,
 }
 
 impl<'a> Wanted<'a> {
-    fn of(endpoint: &'a Endpoint, reading: &Reading) -> Self {
-        let rows = only_rows(endpoint);
-        let mut statements = pieces(endpoint, reading.format, &rows).iter().filter_map(Piece::statement);
+    pub(super) fn of(endpoint: &'a Endpoint, reading: &Reading) -> Self {
+        let rows = match reading.format {
+            Format::Json => None,
+            _ => Some(only_rows(endpoint)),
+        };
+        let pieces = rows.as_ref().map_or(&*endpoint.body, |rows| rows);
+        let mut statements = pieces.iter().filter_map(Piece::statement);
         let (first, second) = (statements.next(), statements.next());
         let several = second.or(first.and_then(|root| endpoint.children(root).next())).is_some();
         let first = first.filter(|_| !several).map(|index| &endpoint.statements()[index]);
@@ -363,7 +333,7 @@ async fn begin(
     (endpoint, source): (&Endpoint, &Source),
     (reading, probes): (&Reading, bool),
     values: &[ParamValue],
-    looked_up: Option<LookedUp>,
+    looked_up: Option<Box<LookedUp>>,
 ) -> Result<(Producer, Clock), Error> {
     match &endpoint.handler {
         Handler::Sql(_) => {}
@@ -380,16 +350,16 @@ async fn begin(
     let database = source.database()?;
     let Wanted { lookup, several } = Wanted::of(endpoint, reading);
     let looked_up = match looked_up {
-        Some(looked_up) => looked_up,
+        Some(looked_up) => *looked_up,
         // Boxed: each request would carry what few need.
-        None if lookup.is_some() => Box::pin(look_up(waiter, (endpoint, source), reading, values)).await?,
+        None if let Some(statement) = lookup => {
+            let since = (waiter, std::time::Instant::now());
+            Box::pin(look_up(since, source, statement, values)).await?
+        }
         None => LookedUp::Elsewhere(waiter.begin().begun(), waiter.waited()),
     };
     let (patience, before) = match looked_up {
-        LookedUp::Rows(rows) => {
-            let (session, clock) = *rows;
-            return Ok((Producer::Statements(session), clock));
-        }
+        LookedUp::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
         LookedUp::Elsewhere(begun, before) => (waiter.begun(begun), before),
     };
     let snapshot = if several || probes { Snapshot::Transaction } else { Snapshot::Statement };

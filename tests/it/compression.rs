@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::{CODINGS, Client, Ended, Reply, Server, Streaming, TestDb, curl, decode, decoder};
 use http::Request;
 use rowstream::config::Config;
-use rowstream::respond::{App, Remote};
+use rowstream::respond::{App, Arrival};
 
 /// More than the server's patience with anything that has to happen soon.
 const SOON: Duration = Duration::from_secs(10);
@@ -278,9 +278,10 @@ async fn clients_on_other_machines_are_asked() {
     config.log.access = false;
     let app = Arc::new(App::new(config).unwrap());
     let request = || Request::get("/short").header("accept-encoding", "br");
-    let local = Arc::clone(&app).respond(request().body(()).unwrap()).await;
+    let local = Arc::clone(&app).respond(Arrival::default(), request().body(()).unwrap()).await;
     assert_eq!((local.status().as_u16(), local.headers().get("content-encoding")), (200, None));
-    let remote = app.respond(request().extension(Remote).body(()).unwrap()).await;
+    let from_afar = Arrival { is_remote: true, ..Arrival::default() };
+    let remote = app.respond(from_afar, request().body(()).unwrap()).await;
     assert_eq!(
         (remote.status().as_u16(), &remote.headers()["content-encoding"]),
         (200, &"br".parse().unwrap())

@@ -238,7 +238,8 @@ async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>,
     let waiter = Waiter::default();
     let looking_up = source.database()?.look_up(&statement, &[], waiter.begin());
     let answer = timeout(SOON, looking_up).await.expect("no hang")?;
-    let Some(mut session) = answer else { return Ok(None) };
+    let Some(answer) = answer else { return Ok(None) };
+    let mut session = Session::Lookup(answer);
     let columns = session.prepare(&statement).await?;
     encoded(session, &columns).await.map(Some)
 }

@@ -19,7 +19,7 @@ use crate::support::{
 use http::Request;
 use http_body::Body;
 use rowstream::config::Config;
-use rowstream::respond::App;
+use rowstream::respond::{App, Arrival};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -642,7 +642,7 @@ impl Budget {
 async fn polled(app: &Arc<App>, target: &str, polls: usize) -> Option<usize> {
     let mut budget = Budget(polls);
     let request = Request::get(target).body(()).unwrap();
-    let mut answer = Box::pin(Arc::clone(app).respond(request));
+    let mut answer = Box::pin(Arc::clone(app).respond(Arrival::default(), request));
     let response = budget.spend(|cx| answer.as_mut().poll(cx)).await?;
     assert_eq!(response.status(), 200, "after {polls} polls");
     let mut body = pin!(response.into_body());

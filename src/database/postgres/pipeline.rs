@@ -6,7 +6,7 @@
 //! 2. a statement that is parsed here is described here too, and compared with what its readers
 //!    know.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -35,7 +35,7 @@ type Lookup = pipeline::Lookup<Peer>;
 pub(super) struct Messages {
     bytes: BytesMut,
     /// The statements that are parsed on the connection, or will be by `bytes`.
-    parsed: HashSet<u64>,
+    parsed: BTreeSet<u64>,
 }
 
 /// What is known of a lookup.
@@ -113,7 +113,9 @@ impl pipeline::Peer for Peer {
             messages.bytes.truncate(begin);
             return Err(error);
         }
-        messages.parsed.insert(statement.number);
+        if parses {
+            messages.parsed.insert(statement.number);
+        }
         Ok(Note { parses, changed: false })
     }
 

@@ -844,12 +844,14 @@ pub(super) fn bind(
     write: &mut BytesMut,
 ) -> Result<(), Error> {
     let result_formats = decoders.iter().map(Decoder::wire_format);
-    let argument = |arg: &ParamValue, buf: &mut BytesMut| match arg.postgres_text() {
-        Some(text) => {
-            buf.extend_from_slice(text.as_bytes());
-            Ok(IsNull::No)
+    let argument = |arg: &ParamValue, buf: &mut BytesMut| {
+        match arg {
+            ParamValue::Null => return Ok(IsNull::Yes),
+            // What most lookups ask for.
+            ParamValue::Integer(key) => buf.extend_from_slice(itoa::Buffer::new().format(*key).as_bytes()),
+            other => buf.extend_from_slice(other.postgres_text().unwrap_or_default().as_bytes()),
         }
-        None => Ok(IsNull::Yes),
+        Ok(IsNull::No)
     };
     frontend::bind(portal, name, [], args.iter().copied(), argument, result_formats, write)
         .map_err(|_| Error::endpoint("the arguments are too long for one message"))

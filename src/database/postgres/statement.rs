@@ -1,6 +1,6 @@
 //! Prepared statements: their cache on a connection, and the decoder chosen once for each column.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,7 +92,7 @@ pub(super) struct Described {
 /// The statements of a source that connections have described.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
-    known: RwLock<HashMap<Arc<str>, Arc<Described>>>,
+    known: RwLock<BTreeMap<Arc<str>, Arc<Described>>>,
     /// Descriptions so far.
     count: AtomicU64,
 }
