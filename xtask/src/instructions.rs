@@ -4,13 +4,15 @@
 //! Time on a shared machine differs by more than any gain that is worth looking for; instructions
 //! under valgrind's callgrind do not differ at all. Each case of `benches/micro` is run twice, with
 //! few passes over its data and with more, and the difference is divided by the items of the passes
-//! between: what starts and warms up is in both.
+//! between: what starts and warms up is in both. So are [lookups](served) through the whole server.
 //!
 //! Two numbers are kept of a case. **Instructions** are those of our own program file: libc's are
 //! left out, because its `memcpy` is another one on another processor and in another version, and
 //! no run-time detection is left in ours. So that nothing gets cheaper by hiding there, the
 //! **calls** out of our file are counted too. What remains is the compiler, which
 //! `rust-toolchain.toml` names.
+
+mod served;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,7 +53,8 @@ pub(crate) fn run(mode: Mode) -> Result<bool> {
         Mode::Compare => base?,
         Mode::Renew => base.unwrap_or_default(),
     };
-    let now = count_all(&program)?;
+    let mut now = count_all(&program)?;
+    now.0.extend(served::count_all()?.map(|(case, count)| (case.to_owned(), count)));
     print!("{}", table(&base, &now));
     match mode {
         Mode::Compare => Ok(judge(&base, &now)),

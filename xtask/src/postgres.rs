@@ -179,7 +179,8 @@ impl Postgres {
         self.client("pg_isready").arg("--quiet").status().is_ok_and(|status| status.success())
     }
 
-    fn psql(&self, sql: &str) -> Result<()> {
+    /// Has SQL run.
+    pub(crate) fn psql(&self, sql: &str) -> Result<()> {
         let mut command = self.client("psql");
         command.args([
             "--no-psqlrc",

@@ -1,0 +1,117 @@
+//! A lookup through the whole server, from the bytes of its request to those of its answer: the
+//! release build serves the films of the example, under callgrind, and is asked for one film after
+//! the other on one connection. The database does not count, as it is another process, or, where it
+//! is in ours, is the same each time.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Count, Profile};
+use crate::postgres::{self, Postgres, START_TIMEOUT, STOP_TIMEOUT};
+use crate::test::{cargo, workspace};
+use crate::{Result, needs, target_folder};
+
+/// How often it is asked, in two runs. The first requests open connections and prepare statements.
+const REQUESTS: [u32; 2] = [1000, 4000];
+/// Their lines would be most of the rest.
+const QUIET: &str = "\n[log]\naccess = false\n";
+
+/// Counts the lookups of each database.
+pub(super) fn count_all() -> Result<[(&'static str, Count); 2]> {
+    needs::run(cargo().args(["build", "--quiet", "--release", "--locked"]))?;
+    let target = target_folder()?;
+    let postgres = Postgres::start(&target)?;
+    postgres.psql(&read(&workspace().join("examples/films/data/postgres.sql"))?)?;
+    let [(_, url), ..] = postgres.environment();
+    Ok([("lookup: PostgreSQL", count(&target, Some(&url))?), ("lookup: SQLite", count(&target, None)?)])
+}
+
+/// Counts a lookup of the database at `url`, or of the example's own.
+fn count(target: &Path, url: Option<&str>) -> Result<Count> {
+    let run = |requests| Served::start(target, url)?.ask(requests);
+    let [few, many] = REQUESTS.map(run);
+    let (few, many, requests) = (few?, many?, f64::from(REQUESTS[1] - REQUESTS[0]));
+    Ok(Count {
+        instructions: (many.instructions - few.instructions) as f64 / requests,
+        calls: (many.calls - few.calls) as f64 / requests,
+    })
+}
+
+/// A server under callgrind; ended when it is dropped.
+struct Served {
+    program: PathBuf,
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Served {
+    fn start(target: &Path, url: Option<&str>) -> Result<Self> {
+        let folder = target.join("instructions");
+        let cannot = |error| format!("{}: {error}", folder.display());
+        let _ = fs::remove_dir_all(&folder);
+        needs::run(Command::new("cp").arg("-r").arg(workspace().join("examples/films")).arg(&folder))?;
+        let config = folder.join("rowstream.toml");
+        fs::write(&config, read(&config)? + QUIET).map_err(cannot)?;
+        let (said, program) = (folder.join("said"), target.join("release/rowstream"));
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--tool=callgrind", "--callgrind-out-file=profile"]).arg(&program);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(&folder).env_remove("FILMS_URL");
+        command.envs(url.map(|url| ("FILMS_URL", url)));
+        let file = || File::create(&said).and_then(|file| Ok((file.try_clone()?, file)));
+        let (stdout, stderr) = file().map_err(cannot)?;
+        let child = command.stdout(stdout).stderr(stderr).spawn();
+        let child =
+            child.map_err(|error| format!("cannot run valgrind, of the package valgrind: {error}"))?;
+        Ok(Self { program, folder, child })
+    }
+
+    /// Asks for so many films, and ends it.
+    fn ask(mut self, requests: u32) -> Result<Profile> {
+        let films = format!("{}/films/{{1-1000}}", self.address()?);
+        let mut asking = Command::new(&self.program);
+        asking.args(["bench", "-c", "1", "-n", &requests.to_string(), &films]);
+        let asked = asking.output().map_err(|error| format!("cannot ask for films: {error}"))?;
+        if !asked.status.success() {
+            return Err(format!("films failed: {}", String::from_utf8_lossy(&asked.stderr)));
+        }
+        postgres::signal(self.child.id(), "TERM");
+        if !postgres::ends_within(&mut self.child, STOP_TIMEOUT) {
+            return Err(format!("the server does not stop:\n{}", self.said()));
+        }
+        Profile::read(&read(&self.folder.join("profile"))?, &self.program)
+    }
+
+    /// Where it listens, once it does.
+    fn address(&mut self) -> Result<String> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            let said = self.said();
+            let listens = said.lines().find_map(|line| line.strip_prefix("listening on "));
+            if let Some(address) = listens {
+                return Ok(address.to_owned());
+            }
+            if Instant::now() > deadline || self.child.try_wait().ok().flatten().is_some() {
+                return Err(format!("the server does not start:\n{said}"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.folder.join("said")).unwrap_or_default()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
