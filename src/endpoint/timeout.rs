@@ -50,13 +50,16 @@ impl Timeout {
     }
 }
 
-async fn bounded<T>(
+#[expect(clippy::manual_async_fn, reason = "an `async fn` holds what it is given twice")]
+fn bounded<T>(
     bound: Option<(Duration, Late)>,
     begun: Instant,
     answer: impl Future<Output = Result<T, Error>> + Unpin,
-) -> Result<T, Error> {
-    let Some((bound, late)) = bound else { return answer.await };
-    tokio::time::timeout_at((begun + bound).into(), answer).await.unwrap_or_else(|_| Err(late(bound)))
+) -> impl Future<Output = Result<T, Error>> {
+    async move {
+        let Some((bound, late)) = bound else { return answer.await };
+        tokio::time::timeout_at((begun + bound).into(), answer).await.unwrap_or_else(|_| Err(late(bound)))
+    }
 }
 
 /// What a table makes of `timeout`.

@@ -60,6 +60,16 @@ impl<'a> Patience<'a> {
         self.since
     }
 
+    /// The same, by the clock of the standard library.
+    pub(crate) fn since(self) -> std::time::Instant {
+        self.since.into_std()
+    }
+
+    /// How long who waits has waited for connections.
+    pub(crate) fn waited(self) -> Duration {
+        self.waiter.waited()
+    }
+
     /// When it has waited for so long.
     pub(crate) fn until(self, timeout: Duration) -> Instant {
         self.since + timeout

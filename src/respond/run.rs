@@ -112,7 +112,7 @@ impl App {
         begun: Instant,
     ) -> Result<LookedUp, Error> {
         let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
-        let looked_up = stream::look_up((waiter, begun), &source, statement, &request.values);
+        let looked_up = stream::look_up(waiter.begun(begun.into()), &source, statement, &request.values);
         request.timeout().until_row(begun, pin!(looked_up)).await
     }
 

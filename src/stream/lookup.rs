@@ -2,7 +2,7 @@
 //! have to be kept for a thousand of them while they wait, and most are written where it has come:
 //! what streams are made of costs more than the row.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rowstream_encode::{Format, ValueOptions};
@@ -17,7 +17,7 @@ use crate::database::Answer;
 use crate::endpoint::{Endpoint, Handler, Piece, Statement};
 use crate::outcome::Times;
 use crate::params::ParamValue;
-use crate::pool::Waiter;
+use crate::pool::Patience;
 use crate::source::Source;
 
 /// Room for the bodies of most lookups.
@@ -25,6 +25,7 @@ pub(super) const ROOM: usize = 512;
 
 /// What came of asking for the row of a lookup where lookups share connections.
 pub(crate) enum LookedUp {
+    /// What it answered with.
     Row(LookedUpRow),
     /// It needs a connection of its own. Who asks waits since then, and had waited for so long
     /// before.
@@ -45,21 +46,21 @@ pub(crate) fn lookup<'a>(endpoint: &'a Endpoint, reading: &Reading) -> Option<&'
     }
 }
 
-/// Asks for the row of a lookup, from `begun` on.
+/// Asks for the row of a lookup.
 ///
 /// # Errors
 /// What the database says of the statement; 503 when too many lookups are on their way.
 pub(crate) async fn look_up(
-    (waiter, begun): (&Waiter, Instant),
+    patience: Patience<'_>,
     source: &Source,
     statement: &Statement,
     values: &[ParamValue],
 ) -> Result<LookedUp, Error> {
-    let (patience, before) = (waiter.begun(begun.into()), waiter.waited());
-    let args: Vec<&ParamValue> = statement.args.iter().map(|&arg| &values[arg]).collect();
+    let before = patience.waited();
+    let args: Box<[&ParamValue]> = statement.args.iter().map(|&arg| &values[arg]).collect();
     Ok(match source.database()?.look_up(&statement.query, &args, patience).await? {
         Some(answer) => {
-            let clock = Clock::since(begun, waiter.waited() - before);
+            let clock = Clock::since(patience.since(), patience.waited() - before);
             LookedUp::Row(LookedUpRow { answer, clock })
         }
         None => LookedUp::Elsewhere(patience.begun(), before),

@@ -353,8 +353,7 @@ async fn begin(
         Some(looked_up) => *looked_up,
         // Boxed: each request would carry what few need.
         None if let Some(statement) = lookup => {
-            let since = (waiter, std::time::Instant::now());
-            Box::pin(look_up(since, source, statement, values)).await?
+            Box::pin(look_up(waiter.begin(), source, statement, values)).await?
         }
         None => LookedUp::Elsewhere(waiter.begin().begun(), waiter.waited()),
     };
