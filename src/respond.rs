@@ -211,8 +211,8 @@ impl App {
         answer.map_err(|error| if acts { tracker.credentials.refused_as_role(error) } else { error })
     }
 
-    /// The answer of a request that was admitted: that of a lookup is there. What else waits is
-    /// boxed, so that lookups and what waits for its next request do not carry what statements need.
+    /// The answer of a request that was admitted. That of a lookup is there. What else waits is
+    /// boxed: lookups and idle connections need not carry what statements need.
     fn answer_admitted<'a>(
         &'a self,
         request: StreamRequest<'a>,

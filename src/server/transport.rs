@@ -73,8 +73,8 @@ impl Transport {
         (Self::Tls(Box::new(stream)), version)
     }
 
-    /// Tells the socket of HTTP/1 whether a request is being answered. Whether it sees by itself who
-    /// leaves meanwhile: in TLS, that is a message that has to be read.
+    /// Tells the socket of HTTP/1 whether a request is being answered. True if it then sees by
+    /// itself who leaves: in TLS, that is a message that has to be read.
     pub(super) fn answers(&mut self, activity: Activity) -> bool {
         match self {
             Self::Plain(socket) => {

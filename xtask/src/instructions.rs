@@ -88,11 +88,7 @@ fn count(program: &Path, case: &str) -> Result<Count> {
     let runs = PASSES.map(|passes| Callgrind::start(program, case, passes));
     let [few, many] = runs.map(|run| run?.finish(program));
     let ((items, few), (_, many)) = (few?, many?);
-    let items = f64::from((PASSES[1] - PASSES[0]) * items);
-    Ok(Count {
-        instructions: (many.instructions - few.instructions) as f64 / items,
-        calls: (many.calls - few.calls) as f64 / items,
-    })
+    Ok(Count::between(&few, &many, (PASSES[1] - PASSES[0]) * items))
 }
 
 /// A program that runs under callgrind.
@@ -188,6 +184,17 @@ fn first_number<T: FromStr>(text: &str) -> Result<T> {
 struct Count {
     instructions: f64,
     calls: f64,
+}
+
+impl Count {
+    /// What each of the items takes that one run had more than the other.
+    fn between(few: &Profile, many: &Profile, items: u32) -> Self {
+        let items = f64::from(items);
+        Self {
+            instructions: (many.instructions - few.instructions) as f64 / items,
+            calls: (many.calls - few.calls) as f64 / items,
+        }
+    }
 }
 
 /// The counts of all cases by name.

@@ -33,11 +33,7 @@ pub(super) fn count_all() -> Result<[(&'static str, Count); 2]> {
 fn count(target: &Path, url: Option<&str>) -> Result<Count> {
     let run = |requests| Served::start(target, url)?.ask(requests);
     let [few, many] = REQUESTS.map(run);
-    let (few, many, requests) = (few?, many?, f64::from(REQUESTS[1] - REQUESTS[0]));
-    Ok(Count {
-        instructions: (many.instructions - few.instructions) as f64 / requests,
-        calls: (many.calls - few.calls) as f64 / requests,
-    })
+    Ok(Count::between(&few?, &many?, REQUESTS[1] - REQUESTS[0]))
 }
 
 /// A server under callgrind; ended when it is dropped.
