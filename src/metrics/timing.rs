@@ -41,11 +41,7 @@ impl Text {
     fn push_milliseconds(&mut self, time: Duration) {
         let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
         let digit = |unit: u64| b'0' + (micros / unit % 10) as u8;
-        match micros / 1000 {
-            // Of most lookups.
-            whole @ 0..=9 => self.push(&[b'0' + whole as u8]),
-            whole => self.push(itoa::Buffer::new().format(whole).as_bytes()),
-        }
+        self.push(itoa::Buffer::new().format(micros / 1000).as_bytes());
         self.push(&[b'.', digit(100), digit(10), digit(1)]);
     }
 }

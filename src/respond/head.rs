@@ -166,9 +166,9 @@ pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     }
 }
 
-/// Tells the length of a body that is there as a whole where hyper does not: it does of all but an
-/// empty one of HTTP/2, and for less.
-pub(super) fn tell_length(headers: &mut HeaderMap, length: u64) {
+/// Tells that a body is empty. hyper writes the length of all others by itself, at a lower cost than
+/// a header of ours; of an empty one it says nothing in HTTP/2.
+pub(super) fn tell_if_empty(headers: &mut HeaderMap, length: u64) {
     if length == 0 {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     }

@@ -10,7 +10,7 @@ use rowstream_encode::Format;
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{head, tell_digest, tell_length, tell_page};
+use super::head::{head, tell_digest, tell_if_empty, tell_page};
 use super::request::StreamRequest;
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
@@ -93,7 +93,7 @@ impl App {
         let (mut response, spooled) = (head(request, coding), spool.so_far());
         tell_page(request, &streaming.stream, response.headers_mut());
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
-        tell_length(response.headers_mut(), spooled.left());
+        tell_if_empty(response.headers_mut(), spooled.left());
         Ok(response.map(|()| match spooled.in_memory() {
             Some(bytes) => Answer::Whole(bytes),
             None => Answer::File(Box::new(spooled)),

@@ -10,7 +10,7 @@ use http::{Response, header};
 
 use super::app::App;
 use super::body::Answer;
-use super::head::{head, no_more_events, tell_digest, tell_length, tell_page, tell_parts};
+use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts};
 use super::request::{STREAMED, StreamRequest};
 use super::streaming::Streaming;
 use super::tracker::RequestTracker;
@@ -341,7 +341,7 @@ fn whole_body(
         compressed(begun.elapsed());
     }
     let mut response = head(request, coding);
-    tell_length(response.headers_mut(), body.len() as u64);
+    tell_if_empty(response.headers_mut(), body.len() as u64);
     if request.asked.digest {
         tell_digest(response.headers_mut(), Some(&Digest::of(&body)));
     }
