@@ -166,8 +166,8 @@ pub(super) fn tell_parts(stream: &RowStream, headers: &mut HeaderMap) {
     }
 }
 
-/// Tells that a body is empty. hyper writes the length of all others by itself, at a lower cost than
-/// a header of ours; of an empty one it says nothing in HTTP/2.
+/// Tells that a body is empty. hyper writes the length of all others by itself, at a lower cost
+/// than a header of ours. Of an empty one it says nothing in HTTP/2.
 pub(super) fn tell_if_empty(headers: &mut HeaderMap, length: u64) {
     if length == 0 {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
