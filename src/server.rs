@@ -66,8 +66,9 @@ use crate::respond::App;
 use crate::traces;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to
-/// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances.
-const SEND_BUFFER: usize = 128 * 1024;
+/// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances. With
+/// what it holds of the database's rows, this is below 0.3 MB for each slow reader.
+const SEND_BUFFER: usize = 104 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
 /// Connections that the kernel completes before they are accepted: a thousand clients may come at

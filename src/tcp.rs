@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 /// What the kernel may hold of bytes that are not read (it doubles the number). Left to itself it
 /// grows to megabytes per slow client.
-const RECEIVE_BUFFER: u32 = 64 * 1024;
+const RECEIVE_BUFFER: u32 = 48 * 1024;
 
 /// Why no address took a connection: what came of the last one.
 #[derive(Debug)]
