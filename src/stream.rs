@@ -352,7 +352,7 @@ impl RowStream {
         if waited > SLOW_AFTER {
             self.flowing = 0;
         }
-        let full = if self.flowing < FLOWING_AFTER { SMALL_CHUNK } else { CHUNK };
+        let full = if self.keeps_up() { CHUNK } else { SMALL_CHUNK };
         self.head = Head::Sent(full);
         // A row may overshoot the mark; the slack keeps most of them from growing the buffer.
         self.chunk.reserve(full + full / 8);
@@ -713,6 +713,11 @@ impl RowStream {
             digest.close(&self.chunk);
         }
         Bytes::from(mem::take(&mut self.chunk))
+    }
+
+    /// Whether the client is known to keep up.
+    pub(crate) fn keeps_up(&self) -> bool {
+        self.flowing >= FLOWING_AFTER
     }
 
     /// Whether everything has been encoded: the chunk that came last was the last.

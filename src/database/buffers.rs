@@ -82,6 +82,8 @@ struct Flow {
     filled: Instant,
     /// Bytes that have filled it since the reader was slow.
     bytes: usize,
+    /// Whether nothing of it is of worth, however fast it is read.
+    is_discarded: bool,
 }
 
 impl Flow {
@@ -96,7 +98,7 @@ impl Flow {
 
     /// The size of the buffer while no message is longer.
     fn buffer(&self) -> usize {
-        if self.bytes < FLOWING_AFTER { SMALL } else { BUFFER }
+        if self.bytes < FLOWING_AFTER || self.is_discarded { SMALL } else { BUFFER }
     }
 }
 
@@ -118,7 +120,7 @@ impl Buffers {
             write: BytesMut::new(),
             limit,
             mark: Mark::Down(0),
-            flow: Flow { filled: Instant::now(), bytes: 0 },
+            flow: Flow { filled: Instant::now(), bytes: 0, is_discarded: false },
             home: thread::current().id(),
         }
     }
@@ -213,11 +215,17 @@ impl Buffers {
         }
     }
 
+    /// What still comes is only read so that it is over, until the connection [rests](Self::rest):
+    /// clients may leave by the hundred, and each leaves megabytes on the way.
+    pub(super) fn discard(&mut self) {
+        self.flow.is_discarded = true;
+    }
+
     /// Gives back what a large result took, before the connection is idle. What came and is not
     /// consumed stays.
     pub(super) fn rest(&mut self) {
         self.lower_mark();
-        self.flow.bytes = 0;
+        (self.flow.bytes, self.flow.is_discarded) = (0, false);
         if self.read.len() > SMALL && self.end - self.start <= SMALL {
             self.resize(SMALL);
         }
@@ -250,6 +258,7 @@ impl Buffers {
 
     /// Waits until the server has closed its side, reading nothing of worth.
     pub(super) async fn until_closed(&mut self) {
+        self.discard();
         while poll_fn(|cx| self.poll_fill(cx)).await.is_ok() {
             (self.start, self.end) = (0, 0);
         }
@@ -293,6 +302,19 @@ mod tests {
             (buffers.start, buffers.end) = (0, 0);
         }
         assert_eq!(buffers.read.len(), SMALL);
+        // Of those who leave, what is on its way is read as fast as it comes.
+        buffers.discard();
+        for _ in 0..4 * FLOWING_AFTER / SMALL {
+            fill(&mut buffers).await;
+            assert_eq!(buffers.read.len(), SMALL);
+            (buffers.start, buffers.end) = (0, 0);
+        }
+        buffers.rest();
+        for _ in 0..4 * FLOWING_AFTER / SMALL {
+            fill(&mut buffers).await;
+            (buffers.start, buffers.end) = (0, 0);
+        }
+        assert_eq!(buffers.read.len(), BUFFER);
         drop(buffers);
         sending.await.unwrap();
     }

@@ -21,6 +21,10 @@ use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
 
+/// Of a stream that is shorter, each chunk is given as soon as it is there: the sockets take all of
+/// it.
+const SHORT: u64 = 64 * 1024;
+
 /// The body of an answer, before its head is known to be sent.
 pub(super) enum Answer {
     Nothing,
@@ -46,6 +50,9 @@ pub struct ResponseBody {
     /// `None` once the watchdog has it.
     tracker: Option<Box<RequestTracker>>,
     delivery: Delivery,
+    /// Of HTTP/1: ready when the chunk that was given last has left. Without it hyper would hold
+    /// two or three chunks for each client that is not known to keep up.
+    leaving: Option<Box<Wait>>,
     /// Begun when all was given, where the end waits until that has gone.
     end: Option<Box<Wait>>,
 }
@@ -70,6 +77,7 @@ impl ResponseBody {
             piece: usize::MAX,
             tracker: Some(tracker),
             delivery: Delivery::Unknown,
+            leaving: None,
             end: None,
         };
         // hyper does not poll a body that has ended before it began.
@@ -104,9 +112,9 @@ impl ResponseBody {
         self.delivery = delivery;
     }
 
-    /// Whether all was given, and its client is waited for.
+    /// Whether its client is waited for, before more is given or after all was.
     pub(crate) fn is_delivering(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.is_waiting())
+        self.leaving.is_some() || self.end.as_ref().is_some_and(|end| end.is_waiting())
     }
 
     /// Ready when the end of a stream may be sent; a frame, if there is one to be sent before.
@@ -162,6 +170,12 @@ impl ResponseBody {
                 let polled = streaming.poll_chunk(cx);
                 if let Some(tracker) = &mut self.tracker {
                     tracker.note_streaming(&streaming);
+                    let is_held = tracker.entry.bytes > SHORT && !streaming.stream.keeps_up();
+                    if let (true, Poll::Ready(Some(Ok(_))), Delivery::Http1(_)) =
+                        (is_held, &polled, &self.delivery)
+                    {
+                        self.leaving = Some(Box::new(Wait::new(&self.delivery)));
+                    }
                 }
                 polled
             }
@@ -195,6 +209,10 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        if let Some(leaving) = &mut self.leaving {
+            ready!(leaving.poll(cx));
+            self.leaving = None;
         }
         match ready!(self.poll_chunk(cx)) {
             Some(Ok(chunk)) => {

@@ -527,6 +527,7 @@ async fn recycle(shared: Arc<Shared>, place: Lease<Connection>, mut connection: 
 /// Whether the connection could be brought there within [`RECYCLE_DEADLINE`]; else it cannot be
 /// used.
 pub(super) async fn settle_in_time(shared: &Shared, connection: &mut Connection, rest: Rest) -> bool {
+    connection.wire.discard();
     let settled = timeout(RECYCLE_DEADLINE, settle(shared, connection, rest)).await;
     let is_ready = matches!(settled, Ok(Ok(())));
     if is_ready {

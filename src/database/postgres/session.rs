@@ -746,6 +746,7 @@ pub(super) async fn settle_in_time(
     in_flight: u32,
     runs: bool,
 ) -> bool {
+    connection.wire.discard();
     let settled = tokio::time::timeout(RECYCLE_DEADLINE, settle(shared, connection, in_flight, runs)).await;
     let is_ready = matches!(settled, Ok(Ok(())));
     if is_ready {
