@@ -11,7 +11,8 @@
 //!
 //! A stream of HTTP/2 that is whole waits in the same way, for as long as its client may take,
 //! before its end is sent: otherwise its last piece would wait for the client where nobody knows of
-//! it.
+//! it. And one of HTTP/1 waits so before its next chunk while its client is not known to keep up:
+//! otherwise hyper would hold several.
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -23,7 +23,7 @@ use crate::spool::whole::Spooled;
 
 /// Of a stream that is shorter, each chunk is given as soon as it is there: the sockets take all of
 /// it.
-const SHORT: u64 = 64 * 1024;
+const SHORT: u64 = 192 * 1024;
 
 /// The body of an answer, before its head is known to be sent.
 pub(super) enum Answer {

@@ -19,7 +19,7 @@ use super::connections::Activity;
 use super::socket::ClientSocket;
 use crate::budget::TLS_BUFFER;
 use crate::tls::HTTP2;
-use crate::tls::issued::Issued;
+use crate::tls::issued::{Asked, Issued};
 
 /// The first byte of a client that speaks TLS: the type of a record of the handshake (RFC 8446,
 /// section 5.1). No method of HTTP begins with it.
@@ -56,13 +56,16 @@ impl Transport {
         issued: &Issued,
     ) -> io::Result<Option<(Self, Version)>> {
         let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
-        let Some(proof) = issued.asked_to_prove(&hello.client_hello()) else {
-            return Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?)));
-        };
-        let proof = proof.ok_or_else(|| io::Error::other("no proof is wanted for this name"))?;
-        // The handshake is all of it (RFC 8737, section 3).
-        hello.into_stream_with(proof, bound).await?.shutdown().await?;
-        Ok(None)
+        let asked = issued.asked(&hello.client_hello());
+        match asked {
+            Asked::Connection => Ok(Some(Self::shaken(hello.into_stream_with(config, bound).await?))),
+            Asked::Proof(proof) => {
+                // The handshake is all of it (RFC 8737, section 3).
+                hello.into_stream_with(proof, bound).await?.shutdown().await?;
+                Ok(None)
+            }
+            Asked::UnknownProof => Err(io::Error::other("no proof is wanted for this name")),
+        }
     }
 
     fn shaken(stream: TlsStream<ClientSocket>) -> (Self, Version) {

@@ -58,12 +58,24 @@ impl Issued {
         self.proofs.write().clear();
     }
 
-    /// What a client is to see that asks for a proof: nothing where none is wanted for its name.
-    /// `None`: it asks for none.
-    pub(crate) fn asked_to_prove(&self, hello: &ClientHello<'_>) -> Option<Option<Arc<ServerConfig>>> {
-        let is_asked = hello.alpn().is_some_and(|mut names| names.any(|name| name == PROOF));
-        is_asked.then(|| self.proofs.read().get(hello.server_name()?).cloned())
+    /// What a client asks for that begins with this.
+    pub(crate) fn asked(&self, hello: &ClientHello<'_>) -> Asked {
+        if !hello.alpn().is_some_and(|mut names| names.any(|name| name == PROOF)) {
+            return Asked::Connection;
+        }
+        let proof = hello.server_name().and_then(|name| self.proofs.read().get(name).cloned());
+        proof.map_or(Asked::UnknownProof, Asked::Proof)
     }
+}
+
+/// What a handshake is for.
+pub(crate) enum Asked {
+    /// To ask for something over it.
+    Connection,
+    /// For the proof that is wanted for its name, which is all of it.
+    Proof(Arc<ServerConfig>),
+    /// For one that is not wanted.
+    UnknownProof,
 }
 
 impl fmt::Debug for Issued {
