@@ -136,6 +136,10 @@ impl<'a> Contender<'a> {
         if !server.is_running() {
             return Err(server.explained("it answered, and then failed".into(), said));
         }
+        let has_failed = sample.get(&Measure::Failures).is_some_and(|failures| *failures > 0.0);
+        if has_failed && self.series.complaint.is_none() {
+            self.series.complaint = server.complaint(said);
+        }
         let cpu = server.cpu() - before;
         sample.insert(Measure::Cpu, cpu);
         let rate = sample.get(&Measure::RequestsPerSecond).copied().filter(|rate| *rate > 0.0);

@@ -92,12 +92,16 @@ impl Server {
     /// An error of its client, with what became of the server and its first complaint after so many
     /// bytes: a client sees a cut answer where a server ran out of memory.
     pub(crate) fn explained(&mut self, error: String, from: u64) -> String {
+        let ended = self.child.try_wait().ok().flatten().map(|status| format!("the server ended ({status})"));
+        let said = self.complaint(from).map(|line| format!("the server said: {line}"));
+        [Some(error), ended, said].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// Its first complaint after so many bytes.
+    pub(crate) fn complaint(&self, from: u64) -> Option<String> {
         let log = fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let said = String::from_utf8_lossy(log.get(from..).unwrap_or_default());
-        let ended = self.child.try_wait().ok().flatten().map(|status| format!("the server ended ({status})"));
-        let said = complaint(&said).map(|line| format!("the server said: {line}"));
-        [Some(error), ended, said].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        complaint(&String::from_utf8_lossy(log.get(from..).unwrap_or_default()))
     }
 
     /// User and system time so far, of all its processes, in seconds.

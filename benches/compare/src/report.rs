@@ -203,6 +203,18 @@ fn told(series: &Series) -> String {
             series.target
         );
     }
+    let failures = series.values(Measure::Failures);
+    let failed = failures.iter().filter(|failures| **failures > 0.0).count();
+    if failed > 0 {
+        let (runs, most) = (failures.len(), failures.iter().copied().fold(0.0, f64::max));
+        let said = series.complaint.as_deref().map(|said| format!("; the server said: {}", cell(said)));
+        let said = said.unwrap_or_default();
+        let _ = write!(
+            text,
+            "\n{}: requests failed in {failed} of {runs} runs, {most} of them in one{said}.\n",
+            series.target
+        );
+    }
     if let Some(why) = &series.missing {
         let how_far = if series.samples.is_empty() { "not measured" } else { "not measured to the end" };
         let _ = write!(text, "\n{} was {how_far}: {}.\n", series.target, cell(why.trim_end_matches('.')));
@@ -395,6 +407,7 @@ fn growth(kind: &str, target: &str, run: &RowRun) -> Option<(String, String, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Sample;
 
     /// A small run, as one lies on disk.
     fn fixture() -> [Run; 1] {
@@ -465,6 +478,18 @@ mod tests {
             page.contains("\nspring-mvc-buffered was not measured to the end: curl: (52) Empty reply.\n"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn requests_that_failed_are_told() {
+        let mut series = Series::new("buffered", 0);
+        series.samples = vec![Sample::from([(Measure::Failures, 0.0)]); 2];
+        assert_eq!(told(&series), "");
+        series.samples.push(Sample::from([(Measure::Failures, 100.0)]));
+        series.complaint = Some("java.lang.OutOfMemoryError: Java heap space".into());
+        let expected = "\nbuffered: requests failed in 1 of 3 runs, 100 of them in one; \
+             the server said: java.lang.OutOfMemoryError: Java heap space.\n";
+        assert_eq!(told(&series), expected);
     }
 
     #[test]
