@@ -250,7 +250,7 @@ impl Asked {
         let target = bounded(target, MAX_TARGET);
         let agent = headers.get(USER_AGENT).map_or(&[][..], |agent| agent.as_bytes());
         let agent = &agent[..agent.len().min(MAX_USER_AGENT)];
-        // Most are text, which is seen at a third of the cost.
+        // Most are text, and to see that costs less than to look for what is not.
         let agent = str::from_utf8(agent).map_or_else(|_| String::from_utf8_lossy(agent), Cow::Borrowed);
         let mut text = String::with_capacity(target.len() + agent.len());
         text.push_str(target);

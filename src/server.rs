@@ -67,7 +67,7 @@ use crate::traces;
 
 /// What the kernel may hold of a response (it doubles the number). Left to itself it grows to
 /// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances. With
-/// what it holds of the database's rows, this is below 0.3 MB for each slow reader.
+/// what it holds of the database's rows, it is about 0.3 MB for each slow reader.
 const SEND_BUFFER: usize = 104 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
