@@ -17,7 +17,7 @@ thread_local! {
 }
 
 /// Room for most lines.
-const MOST_LINES: usize = 512;
+const USUAL_LINE: usize = 512;
 /// More room than this is given back.
 const LONG_LINE: usize = 4096;
 
@@ -84,7 +84,7 @@ impl Line {
     pub(crate) fn begin() -> Self {
         let mut line = ROOM.take();
         line.clear();
-        line.reserve(MOST_LINES);
+        line.reserve(USUAL_LINE);
         push_time(now(), &mut line);
         Self(line)
     }
@@ -204,7 +204,7 @@ pub(crate) struct Object(String);
 impl Object {
     /// One without members, and with room for those of most lines.
     pub(crate) fn new() -> Self {
-        let mut line = String::with_capacity(MOST_LINES);
+        let mut line = String::with_capacity(USUAL_LINE);
         line.push('{');
         Self(line)
     }

@@ -72,7 +72,7 @@ pub(crate) struct Series {
     /// Runs that failed and were repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) faults: Vec<String>,
-    /// What its server said first in the first run in which requests failed.
+    /// The first complaint of its server in a run in which requests failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) complaint: Option<String>,
     /// Why it was not run, or not to the end.

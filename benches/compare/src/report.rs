@@ -211,7 +211,7 @@ fn told(series: &Series) -> String {
         let said = said.unwrap_or_default();
         let _ = write!(
             text,
-            "\n{}: requests failed in {failed} of {runs} runs, {most} of them in one{said}.\n",
+            "\n{}: in {failed} of {runs} runs requests failed, at most {most} in a run{said}.\n",
             series.target
         );
     }
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(told(&series), "");
         series.samples.push(Sample::from([(Measure::Failures, 100.0)]));
         series.complaint = Some("java.lang.OutOfMemoryError: Java heap space".into());
-        let expected = "\nbuffered: requests failed in 1 of 3 runs, 100 of them in one; \
+        let expected = "\nbuffered: in 1 of 3 runs requests failed, at most 100 in a run; \
              the server said: java.lang.OutOfMemoryError: Java heap space.\n";
         assert_eq!(told(&series), expected);
     }
