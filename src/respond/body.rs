@@ -21,8 +21,7 @@ use crate::lock::Mutex;
 use crate::outcome::Outcome;
 use crate::spool::whole::Spooled;
 
-/// Of a stream that is shorter, each chunk is given as soon as it is there: the sockets take all of
-/// it.
+/// The sockets take a stream of this length as a whole, so that none of its chunks is held back.
 const SHORT: u64 = 192 * 1024;
 
 /// The body of an answer, before its head is known to be sent.
