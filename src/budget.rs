@@ -26,8 +26,8 @@ pub(crate) const CONNECTION: usize = 16 * 1024;
 pub(crate) const TLS_BUFFER: usize = 32 * 1024;
 /// What TLS takes for a connection: that, the record that is being read, and its keys.
 pub(crate) const TLS_CONNECTION: usize = TLS_BUFFER + 32 * 1024;
-/// What QUIC holds of what a client has not acknowledged yet, over all streams of a connection:
-/// about as much as the kernel holds for a connection of TCP.
+/// What QUIC holds of what a client has not acknowledged yet, over all streams of a connection: so
+/// much comes to a far client in a round trip. It is memory of ours; for TCP it is the kernel's.
 pub(crate) const QUIC_WINDOW: u64 = 256 * 1024;
 /// What a client may send on all streams of a connection of QUIC before it is read.
 pub(crate) const QUIC_RECEIVED: u32 = 64 * 1024;

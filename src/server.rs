@@ -40,7 +40,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -65,9 +65,11 @@ use crate::metrics::{Metrics, Observed as _, history};
 use crate::respond::App;
 use crate::traces;
 
-/// What the kernel may hold of a response (it doubles the number). Left to itself it grows to
-/// megabytes per slow reader; 64 KiB are as fast on one machine, more serves long distances. With
-/// what it holds of the database's rows, it is about 0.3 MB for each slow reader.
+/// What the kernel takes of a response before the bytes can leave. Left to itself it takes
+/// megabytes of each slow reader's; more than 64 KiB make no stream faster. What has left and is
+/// not acknowledged does not count, so a far client is sent all that its line takes.
+const UNSENT: u32 = 64 * 1024;
+/// The same for a Unix socket, where nothing is far (the kernel doubles the number).
 const SEND_BUFFER: usize = 104 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
@@ -100,9 +102,12 @@ enum State {
 /// Has a listening socket, and those that are accepted from it, behave as we rely on.
 fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // Accepted sockets inherit both.
-    socket.set_send_buffer_size(SEND_BUFFER)?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)
+    // Accepted sockets inherit all of it.
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    match socket.domain()? == Domain::UNIX {
+        true => socket.set_send_buffer_size(SEND_BUFFER),
+        false => socket.set_tcp_notsent_lowat(UNSENT),
+    }
 }
 
 /// Where connections come from.

@@ -3,14 +3,25 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use tokio::net::{TcpSocket, TcpStream};
+use socket2::SockRef;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// What the kernel may hold of bytes that are not read (it doubles the number). Left to itself it
-/// grows to megabytes per slow client.
-const RECEIVE_BUFFER: u32 = 48 * 1024;
+/// What the kernel may hold of bytes that are not read, where the server is on this machine (it
+/// doubles the number). Left to itself the buffer grows to a megabyte and stays so large, and the
+/// next slow client leaves it full.
+const RECEIVE_BUFFER: usize = 48 * 1024;
+
+/// Bytes that a server sends in a microsecond at most. The buffer has to hold what comes in a round
+/// trip: so late does the server hear that it may send more.
+const BYTES_PER_MICROSECOND: usize = 256;
+
+/// The largest buffer that we set. Linux gives no more where `net.core.rmem_max` is as it comes, but
+/// a buffer that nobody has set grows to some megabytes.
+const LARGEST_RECEIVE_BUFFER: usize = 208 * 1024;
 
 /// Why no address took a connection: what came of the last one.
 #[derive(Debug)]
@@ -62,12 +73,36 @@ pub(crate) async fn connect(
 }
 
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Before the connection is made, because the window is agreed on there.
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    let stream = socket.connect(address).await?;
+    let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    // Not before the connection is made: how large it can become at all is agreed on there.
+    if let Some(size) = round_trip(&stream).and_then(receive_buffer) {
+        SockRef::from(&stream).set_recv_buffer_size(size)?;
+    }
     Ok(stream)
+}
+
+/// The receive buffer for a server at this distance; `None`: the kernel finds it out.
+fn receive_buffer(round_trip: Duration) -> Option<usize> {
+    let on_the_way = usize::try_from(round_trip.as_micros()).ok()?.checked_mul(BYTES_PER_MICROSECOND)?;
+    Some(RECEIVE_BUFFER.checked_add(on_the_way)?).filter(|&size| size <= LARGEST_RECEIVE_BUFFER)
+}
+
+/// How long the handshake took to the server and back, by the kernel's clock (tcp(7), `TCP_INFO`);
+/// `None` where it does not tell.
+fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
+    // SAFETY: all fields of the structure are integers, the descriptor is open for as long as
+    // `stream` is borrowed, and the call writes at most `length` bytes to `info`.
+    let (status, info) = unsafe {
+        let mut info = std::mem::zeroed::<libc::tcp_info>();
+        let to = (&raw mut info).cast();
+        let status =
+            libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut length);
+        (status, info)
+    };
+    (status == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
 }
 
 #[cfg(test)]
@@ -89,6 +124,20 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let stream = connect([closed(), open], PATIENCE).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
+        // The kernel tells how near it is, and gives twice what it is asked for.
+        let size = SockRef::from(&stream).recv_buffer_size().unwrap();
+        assert!((2 * RECEIVE_BUFFER..=2 * LARGEST_RECEIVE_BUFFER).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn a_buffer_has_room_for_what_is_on_the_way() {
+        let size = |microseconds| receive_buffer(Duration::from_micros(microseconds));
+        assert_eq!(size(20), Some(53 * 1024));
+        assert_eq!(size(400), Some(148 * 1024));
+        assert_eq!(size(640), Some(LARGEST_RECEIVE_BUFFER));
+        assert_eq!(size(641), None);
+        assert_eq!(size(20_000), None);
+        assert_eq!(receive_buffer(Duration::MAX), None);
     }
 
     #[tokio::test]

@@ -32,6 +32,7 @@ mod cuts;
 mod demo;
 mod deployment;
 mod discovery;
+mod distance;
 mod docs;
 mod doctor;
 mod drivers;

@@ -17,6 +17,7 @@
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb, and drivers of ADBC; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
 //! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set where it cannot be had |
+//! | `ROWSTREAM_TEST_TUN` | the device by which networks of our own are made; not set where they cannot be |
 //! | `ROWSTREAM_TEST_CONSOLE` | the packages of npm by which the console is built and checked; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_JARS` | the folder of H2's and QuestDB's jars; not set where they or Java cannot be had |
 //!
@@ -63,6 +64,6 @@ pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resi
 pub use tokens::sha256;
 
 /// A variable that `cargo xtask test` sets.
-fn given(name: &str) -> String {
+pub fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
 }

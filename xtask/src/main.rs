@@ -17,6 +17,7 @@ mod compare;
 mod console;
 mod consul;
 mod deny;
+mod distance;
 mod duckdb;
 mod fuzz;
 mod installed;

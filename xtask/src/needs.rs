@@ -42,6 +42,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "libmaodbc.so", package: "odbc-mariadb", why: "another one" },
     Tool { program: "libsqlite3odbc.so", package: "libsqliteodbc", why: "and one that promises no lengths" },
     Tool { program: "libtdsodbc.so", package: "tdsodbc", why: "that of SQL Server is at least loaded" },
+    Tool { program: "ip", package: "iproute2", why: "networks in which a client or a database is far" },
     Tool { program: "chromedriver", package: "chromium-driver", why: "drives that browser" },
 ];
 

@@ -10,7 +10,7 @@ use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{
-    Result, book, console, deny, duckdb, instructions, jars, needs, newer, pebble, python, sail,
+    Result, book, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, python, sail,
     target_folder,
 };
 
@@ -26,7 +26,7 @@ struct Extra {
     tests: &'static [&'static str],
 }
 
-const EXTRAS: [Extra; 6] = [
+const EXTRAS: [Extra; 7] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
@@ -68,6 +68,13 @@ const EXTRAS: [Extra; 6] = [
         without: "it cannot be installed here, so no test asks an engine of Arrow Flight SQL",
         variable: "ROWSTREAM_TEST_SAIL",
         tests: &["sail::", "::sail"],
+    },
+    Extra {
+        step: "places far from each other",
+        prepare: distance::prepare,
+        without: "they cannot be made here, so no client and no database of the tests is far",
+        variable: "ROWSTREAM_TEST_TUN",
+        tests: &["distance::"],
     },
 ];
 

@@ -1,0 +1,159 @@
+//! Two places that are far from each other, on one machine: for tests and measurements of what a
+//! network makes of a stream.
+//!
+//! ```text
+//!  namespace        threads that carry packets        namespace
+//!  10.83.0.1 ── TUN ─── each arrives `delay` later ─── TUN ── 10.83.0.2
+//! ```
+//!
+//! A place is a network namespace (network_namespaces(7)). TCP between the two is the kernel's own,
+//! with all its windows and buffers. Only the line is made by us: not every kernel has `netem`. It
+//! loses nothing, and takes what it is given.
+//!
+//! It needs root, `/dev/net/tun`, `ip` of iproute2 and `nsenter` of util-linux.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, setns, unshare};
+use tappers::{Interface, Tun};
+
+/// The addresses of the two places.
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 83, 0, 1), Ipv4Addr::new(10, 83, 0, 2)];
+/// Bytes of a packet, as in networks of data centres.
+const MTU: usize = 9000;
+/// Packets on the line, more than any window of TCP has.
+const PACKETS: usize = 1 << 16;
+
+/// A packet, and when it arrives.
+type Sent = (Instant, Vec<u8>);
+
+/// A place: what runs there sees its network and no other. Files are those of all, and so are Unix
+/// sockets.
+pub struct Place {
+    /// Where the other place reaches it.
+    pub address: Ipv4Addr,
+    namespace: File,
+}
+
+/// Makes two places, between which a packet takes `delay`. They last as long as the process.
+///
+/// # Errors
+/// What it needs is not here.
+pub fn places(delay: Duration) -> io::Result<[Place; 2]> {
+    let [(one, from_one), (other, from_other)] =
+        [place(ADDRESSES[0], ADDRESSES[1])?, place(ADDRESSES[1], ADDRESSES[0])?];
+    carry(Arc::clone(&from_one), Arc::clone(&from_other), delay);
+    carry(from_other, from_one, delay);
+    Ok([one, other])
+}
+
+fn place(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Place, Arc<Tun>)> {
+    // A namespace is entered by a thread, and what the thread opens and starts is in it.
+    let made = thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        let tun = Tun::new_named(Interface::new("line")?)?;
+        ip(&format!("address add {address} peer {peer} dev line"))?;
+        ip(&format!("link set line mtu {MTU} txqueuelen 10000 up"))?;
+        ip("link set lo up")?;
+        let namespace = File::open("/proc/thread-self/ns/net")?;
+        Ok((Place { address, namespace }, Arc::new(tun)))
+    });
+    made.join().unwrap_or_else(|_| Err(io::Error::other("the thread of a place has failed")))
+}
+
+fn ip(arguments: &str) -> io::Result<()> {
+    let status = Command::new("ip").args(arguments.split(' ')).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("ip {arguments}: {status}"))) }
+}
+
+/// Carries packets in one direction, for as long as the process lives.
+fn carry(from: Arc<Tun>, to: Arc<Tun>, delay: Duration) {
+    let (sender, receiver) = sync_channel(PACKETS);
+    thread::spawn(move || take(&from, &sender, delay));
+    thread::spawn(move || give(&to, &receiver));
+}
+
+fn take(tun: &Tun, sender: &SyncSender<Sent>, delay: Duration) {
+    let mut packet = vec![0; MTU];
+    while let Ok(length) = tun.recv(&mut packet) {
+        if sender.send((Instant::now() + delay, packet[..length].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
+fn give(tun: &Tun, receiver: &Receiver<Sent>) {
+    for (arrival, packet) in receiver {
+        thread::sleep(arrival.saturating_duration_since(Instant::now()));
+        // A device refuses what its namespace does not know, as at its begin: like any network.
+        let _ = tun.send(&packet);
+    }
+}
+
+impl Place {
+    /// The words before a command by which it runs there.
+    pub fn words(&self) -> [String; 2] {
+        let namespace =
+            PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()));
+        ["nsenter".into(), format!("--net={}", namespace.display())]
+    }
+
+    /// A program that runs there.
+    pub fn command(&self, program: &str) -> Command {
+        let [nsenter, namespace] = self.words();
+        let mut command = Command::new(nsenter);
+        command.args([&namespace, program]);
+        command
+    }
+
+    /// Has everything that connects to the port it gives reach the Unix socket at `path`: a server
+    /// that is then at this place, too. It serves as long as the process lives.
+    ///
+    /// # Errors
+    /// No port is to be had.
+    pub fn relay(&self, path: PathBuf) -> io::Result<u16> {
+        let (address, namespace) = (self.address, self.namespace.try_clone()?);
+        let listening = thread::spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+            TcpListener::bind((address, 0))
+        });
+        let listener =
+            listening.join().unwrap_or_else(|_| Err(io::Error::other("the thread of a relay has failed")))?;
+        let port = listener.local_addr()?.port();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // A server that is not there ends the connection.
+                if let Ok(server) = UnixStream::connect(&path) {
+                    let _ = connect(client, server);
+                }
+            }
+        });
+        Ok(port)
+    }
+}
+
+/// Carries bytes between the two until either has ended.
+fn connect(client: TcpStream, server: UnixStream) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let (mut requests, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    let (mut answers, mut to_client) = (server, client);
+    thread::spawn(move || {
+        let _ = io::copy(&mut requests, &mut to_server);
+        to_server.shutdown(std::net::Shutdown::Both)
+    });
+    thread::spawn(move || {
+        let _ = io::copy(&mut answers, &mut to_client);
+        to_client.shutdown(std::net::Shutdown::Both)
+    });
+    Ok(())
+}

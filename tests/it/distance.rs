@@ -1,0 +1,122 @@
+//! Clients and databases that are far: as much is on its way as the line takes, and no more than
+//! that waits for a client which takes nothing.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use distance::Place;
+
+use crate::support::{Client, Launch, Server, TestDb, get, given, pg_port, pg_socket};
+
+/// From one place to the other. So long that the work of a busy machine does not count beside it.
+const DELAY: Duration = Duration::from_millis(100);
+const BYTES: u64 = 24_000_000;
+/// What a line needs until it carries all that fits: windows double from one to the next.
+const FEW_ROUND_TRIPS: f64 = 60.0;
+
+const ENDPOINT: (&str, &str) =
+    ("endpoints/items.sql", "select i, repeat('x', 1000) as text from generate_series(1, 24000) i");
+
+fn places() -> [Place; 2] {
+    given("ROWSTREAM_TEST_TUN");
+    distance::places(DELAY).unwrap()
+}
+
+fn launch(url: &str) -> Launch {
+    Launch::files(&[
+        ("rowstream.toml", &format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 1 }}\n")),
+        ENDPOINT,
+    ])
+}
+
+/// A server in a network of its own.
+async fn start_at(place: &Place, launch: Launch) -> Server {
+    let words = place.words().join(" ");
+    launch.shell(&format!("exec {words} \"$0\" \"$@\"")).listen(&format!("{}:0", place.address)).start().await
+}
+
+/// Round trips between the places in which all of the items come to a client at one of them.
+async fn round_trips(client: &Place, server: &Server) -> f64 {
+    let mut curl = client.command("curl");
+    curl.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", "90", "--output", "/dev/null"]);
+    curl.args(["--write-out", "%{http_code} %{size_download}", &server.url("/items.ndjson")]);
+    let begun = Instant::now();
+    let output = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+    let taken = begun.elapsed();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (status, size) = said.split_once(' ').unwrap();
+    assert_eq!(status, "200", "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(size.parse::<u64>().unwrap() > BYTES, "{size}");
+    taken.as_secs_f64() / (2 * DELAY).as_secs_f64()
+}
+
+/// A stream waited until the client had acknowledged some 200 KiB, and then for the next: 104 round
+/// trips. Most of the 17 that are left TCP needs to get going.
+#[tokio::test]
+async fn a_far_client_is_sent_what_its_line_takes() {
+    let [near, far] = places();
+    let db = TestDb::new().await;
+    let folder = pg_socket();
+    let url = format!("postgres:///{}?host={}&port={}&user=postgres", db.name(), folder.display(), pg_port());
+    let server = start_at(&near, launch(&url)).await;
+    let near_by = round_trips(&near, &server).await;
+    let taken = round_trips(&far, &server).await;
+    assert!(taken < near_by + FEW_ROUND_TRIPS, "{taken} round trips; {near_by} without the distance");
+}
+
+/// It sent some 70 KiB and waited until they had been read, for 327 round trips. It is 21.
+#[tokio::test]
+async fn a_far_database_sends_what_the_line_takes() {
+    let [near, far] = places();
+    let db = TestDb::new().await;
+    let port = far.relay(pg_socket().join(format!(".s.PGSQL.{}", pg_port()))).unwrap();
+    let url = format!("postgres://postgres@{}:{port}/{}?sslmode=disable", far.address, db.name());
+    let server = start_at(&near, launch(&url)).await;
+    let taken = round_trips(&near, &server).await;
+    assert!(taken < FEW_ROUND_TRIPS, "{taken} round trips");
+}
+
+/// What the kernel holds for a server's connections: bytes of responses that are not acknowledged,
+/// and bytes of databases that are not read (proc(5), `/proc/net/tcp`).
+fn held(server: &Server) -> (u64, u64) {
+    let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", server.pid()))
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+        .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let bytes = |hexadecimal| u64::from_str_radix(hexadecimal, 16).unwrap();
+    let (mut unacknowledged, mut unread) = (0, 0);
+    for line in fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A socket that listens has its backlog there.
+        if words[3] != "0A" && sockets.iter().any(|inode| inode == words[9]) {
+            let (sent, received) = words[4].split_once(':').unwrap();
+            (unacknowledged, unread) = (unacknowledged + bytes(sent), unread + bytes(received));
+        }
+    }
+    (unacknowledged, unread)
+}
+
+/// A connection to the database that a fast client had before has no larger buffer for a slow one.
+#[tokio::test]
+async fn of_a_client_that_takes_nothing_the_kernel_holds_little() {
+    let db = TestDb::new().await;
+    let server = launch(&db.url()).start().await;
+    assert_eq!(get(&server.url("/items.ndjson")).await.status, 200);
+    let stream = Client::HTTP1.stream(&server.url("/items.ndjson")).await;
+    let mut before = (0, 0);
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = held(&server);
+        if now == before && now.1 > 0 {
+            break;
+        }
+        before = now;
+    }
+    let (unsent, unread) = before;
+    assert!(unsent <= 160 * 1024, "{unsent} bytes to the client");
+    assert!(unread <= 96 * 1024, "{unread} bytes of the database");
+    drop(stream);
+}
