@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use distance::Place;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -22,6 +23,7 @@ const TIMEOUT_SECONDS: &str = "60";
 /// Slow readers may share few connections, and wait for those before them.
 const SLOW_TIMEOUT_SECONDS: &str = "300";
 
+const CURL: &str = "curl";
 const NOWHERE: &str = "/dev/null";
 
 /// The protocol of a request.
@@ -38,7 +40,17 @@ pub(crate) fn fetch(url: &str, file: &Path) -> Result<f64> {
 
 /// Reads one answer and throws it away; it has to have as many bytes as the answer that was proven.
 pub(crate) fn stream(url: &str, http: Http, bytes: f64) -> Result<Sample> {
-    let sample = curl(url, http, Path::new(NOWHERE))?;
+    whole(curl(url, http, Path::new(NOWHERE))?, bytes)
+}
+
+/// The same from another place.
+pub(crate) fn stream_to(place: &Place, url: &str, bytes: f64) -> Result<Sample> {
+    let sample = read_by(place.command(CURL), url, Http::One, Path::new(NOWHERE), &[])?;
+    whole(sample, bytes)
+}
+
+/// An answer that has as many bytes as the one that was proven.
+fn whole(sample: Sample, bytes: f64) -> Result<Sample> {
     if sample[&Measure::Bytes] == bytes {
         return Ok(sample);
     }
@@ -55,15 +67,14 @@ pub(crate) fn read(url: &str) -> Result<Sample> {
 /// itself is not compressed.
 pub(crate) fn coded(url: &str, coding: &str) -> Result<Sample> {
     let coding = format!("Accept-Encoding: {coding}");
-    curl_with(url, Http::One, Path::new(NOWHERE), &[&coding, "Via: 1.1 compare"])
+    read_by(Command::new(CURL), url, Http::One, Path::new(NOWHERE), &[&coding, "Via: 1.1 compare"])
 }
 
 fn curl(url: &str, http: Http, file: &Path) -> Result<Sample> {
-    curl_with(url, http, file, &[])
+    read_by(Command::new(CURL), url, http, file, &[])
 }
 
-fn curl_with(url: &str, http: Http, file: &Path, headers: &[&str]) -> Result<Sample> {
-    let mut command = Command::new("curl");
+fn read_by(mut command: Command, url: &str, http: Http, file: &Path, headers: &[&str]) -> Result<Sample> {
     command.args(["--silent", "--show-error", "--max-time", TIMEOUT_SECONDS, "--header", TOKEN]);
     command.args(headers.iter().flat_map(|header| ["--header", header]));
     if http == Http::Two {

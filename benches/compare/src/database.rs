@@ -2,6 +2,7 @@
 //! for the same rows.
 
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -67,6 +68,8 @@ impl Data {
 pub(crate) struct Postgres {
     port: u16,
     bin: PathBuf,
+    /// The folder of its Unix socket.
+    folder: PathBuf,
 }
 
 impl Postgres {
@@ -75,8 +78,9 @@ impl Postgres {
         let missing = "there is no PostgreSQL: call `cargo xtask compare`";
         let url = std::env::var("ROWSTREAM_TEST_PG").map_err(|_| missing)?;
         let bin = std::env::var_os("ROWSTREAM_TEST_PG_BIN").ok_or(missing)?;
+        let folder = std::env::var_os("ROWSTREAM_TEST_PG_SOCKET").ok_or(missing)?;
         let port = port_of(&url).ok_or_else(|| format!("no port in {url}"))?;
-        Ok(Self { port, bin: bin.into() })
+        Ok(Self { port, bin: bin.into(), folder: folder.into() })
     }
 
     /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a
@@ -97,8 +101,18 @@ impl Postgres {
         self.port
     }
 
+    /// Its Unix socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     pub(crate) fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/compare?sslmode=disable", self.port)
+        self.url_at(Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Where another place relays to it.
+    pub(crate) fn url_at(&self, host: Ipv4Addr, port: u16) -> String {
+        format!("postgres://postgres@{host}:{port}/compare?sslmode=disable")
     }
 
     /// What libpq and the rivals read. Without TLS: it would be a cost of all sides alike.

@@ -7,6 +7,7 @@
 mod drivers;
 
 use std::cell::OnceCell;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -24,12 +25,17 @@ use crate::quiet::Watch;
 use crate::record::{self, Machine, Measure, RowRun, Run, Sample, Series};
 use crate::rows::{
     ALONE, ARROW, BARE_LOOP, BENCH_ARRAY, BENCH_LINES, BROTLI, BY_ROWS, BY_STREAMS, COPIES, COPY, CSV, CURL,
-    GZIP, HOLD, JSON, LOGGING, MARIADB_QUICK, MYSQLSLAP, OBSERVED, PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL,
-    SPILL, SQLITE_CSV, ZSTD, is_claimed_of,
+    FAR_CLIENT, FAR_COPY, FAR_DATABASE, GZIP, HOLD, JSON, LOGGING, MARIADB_QUICK, MYSQLSLAP, OBSERVED,
+    PARALLEL, PGBENCH, ROWSTREAM, Row, SMALL, SPILL, SQLITE_CSV, ZSTD, is_claimed_of,
 };
 use crate::small::Bound;
 use crate::target::{self, AccessLog, Builds, Platform, Rival};
 use crate::{Options, Result, Size, machine, observed, report, sockets, workspace};
+
+/// From a database that is far, and from a client that is, to this machine. A round trip is twice
+/// that.
+const DATABASE_DELAY: Duration = Duration::from_micros(500);
+const CLIENT_DELAY: Duration = Duration::from_millis(20);
 
 /// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
 const POOL: u64 = 20;
@@ -252,6 +258,7 @@ impl Lab {
             Row::EventsEnvelope => (self.events("/events", Answer::Json, Http::One)?, vec![]),
             Row::EventsH2 => (self.events("/events.ndjson", Answer::Lines, Http::Two)?, vec![]),
             Row::FirstByte => (self.first_byte()?, vec![]),
+            Row::Distance => (self.distance()?, vec![]),
             Row::Parallel => (self.parallel()?, vec![]),
             Row::Formats => (self.formats()?, vec![]),
             Row::Sqlite => (self.sqlite()?, vec![]),
@@ -345,6 +352,36 @@ impl Lab {
         let rowstream =
             self.stream(ROWSTREAM, server, "/events.ndjson", Answer::Lines, Http::One, warm_ups)?;
         self.alternate(vec![rowstream], self.many())
+    }
+
+    /// The events where nothing is far; from a database that is, beside the floor there; and to a
+    /// client that is.
+    fn distance(&self) -> Result<Vec<Series>> {
+        let cannot = |error: io::Error| format!("no place can be made: {error}");
+        let (path, warm_ups) = ("/events.ndjson", self.warm_ups(None, 0));
+        let stream = |name, server| self.stream(name, server, path, Answer::Lines, Http::One, warm_ups);
+        let near = stream(ROWSTREAM, self.example(Data::Events)?)?;
+
+        let [_, far] = distance::from_here(DATABASE_DELAY).map_err(cannot)?;
+        let port = far.relay(self.postgres.socket()).map_err(cannot)?;
+        let url = self.postgres.url_at(far.address, port);
+        let launch = target::example(Data::Events, &url, AccessLog::Off)?;
+        let far_database = stream(FAR_DATABASE, Server::start(&launch)?)?;
+        let host = far.address.to_string();
+        let floor = Contender::new(FAR_COPY, None, warm_ups, move || {
+            let mut copy = self.postgres.copy(EVENTS, 1);
+            copy.envs([("PGHOST", &host), ("PGPORT", &port.to_string())]);
+            Ok(Sample::from([(Measure::Wall, database::timed(&mut copy)?)]))
+        });
+
+        let [here, far] = distance::from_here(CLIENT_DELAY).map_err(cannot)?;
+        let launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Off)?;
+        let server = Server::start(&target::for_others(launch))?;
+        let Proof { bytes, faults } = prove(&server.url(path), Answer::Lines, self.expected_events()?)?;
+        let url = format!("http://{}:{}{path}", here.address, server.port());
+        let work = move || client::stream_to(&far, &url, bytes);
+        let far_client = Contender::new(FAR_CLIENT, Some(server), warm_ups, work).after(faults);
+        self.alternate(vec![near, far_database, floor, far_client], self.many())
     }
 
     /// The events by one connection and by three. Those of three are in no order.

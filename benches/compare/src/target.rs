@@ -234,6 +234,15 @@ pub(crate) fn example_in(folder: &Path, data: Data, url: &str, log: AccessLog) -
     Ok(launch)
 }
 
+/// The same at all addresses of this machine, for clients that are elsewhere.
+pub(crate) fn for_others(mut launch: Launch) -> Launch {
+    let local = format!("127.0.0.1:{}", launch.port);
+    for word in launch.words.iter_mut().filter(|word| **word == local) {
+        *word = format!("0.0.0.0:{}", launch.port);
+    }
+    launch
+}
+
 /// Rowstream with a configuration of a row's own, where the examples' pool or endpoints are not
 /// what the row is about.
 pub(crate) fn configured(name: &str, endpoints: &str, source: &str) -> Result<Launch> {

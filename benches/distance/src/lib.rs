@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  namespace        threads that carry packets        namespace
-//!  10.83.0.1 ── TUN ─── each arrives `delay` later ─── TUN ── 10.83.0.2
+//!  10.83.N.1 ── TUN ─── each arrives `delay` later ─── TUN ── 10.83.N.2
 //! ```
 //!
 //! A place is a network namespace (network_namespaces(7)). TCP between the two is the kernel's own,
@@ -20,6 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,15 +28,25 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns, unshare};
 use tappers::{Interface, Tun};
 
-/// The addresses of the two places.
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 83, 0, 1), Ipv4Addr::new(10, 83, 0, 2)];
 /// Bytes of a packet, as in networks of data centres.
 const MTU: usize = 9000;
 /// Packets on the line, more than any window of TCP has.
 const PACKETS: usize = 1 << 16;
 
+/// Each line of a process has a network of its own.
+static LINES: AtomicU8 = AtomicU8::new(0);
+
 /// A packet, and when it arrives.
 type Sent = (Instant, Vec<u8>);
+
+/// Whose network it is that an end of a line is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    /// That of this process.
+    Ours,
+    /// One that only this place has.
+    New,
+}
 
 /// A place: what runs there sees its network and no other. Files are those of all, and so are Unix
 /// sockets.
@@ -50,25 +61,44 @@ pub struct Place {
 /// # Errors
 /// What it needs is not here.
 pub fn places(delay: Duration) -> io::Result<[Place; 2]> {
-    let [(one, from_one), (other, from_other)] =
-        [place(ADDRESSES[0], ADDRESSES[1])?, place(ADDRESSES[1], ADDRESSES[0])?];
+    line([Network::New, Network::New], delay)
+}
+
+/// Makes a place that is far from where this process is. The line to it is a device of our own
+/// network, and lasts as long as the process.
+///
+/// # Errors
+/// What it needs is not here.
+pub fn from_here(delay: Duration) -> io::Result<[Place; 2]> {
+    line([Network::Ours, Network::New], delay)
+}
+
+fn line(networks: [Network; 2], delay: Duration) -> io::Result<[Place; 2]> {
+    let number = LINES.fetch_add(1, Ordering::Relaxed);
+    let [one, other] = [1, 2].map(|end| Ipv4Addr::new(10, 83, number, end));
+    let name = format!("line{number}");
+    let (one, from_one) = place(networks[0], &name, [one, other])?;
+    let (other, from_other) = place(networks[1], &name, [other, one.address])?;
     carry(Arc::clone(&from_one), Arc::clone(&from_other), delay);
     carry(from_other, from_one, delay);
     Ok([one, other])
 }
 
-fn place(address: Ipv4Addr, peer: Ipv4Addr) -> io::Result<(Place, Arc<Tun>)> {
-    // A namespace is entered by a thread, and what the thread opens and starts is in it.
-    let made = thread::spawn(move || {
-        unshare(CloneFlags::CLONE_NEWNET)?;
-        let tun = Tun::new_named(Interface::new("line")?)?;
-        ip(&format!("address add {address} peer {peer} dev line"))?;
-        ip(&format!("link set line mtu {MTU} txqueuelen 10000 up"))?;
-        ip("link set lo up")?;
+fn place(network: Network, name: &str, [address, peer]: [Ipv4Addr; 2]) -> io::Result<(Place, Arc<Tun>)> {
+    let make = || {
+        // A namespace is entered by a thread, and what the thread opens and starts is in it.
+        if network == Network::New {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            ip("link set lo up")?;
+        }
+        let tun = Tun::new_named(Interface::new(name)?)?;
+        ip(&format!("address add {address} peer {peer} dev {name}"))?;
+        ip(&format!("link set {name} mtu {MTU} txqueuelen 10000 up"))?;
         let namespace = File::open("/proc/thread-self/ns/net")?;
         Ok((Place { address, namespace }, Arc::new(tun)))
-    });
-    made.join().unwrap_or_else(|_| Err(io::Error::other("the thread of a place has failed")))
+    };
+    let made = thread::scope(|scope| scope.spawn(make).join());
+    made.unwrap_or_else(|_| Err(io::Error::other("the thread of a place has failed")))
 }
 
 fn ip(arguments: &str) -> io::Result<()> {
