@@ -88,9 +88,9 @@ fn receive_buffer(round_trip: Duration) -> Option<usize> {
     Some(RECEIVE_BUFFER.checked_add(on_the_way)?).filter(|&size| size <= LARGEST_RECEIVE_BUFFER)
 }
 
-/// How long the handshake took to the server and back, by the kernel's clock (tcp(7), `TCP_INFO`);
-/// `None` where it does not tell.
-fn round_trip(stream: &TcpStream) -> Option<Duration> {
+/// How long a packet took to the server and back when it was quickest, by the kernel's clock
+/// (tcp(7), `TCP_INFO`); `None` where it does not tell.
+pub(crate) fn round_trip(stream: &TcpStream) -> Option<Duration> {
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "neither the standard library nor socket2 asks for this")]
     // SAFETY: all fields of the structure are integers, the descriptor is open for as long as
@@ -102,7 +102,9 @@ fn round_trip(stream: &TcpStream) -> Option<Duration> {
             libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut length);
         (status, info)
     };
-    (status == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+    // An old kernel writes less of it, and one that has seen no answer writes the most.
+    let is_known = status == 0 && ![0, u32::MAX].contains(&info.tcpi_min_rtt);
+    is_known.then(|| Duration::from_micros(info.tcpi_min_rtt.into()))
 }
 
 #[cfg(test)]

@@ -70,6 +70,8 @@ pub(super) struct Buffers {
     pub(super) write: BytesMut,
     /// The most that is held unread, in bytes.
     pub(super) limit: usize,
+    /// How far the server is.
+    pub(super) round_trip: Duration,
     mark: Mark,
     flow: Flow,
     /// The thread whose runtime waits for the socket.
@@ -113,6 +115,7 @@ enum Mark {
 impl Buffers {
     pub(super) fn new(socket: Socket, limit: usize) -> Self {
         Self {
+            round_trip: socket.round_trip(),
             socket,
             read: vec![0; SMALL].into_boxed_slice(),
             start: 0,

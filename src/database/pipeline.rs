@@ -17,13 +17,14 @@
 //! 1. what is expected stands in the order of what is sent;
 //! 2. every lookup gets an answer; one whose sender is dropped goes elsewhere;
 //! 3. rows are taken for the described columns only if they are;
-//! 4. a statement holds up the others for [`PATIENCE`] at most, or for [`FULL_PATIENCE`] while it
-//!    would have to wait for a place of its own. It is then cancelled, and runs on connections of
-//!    its own until it is seen to be quick there ([`Slow`]). The place in the pool is kept for the
-//!    others, however many streams wait for one;
+//! 4. a statement holds up the others for [`PATIENCE`] and a round trip at most, or for
+//!    [`FULL_PATIENCE`] while it would have to wait for a place of its own. It is then cancelled, and
+//!    runs on connections of its own until it is seen to be quick there ([`Slow`]). The place in the
+//!    pool is kept for the others, however many streams wait for one;
 //! 5. of a reply at most [`MAX_ROWS`] rows are held, of which the second is only the proof that
 //!    there is one too many.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -60,6 +61,13 @@ const ATTEMPTS: usize = 3;
 /// clients spend their time on waking one another. Few clients lose more by waiting for a round
 /// trip than they win.
 const FEW: usize = 6;
+/// Over a distance one more batch may be on its way for each such part of a round trip. What is asked
+/// waits no longer than that, and replies wake a worker no more often.
+const APART: Duration = Duration::from_micros(128);
+/// And not more than these.
+const MOST_BATCHES: u128 = 16;
+/// Round trips in which a statement is cancelled and its connection can be used again.
+const CANCELLING: u32 = 4;
 /// How long a statement that held up others runs on connections of its own, at the least: one that
 /// is slow for some arguments only would be back at once.
 const SLOW_FOR: Duration = Duration::from_secs(1);
@@ -162,6 +170,9 @@ pub(super) trait Peer: Sized + Send + 'static {
 
     /// How much is expected.
     fn expected(&self) -> usize;
+
+    /// How long a packet takes to the database and back.
+    fn round_trip(&self) -> Duration;
 
     /// Whether the connection leads where it should.
     fn is_welcome(&self) -> bool {
@@ -371,6 +382,7 @@ async fn drive<P: Peer>(
     timer.start(PATIENCE);
     let mut driver = Driver {
         pipeline: &open.0,
+        batches_sent: Batches::over(peer.round_trip()),
         peer,
         heard: Instant::now(),
         timer,
@@ -388,6 +400,7 @@ async fn drive<P: Peer>(
                 let Some(next) = go_on(&shared, &open.0, &place, driver.peer).await else {
                     return;
                 };
+                driver.batches_sent = Batches::over(next.round_trip());
                 driver.peer = next;
             }
         }
@@ -405,11 +418,12 @@ async fn go_on<P: Peer>(
     place: &Lease<P::Connection>,
     mut peer: P,
 ) -> Option<P> {
+    let patience = PATIENCE + CANCELLING * peer.round_trip();
     let settling = tokio::spawn({
         let shared = Arc::clone(shared);
         async move { peer.settle(&shared).await.then_some(peer) }
     });
-    if let Ok(Ok(Some(settled))) = tokio::time::timeout(PATIENCE, settling).await {
+    if let Ok(Ok(Some(settled))) = tokio::time::timeout(patience, settling).await {
         return Some(settled);
     }
     let peer = P::open(shared, pipeline, None).await.ok()?;
@@ -463,6 +477,7 @@ enum End {
 struct Driver<'a, P: Peer> {
     pipeline: &'a Pipeline<P>,
     peer: P,
+    batches_sent: Batches,
     /// When the server was last heard, or given something to do.
     heard: Instant,
     timer: Timer,
@@ -476,7 +491,7 @@ impl<P: Peer> Driver<'_, P> {
         let mut heard = false;
         loop {
             // What reads at a host that another one is better than goes on there.
-            if self.peer.expected() <= FEW && !(self.peer.is_welcome() && self.take_asked(cx)) {
+            if self.may_send() && !(self.peer.is_welcome() && self.take_asked(cx)) {
                 return Poll::Ready(End::Lost);
             }
             match self.peer.poll_take(cx) {
@@ -491,18 +506,25 @@ impl<P: Peer> Driver<'_, P> {
         self.poll_patience(cx)
     }
 
+    fn may_send(&mut self) -> bool {
+        let expected = self.peer.expected();
+        expected <= FEW || self.batches_sent.leave_room(expected)
+    }
+
     /// Takes what was asked as one batch. Whether the pipeline is still open.
     fn take_asked(&mut self, cx: &Context<'_>) -> bool {
         let mut asked = self.pipeline.lock();
         asked.driver = Some(cx.waker().clone());
         if !asked.lookups.is_empty() {
-            if self.peer.expected() == 0 {
+            let expected = self.peer.expected();
+            if expected == 0 {
                 self.heard = Instant::now();
                 self.timer.run_until(self.heard + PATIENCE);
             }
             self.batches.lock().observe(asked.lookups.len() as u64);
             let Asked { messages, lookups, .. } = &mut *asked;
             self.peer.send(messages, lookups);
+            self.batches_sent.note(expected, self.peer.expected().saturating_sub(expected));
         }
         !asked.closed
     }
@@ -529,6 +551,87 @@ impl<P: Peer> Driver<'_, P> {
 
     fn patience(&self) -> Duration {
         let is_full = self.shared.upgrade().is_some_and(|shared| P::pool(&shared).is_full());
-        if is_full { FULL_PATIENCE } else { PATIENCE }
+        let patience = if is_full { FULL_PATIENCE } else { PATIENCE };
+        patience + self.peer.round_trip()
+    }
+}
+
+/// The batches that are on their way to a database that is far.
+struct Batches {
+    /// How many there may be; none where the database is near.
+    most: usize,
+    /// How many replies each has asked for, in the order in which they were sent.
+    sizes: VecDeque<usize>,
+    sum: usize,
+}
+
+impl Batches {
+    fn over(round_trip: Duration) -> Self {
+        let most = (round_trip.as_micros() / APART.as_micros()).min(MOST_BATCHES);
+        Self { most: most as usize, sizes: VecDeque::new(), sum: 0 }
+    }
+
+    /// One was sent: so much was expected before, and now so much more.
+    fn note(&mut self, before: usize, more: usize) {
+        if self.most > 0 {
+            self.forget_answered(before);
+            self.sizes.push_back(more);
+            self.sum += more;
+        }
+    }
+
+    /// Whether one more may be sent, where so much is expected of all together.
+    fn leave_room(&mut self, expected: usize) -> bool {
+        self.forget_answered(expected);
+        self.sizes.len() < self.most
+    }
+
+    fn forget_answered(&mut self, expected: usize) {
+        while let Some(first) = self.sizes.front()
+            && self.sum - first >= expected
+        {
+            self.sum -= first;
+            self.sizes.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_far_database_has_a_batch_for_each_part_of_the_way() {
+        let most = |microseconds| Batches::over(Duration::from_micros(microseconds)).most;
+        assert_eq!([0, 127, 128, 1000, 2048].map(most), [0, 0, 1, 7, 16]);
+        assert_eq!(Batches::over(Duration::from_secs(3600)).most, 16);
+    }
+
+    #[test]
+    fn a_batch_is_on_its_way_until_all_of_it_has_come() {
+        let mut batches = Batches::over(3 * APART);
+        for (before, size) in [(0, 4), (4, 3), (7, 2)] {
+            assert!(batches.leave_room(before));
+            batches.note(before, size);
+        }
+        assert!(!batches.leave_room(9));
+        assert!(!batches.leave_room(6));
+        assert!(batches.leave_room(5));
+        batches.note(5, 7);
+        assert!(!batches.leave_room(12));
+        assert!(batches.leave_room(9));
+    }
+
+    #[test]
+    fn what_was_answered_is_not_kept() {
+        let mut far = Batches::over(3 * APART);
+        let mut near = Batches::over(Duration::from_micros(30));
+        for _ in 0..100 {
+            far.note(0, 2);
+            near.note(0, 2);
+            assert!(!near.leave_room(2));
+        }
+        assert_eq!((far.sizes.len(), far.sum), (1, 2));
+        assert!(near.sizes.is_empty());
     }
 }

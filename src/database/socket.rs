@@ -4,10 +4,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
+
+use crate::tcp;
 
 /// A connection's stream.
 pub(super) enum Socket {
@@ -29,6 +32,17 @@ impl Socket {
             Self::Unix(stream) => Self::Unix(UnixStream::from_std(stream.into_std()?)?),
             Self::Tls(stream) => Self::Tls(stream),
         })
+    }
+
+    /// How long a packet takes to the server and back; nothing on this machine, and where the kernel
+    /// does not tell.
+    pub(super) fn round_trip(&self) -> Duration {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+            Self::Unix(_) => return Duration::ZERO,
+        };
+        tcp::round_trip(stream).unwrap_or_default()
     }
 
     /// Asks the kernel to wake us only when `bytes` have come, or the peer has ended (socket(7),

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use distance::Place;
 
-use crate::support::{Client, Launch, Server, TestDb, get, given, pg_port, pg_socket};
+use crate::support::{
+    Client, Launch, MariaDb, Server, TestDb, get, given, mariadb_socket, pg_port, pg_socket,
+};
 
 /// From one place to the other. So long that the work of a busy machine does not count beside it.
 const DELAY: Duration = Duration::from_millis(100);
@@ -66,16 +68,56 @@ async fn a_far_client_is_sent_what_its_line_takes() {
     assert!(taken < near_by + FEW_ROUND_TRIPS, "{taken} round trips; {near_by} without the distance");
 }
 
+/// The URL of a database at this place.
+fn url_at(place: &Place, db: &TestDb) -> String {
+    let port = place.relay(pg_socket().join(format!(".s.PGSQL.{}", pg_port()))).unwrap();
+    format!("postgres://postgres@{}:{port}/{}?sslmode=disable", place.address, db.name())
+}
+
 /// It sent some 70 KiB and waited until they had been read, for 327 round trips. It is 21.
 #[tokio::test]
 async fn a_far_database_sends_what_the_line_takes() {
     let [near, far] = places();
     let db = TestDb::new().await;
-    let port = far.relay(pg_socket().join(format!(".s.PGSQL.{}", pg_port()))).unwrap();
-    let url = format!("postgres://postgres@{}:{port}/{}?sslmode=disable", far.address, db.name());
-    let server = start_at(&near, launch(&url)).await;
+    let server = start_at(&near, launch(&url_at(&far, &db))).await;
     let taken = round_trips(&near, &server).await;
     assert!(taken < FEW_ROUND_TRIPS, "{taken} round trips");
+}
+
+/// A lookup that had no answer for 50 ms was taken to hold up the others. Here none could have one,
+/// so each of them ran on a connection of its own, and 310 of 640 found too many before them.
+#[tokio::test]
+async fn lookups_in_a_far_postgresql_share_its_connections() {
+    let [near, far] = places();
+    let db = TestDb::new().await;
+    db.execute("create table item as select generate_series(1, 1000) as id").await;
+    lookups_share_connections(&near, &url_at(&far, &db)).await;
+}
+
+#[tokio::test]
+async fn lookups_in_a_far_mariadb_share_its_connections() {
+    let [near, far] = places();
+    let db = MariaDb::new("create table item as select seq as id from seq_1_to_1000");
+    let port = far.relay(mariadb_socket()).unwrap();
+    let url = db.url_at(port).replace("127.0.0.1", &far.address.to_string());
+    lookups_share_connections(&near, &url).await;
+}
+
+/// Sixty-four clients at a place ask ten times each.
+async fn lookups_share_connections(near: &Place, url: &str) {
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 8 }}\n");
+    let item = "/*\nresult = \"one\"\n[params]\nid = \"integer\"\n*/\nselect id from item where id = :id";
+    let files = [("rowstream.toml", &config[..]), ("endpoints/item/{id}.sql", item)];
+    let server = start_at(near, Launch::files(&files)).await;
+    let mut bench = near.command(env!("CARGO_BIN_EXE_rowstream"));
+    bench.args(["bench", "-c", "64", "-n", "640", &server.url("/item/{1-1000}")]);
+    let begun = Instant::now();
+    let output = tokio::task::spawn_blocking(move || bench.output()).await.unwrap().unwrap();
+    let taken = begun.elapsed().as_secs_f64() / (2 * DELAY).as_secs_f64();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("640 complete, 0 failed"), "{said}");
+    // Some are for connections to be opened, and for the statement to be described.
+    assert!(taken < 40.0, "{taken} round trips");
 }
 
 /// What the kernel holds for a server's connections: bytes of responses that are not acknowledged,

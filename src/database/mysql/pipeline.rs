@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use super::Shared;
 use super::answer::{Stage, Step};
@@ -151,6 +152,10 @@ impl pipeline::Peer for Peer {
 
     fn expected(&self) -> usize {
         self.expected.len()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.connection.wire.round_trip
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {

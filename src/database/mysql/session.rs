@@ -385,7 +385,8 @@ impl Session {
             }
             Step::End { .. } => {
                 // If it had held up other lookups, it may be quick again.
-                running.execution.prepared.slow.note_time(running.started.elapsed());
+                let time = running.started.elapsed().saturating_sub(connection.wire.round_trip);
+                running.execution.prepared.slow.note_time(time);
                 self.state = State::Idle;
                 return Ok(true);
             }

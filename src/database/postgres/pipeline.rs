@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -129,6 +130,10 @@ impl pipeline::Peer for Peer {
 
     fn expected(&self) -> usize {
         self.expected.len()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.connection.wire.round_trip
     }
 
     fn is_welcome(&self) -> bool {

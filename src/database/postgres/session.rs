@@ -572,7 +572,8 @@ impl Session {
             std::mem::replace(&mut self.state, State::Idle)
             && let Some(described) = self.shared.descriptions.get(&prepared.sql)
         {
-            described.slow.note_time(started.elapsed());
+            let round_trip = self.connection().wire.round_trip;
+            described.slow.note_time(started.elapsed().saturating_sub(round_trip));
         }
     }
 
