@@ -221,15 +221,20 @@ fn bytes_seen(run: &Value) -> Option<f64> {
     Some(run["bytes"].as_f64()?.max(live.unwrap_or(0.0)))
 }
 
-/// Runs `pgbench`: prepared statements, 16 clients on two threads, ids by chance.
-pub(crate) fn pgbench(postgres: &Postgres, select: &str, ids: u64, amount: Amount) -> Result<Sample> {
-    const CLIENTS: u64 = 16;
+/// Runs `pgbench`: prepared statements, so many clients on two threads, ids by chance.
+pub(crate) fn pgbench(
+    postgres: &Postgres,
+    clients: u64,
+    select: &str,
+    ids: u64,
+    amount: Amount,
+) -> Result<Sample> {
     let script = workspace::scratch()?.join("pgbench.sql");
     workspace::write(&script, &format!("\\set id random(1, {ids})\n{select} = :id;\n"))?;
     let mut command = postgres.program("pgbench");
-    command.args(["-n", "-M", "prepared", "-j", "2", "-c", &CLIENTS.to_string(), "-f"]).arg(script);
+    command.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-f"]).arg(script);
     match amount {
-        Amount::Requests(number) => command.args(["-t", &(number / CLIENTS).to_string()]),
+        Amount::Requests(number) => command.args(["-t", &(number / clients).to_string()]),
         Amount::Seconds(seconds) | Amount::BrokenOff(seconds) => command.args(["-T", &seconds.to_string()]),
     };
     let output = command.output().map_err(|error| format!("cannot run pgbench: {error}"))?;

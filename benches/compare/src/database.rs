@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use distance::Place;
+
 use crate::process::without_postgres_settings;
 use crate::{Result, Size, workspace};
 
@@ -65,7 +67,9 @@ impl Data {
 }
 
 /// The PostgreSQL that `cargo xtask` started, with a database of ours.
+#[derive(Clone)]
 pub(crate) struct Postgres {
+    host: Ipv4Addr,
     port: u16,
     bin: PathBuf,
     /// The folder of its Unix socket.
@@ -80,7 +84,14 @@ impl Postgres {
         let bin = std::env::var_os("ROWSTREAM_TEST_PG_BIN").ok_or(missing)?;
         let folder = std::env::var_os("ROWSTREAM_TEST_PG_SOCKET").ok_or(missing)?;
         let port = port_of(&url).ok_or_else(|| format!("no port in {url}"))?;
-        Ok(Self { port, bin: bin.into(), folder: folder.into() })
+        Ok(Self { host: Ipv4Addr::LOCALHOST, port, bin: bin.into(), folder: folder.into() })
+    }
+
+    /// The same at another place.
+    pub(crate) fn relayed_at(&self, place: &Place) -> Result<Self> {
+        let socket = self.folder.join(format!(".s.PGSQL.{}", self.port));
+        let port = place.relay(socket).map_err(|error| format!("nothing is relayed: {error}"))?;
+        Ok(Self { host: place.address, port, ..self.clone() })
     }
 
     /// Makes the database `compare` anew. Vacuumed, so that no run pays for the first look at a
@@ -101,25 +112,15 @@ impl Postgres {
         self.port
     }
 
-    /// Its Unix socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.join(format!(".s.PGSQL.{}", self.port))
-    }
-
     pub(crate) fn url(&self) -> String {
-        self.url_at(Ipv4Addr::LOCALHOST, self.port)
-    }
-
-    /// Where another place relays to it.
-    pub(crate) fn url_at(&self, host: Ipv4Addr, port: u16) -> String {
-        format!("postgres://postgres@{host}:{port}/compare?sslmode=disable")
+        format!("postgres://postgres@{}:{}/compare?sslmode=disable", self.host, self.port)
     }
 
     /// What libpq and the rivals read. Without TLS: it would be a cost of all sides alike.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let port = self.port.to_string();
+        let (host, port) = (self.host.to_string(), self.port.to_string());
         [
-            ("PGHOST", "127.0.0.1"),
+            ("PGHOST", host.as_str()),
             ("PGPORT", port.as_str()),
             ("PGUSER", "postgres"),
             ("PGPASSWORD", ""),

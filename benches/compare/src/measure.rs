@@ -37,6 +37,10 @@ use crate::{Options, Result, Size, machine, observed, report, sockets, workspace
 const DATABASE_DELAY: Duration = Duration::from_micros(500);
 const CLIENT_DELAY: Duration = Duration::from_millis(20);
 
+/// More than these are no faster on two cores, but where they wait for a far database.
+const PGBENCH_CLIENTS: u64 = 16;
+const FAR_PGBENCH_CLIENTS: u64 = 64;
+
 /// The pool of Rowstream's sources that do not say otherwise, and so that of the rivals.
 const POOL: u64 = 20;
 
@@ -83,6 +87,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Size::Quick => report::write(&[Run::read(&folder)?], &folder)?,
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("rows that could not be run: {}", failed.join(" "))) }
+}
+
+fn no_place(error: &io::Error) -> String {
+    format!("no place can be made that is far: {error}")
 }
 
 /// The row, unless a floor was slower than it is on this machine: then something else was measured.
@@ -264,6 +272,7 @@ impl Lab {
             Row::Sqlite => (self.sqlite()?, vec![]),
             Row::SqliteLookups => (self.sqlite_lookups()?, vec![]),
             Row::Mysql => (self.mysql()?, vec![]),
+            Row::FarLookups => (self.far_lookups()?, vec![]),
             Row::MysqlLookups => (self.mysql_lookups()?, vec![]),
             Row::Odbc => (self.odbc()?, vec![]),
             Row::DuckDb => (self.duckdb()?, vec![]),
@@ -357,24 +366,18 @@ impl Lab {
     /// The events where nothing is far; from a database that is, beside the floor there; and to a
     /// client that is.
     fn distance(&self) -> Result<Vec<Series>> {
-        let cannot = |error: io::Error| format!("no place can be made: {error}");
         let (path, warm_ups) = ("/events.ndjson", self.warm_ups(None, 0));
         let stream = |name, server| self.stream(name, server, path, Answer::Lines, Http::One, warm_ups);
         let near = stream(ROWSTREAM, self.example(Data::Events)?)?;
 
-        let [_, far] = distance::from_here(DATABASE_DELAY).map_err(cannot)?;
-        let port = far.relay(self.postgres.socket()).map_err(cannot)?;
-        let url = self.postgres.url_at(far.address, port);
-        let launch = target::example(Data::Events, &url, AccessLog::Off)?;
+        let postgres = self.far_postgres()?;
+        let launch = target::example(Data::Events, &postgres.url(), AccessLog::Off)?;
         let far_database = stream(FAR_DATABASE, Server::start(&launch)?)?;
-        let host = far.address.to_string();
         let floor = Contender::new(FAR_COPY, None, warm_ups, move || {
-            let mut copy = self.postgres.copy(EVENTS, 1);
-            copy.envs([("PGHOST", &host), ("PGPORT", &port.to_string())]);
-            Ok(Sample::from([(Measure::Wall, database::timed(&mut copy)?)]))
+            Ok(Sample::from([(Measure::Wall, database::timed(&mut postgres.copy(EVENTS, 1))?)]))
         });
 
-        let [here, far] = distance::from_here(CLIENT_DELAY).map_err(cannot)?;
+        let [here, far] = distance::from_here(CLIENT_DELAY).map_err(|error| no_place(&error))?;
         let launch = target::example(Data::Events, &self.postgres.url(), AccessLog::Off)?;
         let server = Server::start(&target::for_others(launch))?;
         let Proof { bytes, faults } = prove(&server.url(path), Answer::Lines, self.expected_events()?)?;
@@ -382,6 +385,12 @@ impl Lab {
         let work = move || client::stream_to(&far, &url, bytes);
         let far_client = Contender::new(FAR_CLIENT, Some(server), warm_ups, work).after(faults);
         self.alternate(vec![near, far_database, floor, far_client], self.many())
+    }
+
+    /// The database of all rows as one that is far.
+    fn far_postgres(&self) -> Result<Postgres> {
+        let [_, far] = distance::from_here(DATABASE_DELAY).map_err(|error| no_place(&error))?;
+        self.postgres.relayed_at(&far)
     }
 
     /// The events by one connection and by three. Those of three are in no order.
@@ -427,6 +436,17 @@ impl Lab {
         let file = database::fill_sqlite(Data::Authors, self.size)?;
         let rowstream = self.authors_asked(&format!("sqlite:{}", file.display()))?;
         self.alternate(vec![rowstream], self.runs)
+    }
+
+    fn far_lookups(&self) -> Result<Vec<Series>> {
+        let postgres = self.far_postgres()?;
+        let rowstream = self.authors_asked(&postgres.url())?;
+        let (statement, ids) = (format!("{} where id", author_columns()), Data::Authors.rows(self.size));
+        let amount = Amount::Seconds(self.size.of(5).max(1));
+        let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), move || {
+            client::pgbench(&postgres, FAR_PGBENCH_CLIENTS, &statement, ids, amount)
+        });
+        self.alternate(vec![rowstream, floor], self.runs)
     }
 
     fn mysql_lookups(&self) -> Result<Vec<Series>> {
@@ -698,7 +718,7 @@ impl Lab {
     ) -> Result<Vec<Series>> {
         let rivals = self.rivals(&Rival::LOOKUPS, pool);
         let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), || {
-            client::pgbench(&self.postgres, statement, ids, amount)
+            client::pgbench(&self.postgres, PGBENCH_CLIENTS, statement, ids, amount)
         });
         self.against(data, floor, rivals, java_warm_ups, |server| {
             let path = format!("http://127.0.0.1:{}/{}", server.port(), data.name());

@@ -74,6 +74,7 @@ pub(crate) enum Row {
     Beside,
     Lookups,
     SteadyLookups,
+    FarLookups,
     Films,
     SmallMachine,
     AccessLog,
@@ -87,7 +88,7 @@ pub(crate) enum Row {
 
 impl Row {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::Events,
         Self::EventsEnvelope,
         Self::EventsH2,
@@ -106,6 +107,7 @@ impl Row {
         Self::Beside,
         Self::Lookups,
         Self::SteadyLookups,
+        Self::FarLookups,
         Self::SqliteLookups,
         Self::MysqlLookups,
         Self::Films,
@@ -140,6 +142,7 @@ impl Row {
             Self::Beside => "beside",
             Self::Lookups => "lookups",
             Self::SteadyLookups => "steady-lookups",
+            Self::FarLookups => "far-lookups",
             Self::Films => "films",
             Self::SmallMachine => "small-machine",
             Self::AccessLog => "access-log",
@@ -253,6 +256,11 @@ impl Row {
                 "Lookups for a minute",
                 "The same connections ask for the same for 60 seconds, measured 5 seconds at a time.",
             ),
+            Self::FarLookups => (
+                "Lookups over a distance",
+                "The same connections ask for the same for 5 seconds, from a database to which a packet takes 0.5 ms and another one back. The floor is \
+                 `pgbench` with 64 clients and the same far database. What carries the packets runs on the same two cores.",
+            ),
             Self::Films => (
                 "1,000 clients and a pool of 50",
                 "50,000 requests of `/films/{id}` over 1,000 connections, 50 connections to the database. The floor is `pgbench` with 16 \
@@ -308,7 +316,7 @@ impl Row {
             Self::MysqlLookups => Some((MYSQLSLAP, Measure::RequestsPerSecond)),
             Self::Beside => Some((ALONE, Measure::P99)),
             Self::Authors => Some((COPIES, Measure::RequestsPerSecond)),
-            Self::Lookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
+            Self::Lookups | Self::FarLookups | Self::Films => Some((PGBENCH, Measure::RequestsPerSecond)),
             Self::SmallMachine | Self::AccessLog | Self::Observed => Some((ROWSTREAM, Measure::Wall)),
             Self::AccessLogLookups | Self::ObservedLookups => Some((ROWSTREAM, Measure::RequestsPerSecond)),
             Self::LoadTester => Some((CURL, Measure::BytesPerSecond)),
@@ -338,6 +346,7 @@ impl Row {
             Self::Formats => &[],
             Self::Lookups
             | Self::SteadyLookups
+            | Self::FarLookups
             | Self::SqliteLookups
             | Self::MysqlLookups
             | Self::Films
@@ -477,6 +486,10 @@ impl Row {
             Self::SteadyLookups => &[Claim {
                 of: Of::Steadiness(ROWSTREAM, Measure::RequestsPerSecond),
                 limit: Limit::AtLeast(0.9, None),
+            }],
+            Self::FarLookups => &[Claim {
+                of: Of::Ratio(ROWSTREAM, PGBENCH, Measure::RequestsPerSecond),
+                limit: Limit::AtLeast(1.0, None),
             }],
             Self::Films => &[
                 Claim { of: Of::Greatest(ROWSTREAM, Measure::Failures), limit: Limit::AtMost(0.0, None) },
