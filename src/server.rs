@@ -69,7 +69,8 @@ use crate::traces;
 /// megabytes of each slow reader's; more than 64 KiB make no stream faster. What has left and is
 /// not acknowledged does not count, so a far client is sent all that its line takes.
 const UNSENT: u32 = 64 * 1024;
-/// The same for a Unix socket, where nothing is far (the kernel doubles the number).
+/// What it takes in all where that cannot be said: of a Unix socket, where nothing is far, and on a
+/// system that knows no such option (the kernel doubles the number).
 const SEND_BUFFER: usize = 104 * 1024;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 32 * 1024;
@@ -104,10 +105,8 @@ fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // Accepted sockets inherit all of it.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    match socket.domain()? == Domain::UNIX {
-        true => socket.set_send_buffer_size(SEND_BUFFER),
-        false => socket.set_tcp_notsent_lowat(UNSENT),
-    }
+    let bounds_unsent = socket.domain()? != Domain::UNIX && socket.set_tcp_notsent_lowat(UNSENT).is_ok();
+    if bounds_unsent { Ok(()) } else { socket.set_send_buffer_size(SEND_BUFFER) }
 }
 
 /// Where connections come from.

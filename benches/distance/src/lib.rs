@@ -64,8 +64,7 @@ pub fn places(delay: Duration) -> io::Result<[Place; 2]> {
     line([Network::New, Network::New], delay)
 }
 
-/// Makes a place that is far from where this process is. The line to it is a device of our own
-/// network, and lasts as long as the process.
+/// The same with the first place in our own network, which has a device for the line.
 ///
 /// # Errors
 /// What it needs is not here.
@@ -133,9 +132,8 @@ fn give(tun: &Tun, receiver: &Receiver<Sent>) {
 impl Place {
     /// The words before a command by which it runs there.
     pub fn words(&self) -> [String; 2] {
-        let namespace =
-            PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()));
-        ["nsenter".into(), format!("--net={}", namespace.display())]
+        let (process, descriptor) = (std::process::id(), self.namespace.as_raw_fd());
+        ["nsenter".into(), format!("--net=/proc/{process}/fd/{descriptor}")]
     }
 
     /// A program that runs there.
