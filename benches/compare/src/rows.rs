@@ -184,8 +184,8 @@ impl Row {
             Self::Distance => (
                 "1,000,000 events over a distance",
                 "The rows of the first row where nothing is far; from a database to which a packet takes 0.5 ms and another one back; and to a client \
-                 at 20 ms each way. PostgreSQL's own client reads from the same far database. Linux keeps up to 4 MiB for a client, unless it is told \
-                 otherwise, which bounds what comes to a far one in a round trip. What carries the packets runs on the same two cores.",
+                 at 20 ms each way. PostgreSQL's own client reads from the same far database. By default, Linux keeps up to 4 MiB for a \
+                 client, which bounds what comes to a far one in a round trip. What carries the packets runs on the same two cores.",
             ),
             Self::Parallel => (
                 "1,000,000 events by several connections",

@@ -30,7 +30,7 @@ use tappers::{Interface, Tun};
 
 /// Bytes of a packet, as in networks of data centres.
 const MTU: usize = 9000;
-/// Packets on the line, more than any window of TCP has.
+/// Packets on the line. Its bound holds whoever sends more, as a queue of the kernel does.
 const PACKETS: usize = 1 << 16;
 
 /// Each line of a process has a network of its own.
