@@ -8,6 +8,7 @@ mod acme;
 mod admin;
 mod discovery;
 mod dotenv;
+mod features;
 mod files;
 mod generated;
 mod jwt;
@@ -150,6 +151,12 @@ impl Config {
     /// is none.
     pub(crate) fn shown_database(text: &str) -> Option<String> {
         source::shown_database(text)
+    }
+
+    /// The message and the hint for the URL of a database that this build lacks; otherwise `None`.
+    pub(crate) fn lacking_database(url: &str) -> Option<(String, String)> {
+        let (scheme, _) = url.split_once(':')?;
+        source::lacking(scheme).map(|error| (error.message, error.hint))
     }
 
     /// The variables of the file `.env` in a folder; none where it cannot be read, which whoever

@@ -12,6 +12,7 @@ use crate::database::DatabaseKind;
 pub use crate::database::flight::fuzzing::{Batches as FlightBatches, answer as flight_answer};
 pub use crate::database::mysql::fuzzing::{Rows as MysqlRows, payloads};
 pub use crate::database::postgres::fuzzing::{Message, Rows, messages};
+#[cfg(feature = "worker")]
 pub use crate::database::worker::fuzzing::Batches as WorkerBatches;
 use crate::diagnostic::{Collector, Diagnostic, File, Variables};
 use crate::endpoint::Endpoint;
@@ -19,6 +20,7 @@ use crate::endpoint::read::{self, Defaults, Known};
 use crate::params::{Param, ParamType};
 use crate::server::proxy_protocol;
 use crate::source::SourceConfig;
+#[cfg(feature = "discovery")]
 pub use crate::upstream::discovery::fuzzing::{consul_answer, srv_answer};
 use crate::upstream::url::Base;
 use crate::upstream::{Balance, Protocol, Settings, Timeouts};

@@ -15,6 +15,7 @@
 //! which end with their next response: so a proxy can turn to another replica before anything is
 //! refused.
 
+#[cfg(feature = "acme")]
 mod acme;
 mod connection;
 mod connections;
@@ -204,8 +205,8 @@ impl Serving {
         let (current, connections) = (Arc::new(Current::new(app)), JoinSet::new());
         tasks.spawn(send_spans(Arc::clone(&current)));
         tasks.spawn(keep_history(Arc::clone(&current)));
-        let tls = current.get().config().tls.clone();
-        if let Some(acme) = tls.and_then(|tls| tls.acme) {
+        #[cfg(feature = "acme")]
+        if let Some(acme) = current.get().config().tls.as_ref().and_then(|tls| tls.acme.clone()) {
             let kept = acme::Kept::open(&acme).map_err(io::Error::other)?;
             tasks.spawn(acme::keep_certificate(acme, kept));
         }

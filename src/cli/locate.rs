@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::config::Config;
-use crate::database::worker;
+use crate::database::is_table_file;
 use crate::diagnostic::shown;
 
 /// The name of a configuration in its folder.
@@ -37,7 +37,7 @@ pub(super) fn folder(given: &Path) -> PathBuf {
         return given.to_owned();
     }
     let text = given.to_string_lossy();
-    let is_database = text.contains("://") || begins_as_sqlite(given) || worker::is_table(&text);
+    let is_database = text.contains("://") || begins_as_sqlite(given) || is_table_file(&text);
     given.parent().filter(|_| !is_database).map_or_else(PathBuf::new, Path::to_owned)
 }
 
@@ -54,13 +54,16 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
     if path.exists() {
-        return Ok(match begins_as_sqlite(&path) || worker::is_table(&text) {
+        return Ok(match begins_as_sqlite(&path) || is_table_file(&text) {
             true => Target::Database(text.into_owned()),
             false => Target::Configuration(path),
         });
     }
     if Config::shown_database(&text).is_some() {
         return Ok(Target::Database(text.into_owned()));
+    }
+    if let Some((message, hint)) = Config::lacking_database(&text) {
+        return Err(Failure::Message(format!("{message}\n    hint: {hint}")));
     }
     if text.contains("://") {
         let hint = format!("name it in a {NAME}: `[source.NAME]` with its `url`");

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
-use crate::database::{DatabaseKind, worker};
+use crate::database::{DatabaseKind, is_table_file};
 use crate::diagnostic::{Collector, Diagnostics, File, Variables, shown, suggest};
 use crate::endpoint::read as endpoint;
 use crate::params::{BindType, Param, ParamType, ParamValue};
@@ -112,7 +112,7 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
         let of_file = || DatabaseKind::of_files().filter(|_| path.is_file());
         let hint =
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
-        if path.is_file() && worker::is_table(url) {
+        if path.is_file() && is_table_file(url) {
             return source::url(&format!("duckdb:{url}"), Path::new(""));
         }
         if let Some(database) = of_file() {

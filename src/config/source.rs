@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use super::features;
 use crate::database::DatabaseKind;
 use crate::diagnostic::reader::{Table, Value, set};
 use crate::diagnostic::{did_you_mean, list, shown};
@@ -24,7 +25,9 @@ const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
 /// Databases that a program may have been built without: the scheme, the name, and the feature of
 /// cargo.
-const LEFT_OUT: [(&str, &str, &str); 3] = [
+const LEFT_OUT: [(&str, &str, &str); 5] = [
+    ("adbc", "drivers of ADBC", "adbc"),
+    ("duckdb", "DuckDB", "adbc"),
     ("odbc", "ODBC", "odbc"),
     ("flightsql", "Arrow Flight SQL", "flight"),
     ("flightsql+tls", "Arrow Flight SQL", "flight"),
@@ -185,6 +188,13 @@ fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
     }
 }
 
+/// The error of a URL of this scheme if this build lacks its database.
+pub(super) fn lacking(scheme: &str) -> Option<UrlError> {
+    let (_, name, feature) = LEFT_OUT.iter().find(|(left_out, ..)| scheme.eq_ignore_ascii_case(left_out))?;
+    let is_missing = DatabaseKind::of_scheme(scheme).is_none();
+    is_missing.then(|| UrlError { message: features::message(name), hint: features::hint(feature) })
+}
+
 fn no_scheme() -> UrlError {
     let hint = format!("write one of {} and a colon before it", list(schemes()));
     UrlError { message: "this URL has no scheme".to_owned(), hint }
@@ -194,14 +204,8 @@ fn no_scheme() -> UrlError {
 /// password.
 fn unknown_scheme(scheme: &str) -> UrlError {
     let near = did_you_mean(scheme, schemes());
-    let left_out = LEFT_OUT.iter().find(|(left_out, ..)| scheme.eq_ignore_ascii_case(left_out));
-    if let Some((_, name, feature)) = left_out {
-        return UrlError {
-            message: format!("this program was built without {name}"),
-            hint: format!(
-                "the released programs have it; or build it with `cargo install --path . --features {feature}`"
-            ),
-        };
+    if let Some(error) = lacking(scheme) {
+        return error;
     }
     let known = ["file", "jdbc", "mssql", "oracle", "sqlite3"];
     let named = near.is_some() || known.contains(&scheme.to_ascii_lowercase().as_str());

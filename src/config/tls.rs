@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::acme::{self, Acme};
+use super::features;
 use super::read::read_listen;
 use crate::diagnostic::reader::{Table, Value};
 use crate::tls::Identity;
@@ -63,6 +64,7 @@ pub(super) fn read(value: &Value<'_>, base: &Path) -> Option<Tls> {
     let acme = table.take("acme");
     let (identity, acme) = match acme {
         Some(acme) => {
+            features::require(cfg!(feature = "acme"), &acme, "ACME", "acme");
             for key in ["certificate", "key"] {
                 table.refuse(
                     key,
@@ -100,14 +102,11 @@ fn read_files(
     Some(Identity::read(&certificate, &key, clients))
 }
 
-/// Whether it is asked for; it is an error where this program has it not.
+/// Reads `http3`. Reports an error if it's wanted and this build lacks it.
 fn read_http3(value: &Value<'_>) -> bool {
     let wanted = value.boolean().unwrap_or(false);
-    if wanted && !cfg!(feature = "http3") {
-        value.error_with(
-            "this program was built without HTTP/3",
-            "take a released binary, or build with `cargo build --release --features http3`",
-        );
+    if wanted {
+        features::require(cfg!(feature = "http3"), value, "HTTP/3", "http3");
     }
     wanted
 }

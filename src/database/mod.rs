@@ -28,6 +28,7 @@
 //! the connection goes back to the pool once the database has said that it is ready, or is closed.
 //! All statements of a session that was acquired with a snapshot read the same state of the data.
 
+#[cfg(any(feature = "worker", feature = "flight"))]
 mod arrow_rows;
 pub mod blocking;
 mod buffers;
@@ -43,9 +44,11 @@ mod refused;
 mod socket;
 pub mod sqlite;
 mod statements;
+mod table_files;
 mod table_snapshot;
 mod tls;
 mod url;
+#[cfg(feature = "worker")]
 pub mod worker;
 
 use std::convert::Infallible;
@@ -60,7 +63,9 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::postgres::Actor;
+pub(crate) use self::table_files::is_table_file;
 pub(crate) use self::table_snapshot::TableSnapshot;
+#[cfg(feature = "adbc")]
 use self::worker::adbc;
 #[cfg(feature = "odbc")]
 use self::worker::odbc;
@@ -979,7 +984,7 @@ databases! {
     /// MySQL and MariaDB.
     Mysql => mysql,
     /// A database whose driver is others' (ADBC), in a process of its own.
-    Adbc => adbc,
+    Adbc => adbc if "adbc",
     /// The same, by ODBC.
     Odbc => odbc if "odbc",
     /// A server of Arrow Flight SQL.

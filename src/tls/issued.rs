@@ -3,23 +3,28 @@
 //!
 //! It asks the authority for nothing: `server::acme` does, and handshakes read here what it got.
 
+// Without the feature, nothing is issued.
+#![cfg_attr(not(feature = "acme"), allow(dead_code))]
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+#[cfg(feature = "acme")]
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
-use x509_parser::parse_x509_certificate;
+use rustls::sign::CertifiedKey;
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode as _;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::time::Validity;
 
 use crate::lock::RwLock;
 
@@ -110,12 +115,12 @@ impl Certificate {
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "there is no private key in it")?;
         let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
         let first = chain.first().ok_or("there is no certificate in it")?;
-        let (_, parsed) = parse_x509_certificate(first)?;
-        let names = match parsed.subject_alternative_name()? {
-            Some(names) => names.value.general_names.iter().filter_map(dns_name).collect(),
+        let parsed = parse(first)?;
+        let names = match parsed.tbs_certificate().get_extension::<SubjectAltName>()? {
+            Some((_, SubjectAltName(names))) => names.iter().filter_map(dns_name).collect(),
             None => Vec::new(),
         };
-        let (from, until) = validity(&parsed);
+        let (from, until) = times(parsed.tbs_certificate().validity());
         let key = Arc::new(CertifiedKey::from_der(chain, key, &ring::default_provider())?);
         Ok(Self { key, names, from, until })
     }
@@ -133,30 +138,29 @@ impl Certificate {
     }
 }
 
-fn dns_name(name: &GeneralName<'_>) -> Option<String> {
+fn dns_name(name: &GeneralName) -> Option<String> {
     match name {
-        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
         _ => None,
     }
 }
 
-/// When a certificate expires.
+/// The end of a certificate's validity.
 ///
 /// # Errors
-/// It is none.
+/// `certificate` isn't an X.509 certificate.
 pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Result<SystemTime, Failure> {
-    Ok(validity(&parse_x509_certificate(certificate)?.1).1)
+    Ok(times(parse(certificate)?.tbs_certificate().validity()).1)
 }
 
-/// From when until when a certificate is for.
-fn validity(certificate: &X509Certificate<'_>) -> (SystemTime, SystemTime) {
-    let validity = certificate.validity();
-    (time(validity.not_before.timestamp()), time(validity.not_after.timestamp()))
+/// By the rules of `Raw`: real authorities have issued serial numbers that RFC 5280 forbids.
+fn parse(certificate: &CertificateDer<'_>) -> Result<CertificateInner<Raw>, Failure> {
+    Ok(CertificateInner::from_der(certificate)?)
 }
 
-/// A time by its seconds since 1970; one before that is as good as 1970.
-fn time(seconds: i64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or(0))
+/// The begin and the end of a certificate's validity.
+fn times(validity: &Validity<Raw>) -> (SystemTime, SystemTime) {
+    (validity.not_before.to_system_time(), validity.not_after.to_system_time())
 }
 
 /// What an authority is to see that asks for a proof for `name`: a certificate of our own with the
@@ -164,7 +168,12 @@ fn time(seconds: i64) -> SystemTime {
 ///
 /// # Errors
 /// The name is none that a certificate can have.
+#[cfg(feature = "acme")]
 pub(crate) fn proof(name: &str, digest: &[u8]) -> Result<Arc<ServerConfig>, Failure> {
+    use rustls::crypto::ring::sign::any_supported_type;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::sign::SingleCertAndKey;
+
     let mut parameters = CertificateParams::new([name.to_owned()])?;
     parameters.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
     let key = KeyPair::generate()?;

@@ -6,8 +6,9 @@
 //! asked, its last answer holds, however old. What it answers is believed: nobody, where it knows
 //! of nobody.
 
-#[cfg(feature = "fuzzing")]
+#[cfg(all(feature = "discovery", feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+#[cfg(feature = "discovery")]
 mod srv;
 
 use std::net::SocketAddr;
@@ -212,7 +213,10 @@ impl Registry {
             Self::Consul { url, service, tag, token } => {
                 ask_consul(url, service, tag.as_deref(), token.as_ref()).await
             }
+            #[cfg(feature = "discovery")]
             Self::Srv { name, resolver } => srv::ask(name, *resolver).await,
+            #[cfg(not(feature = "discovery"))]
+            Self::Srv { .. } => Err("this program was built without service discovery".into()),
         }
     }
 }

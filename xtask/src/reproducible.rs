@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::test::workspace;
 use crate::{Result, needs, target_folder};
 
-/// What Debian's package has; the static program has those that load no library.
-pub(crate) const FEATURES: &str = "adbc,flight,http3,odbc";
+/// The features of the Debian package beside the default ones.
+pub(crate) const FEATURES: &str = "acme,adbc,discovery";
 /// Where the sources of a program stand that is released, as far as it can tell.
 const SOURCES: &str = "/rowstream";
 const REGISTRY: &str = "/cargo";

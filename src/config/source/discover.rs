@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::discovery::{read_name, read_token, read_url};
+use crate::config::features;
 use crate::diagnostic::reader::Value;
 use crate::upstream::discovery::{Discover, Registry};
 use crate::upstream::url::{Base, Host};
@@ -18,6 +19,7 @@ pub(super) fn read(
     hosts: Option<&[Base]>,
     has_allow: bool,
 ) -> Option<Discover> {
+    features::require(cfg!(feature = "discovery"), value, "service discovery", "discovery");
     let mut table = value.table(format!("`discover` of [source.{source}]"))?;
     let (consul, srv) = (table.take("consul"), table.take("srv"));
     let refresh = table.take("refresh").and_then(|value| read_refresh(&value));

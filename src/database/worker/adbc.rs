@@ -4,10 +4,11 @@ use std::path::Path;
 
 use percent_encoding::percent_decode_str;
 
+use super::dialect::{self, DUCKDB_LIBRARY};
 use super::frame::{AdbcOpening, Opening};
-use super::{Foreign, Kind, dialect};
+use super::{Foreign, Kind};
 use crate::Error;
-use crate::database::blocking;
+use crate::database::{blocking, is_table_file};
 use crate::settings::SourceSettings;
 use crate::sql::Dialect;
 
@@ -25,10 +26,6 @@ impl Kind for Adbc {
     const SURVIVES: bool = true;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
-        if !cfg!(feature = "adbc") {
-            return Err(Error::endpoint("this program was built without drivers")
-                .hint("build it with `cargo install --path . --features adbc`"));
-        }
         let library = settings.variables.get(DUCKDB_LIBRARY).cloned();
         let mut opening = opening(&settings.url, library)?;
         if settings.url.starts_with("duckdb:") {
@@ -42,18 +39,6 @@ impl Kind for Adbc {
 /// What names DuckDB's library where a URL does not.
 const DUCKDB: &str = "duckdb";
 const DUCKDB_ENTRYPOINT: &str = "duckdb_adbc_init";
-/// The variable that holds the path of DuckDB's library.
-pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
-
-/// What DuckDB reads as a table, by the end of the file's name.
-const TABLES: [&str; 9] =
-    [".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".ndjson", ".json.gz", ".ndjson.gz"];
-
-/// Whether DuckDB reads a file of this name as a table.
-pub(crate) fn is_table(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    TABLES.iter().any(|end| path.ends_with(end))
-}
 
 /// What a URL says; `library` is DuckDB's, where it is known.
 ///
@@ -74,7 +59,7 @@ fn duckdb(file: &str, library: Option<String>) -> AdbcOpening {
         options: Vec::new(),
         first: Vec::new(),
     };
-    if is_table(file) {
+    if is_table_file(file) {
         let name = Path::new(file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let name = name.split('.').next().unwrap_or_default().replace('"', "\"\"");
         let path = file.replace('\'', "''");

@@ -8,7 +8,11 @@ use crate::sql::dialect::{
     Location, Names, ParameterTypes, Placeholders, Refusal, Strings, Syntax, Urls,
 };
 
+/// The variable that holds the path of DuckDB's library.
+pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
+
 /// The SQL of the databases of ADBC's drivers.
+#[cfg(feature = "adbc")]
 pub(super) static ADBC: Dialect = COMMON;
 
 /// The quote of names that the server writes, for which the worker puts that of the driver. No
@@ -39,7 +43,7 @@ const COMMON: Dialect = Dialect {
         schemes: &["adbc", "duckdb"],
         location: Location::Driver,
         example: "duckdb:FILE",
-        variables: &[super::adbc::DUCKDB_LIBRARY],
+        variables: &[DUCKDB_LIBRARY],
     },
     syntax: Syntax {
         quote: '"',

@@ -164,7 +164,6 @@ impl Request {
     }
 
     /// The next one; `None`: the server has gone.
-    #[cfg(feature = "worker")]
     pub(super) fn read(from: &mut impl io::Read) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEADER];
         match from.read_exact(&mut bytes) {

@@ -11,16 +11,16 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`adbc`] | `adbc:…` and `duckdb:…`: what is opened |
+//! | `adbc` | `adbc:…` and `duckdb:…`: what is opened, with the feature `adbc` |
 //! | `odbc` | `odbc:…`: what is opened, with the feature `odbc` |
 //! | [`process`] | the process: started, started again, ended |
 //! | [`frame`] | what goes over the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
 //! | [`dialect`] | what drivers' databases have in common in SQL, as data |
-//! | `child` | the process itself, with one of the features |
+//! | `child` | the process itself |
 
+#[cfg(feature = "adbc")]
 pub mod adbc;
-#[cfg(feature = "worker")]
 pub(crate) mod child;
 mod connection;
 mod dialect;
@@ -36,7 +36,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::adbc::is_table;
 use super::arrow_rows::{Argument, Row, argument, piece, sent_schema};
 use arrow_schema::Schema;
 
