@@ -62,14 +62,13 @@ pub(crate) fn run(mode: Mode) -> Result<bool> {
     }
 }
 
-/// Builds the program of the cases: its crates by the release profile, which are built anyway, and
-/// joined by fat LTO as we release them, so that counts change with the code alone.
+/// Builds the program of the cases from the crates of the release build.
 pub(crate) fn build() -> Result<PathBuf> {
     let package = ["--locked", "--package", "rowstream-micro", "--bin", "instructions"];
-    let mut rustc = cargo();
-    rustc.args(["rustc", "--quiet", "--release"]).args(package).args(["--", "-C", "lto=fat"]);
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release"]).args(package);
     // An incremental build is cut otherwise, and takes some more instructions for the same.
-    needs::run(rustc.env_remove("CARGO_INCREMENTAL"))?;
+    needs::run(build.env_remove("CARGO_INCREMENTAL"))?;
     Ok(target_folder()?.join("release/instructions"))
 }
 
