@@ -3,13 +3,13 @@
 //! build, and counts the rows: a server that sends less would need less.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    CODINGS, Client, Ended, Launch, Server, Streaming, TestDb, decoder, peak_memory_bytes, resident_bytes,
+    CODINGS, Client, Ended, Launch, Server, Streaming, TestDb, decoder, peak_memory_bytes, release_program,
+    resident_bytes,
 };
 use crate::worked;
 use http::{Request, StatusCode};
@@ -29,11 +29,6 @@ const COMPRESSED_PART: usize = 100_000;
 const STOPPED_READERS: usize = 50;
 const STOP: Duration = Duration::from_secs(2);
 
-fn release() -> PathBuf {
-    let given = std::env::var_os("ROWSTREAM_TEST_RELEASE_BIN");
-    given.expect("ROWSTREAM_TEST_RELEASE_BIN is not set: run `cargo xtask test`").into()
-}
-
 /// An example's data, on one of the databases.
 struct Data {
     folder: TempDir,
@@ -43,13 +38,12 @@ struct Data {
 impl Data {
     async fn sqlite(example: &str) -> Self {
         // By a process of its own: filling takes memory that serving does not.
-        let folder = worked::filled(example, &release()).await;
+        let folder = worked::filled(example, &release_program()).await;
         with_places_for_all(&folder);
         Self { folder, db: None }
     }
 
     async fn postgres(example: &str) -> Self {
-        drop(release());
         let folder = worked::copy(example);
         with_places_for_all(&folder);
         let script = folder.path().join("data/postgres.sql");

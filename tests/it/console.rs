@@ -620,8 +620,7 @@ async fn packages_axe_finds_nothing_serious() {
 
 /// Pictures of the authors example, for whoever changes how it looks, and for the documents, which
 /// have `rows-light-1280` and `rows-dark-1280` in `docs/src/pictures`:
-/// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`, with a
-/// release as `ROWSTREAM_TEST_RELEASE_BIN`.
+/// `ROWSTREAM_TEST_PICTURES=FOLDER cargo test --test it -- --ignored console::pictures`.
 #[tokio::test]
 #[ignore = "it asserts nothing, and writes files"]
 async fn pictures() {

@@ -42,6 +42,7 @@ mod error_detail;
 mod error_pages;
 mod examples;
 mod explain;
+mod features;
 mod flight_peer;
 mod floors;
 mod follow;

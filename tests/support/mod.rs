@@ -13,7 +13,7 @@
 //! | `ROWSTREAM_TEST_MARIADB` | a URL of the private MariaDB's root over TCP without TLS: `mysql://root@127.0.0.1:PORT/mysql?ssl-mode=disabled` |
 //! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
 //! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is for `localhost` and for no address |
-//! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about |
+//! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, which is what claims about memory and speed are about; without it, the first test that needs it builds it |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python that has pyarrow, polars and duckdb, and drivers of ADBC; not set where they cannot be had |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set where it cannot be had |
 //! | `ROWSTREAM_TEST_SAIL` | the program of Sail; not set where it cannot be had |
@@ -27,6 +27,10 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each of the two test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
 mod altered;
 mod browser;
@@ -57,7 +61,7 @@ pub use mariadb::{MariaDb, mariadb_ca, mariadb_port, mariadb_socket};
 pub use mariadb_replica::MariaReplica;
 pub use pgbouncer::PgBouncer;
 pub use prometheus::{Prometheus, promtool};
-pub use proxy::{Cut, Faults, Pieces, TcpProxy};
+pub use proxy::{Cut, Faults, Pieces, TcpProxy, polled};
 pub use replicas::Replicas;
 pub use sail::{Sail, SailMode};
 pub use server::{Exit, Launch, Server, open_descriptors, peak_memory_bytes, resident_bytes, rowstream};
@@ -66,4 +70,22 @@ pub use tokens::sha256;
 /// A variable that `cargo xtask test` sets.
 pub fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
+}
+
+/// The `rowstream` of the release build. The first call builds it, unless
+/// `ROWSTREAM_TEST_RELEASE_BIN` names one.
+pub fn release_program() -> PathBuf {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        if let Some(given) = std::env::var_os("ROWSTREAM_TEST_RELEASE_BIN") {
+            return given.into();
+        }
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--release", "--locked"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let status = build.status().unwrap_or_else(|error| panic!("{build:?}: {error}"));
+        assert!(status.success(), "{build:?}: {status}");
+        let profile = Path::new(env!("CARGO_BIN_EXE_rowstream")).parent().expect("a folder of the profile");
+        profile.with_file_name("release").join("rowstream")
+    });
+    PROGRAM.clone()
 }

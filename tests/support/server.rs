@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::given;
+use super::release_program;
 
 /// How long a server may take to listen, on a machine that compiles at the same time.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ impl Launch {
 
     /// The release build, for claims about memory and speed.
     pub fn release(self) -> Self {
-        self.program(given("ROWSTREAM_TEST_RELEASE_BIN"))
+        self.program(release_program())
     }
 
     /// Another program in its place.

@@ -98,6 +98,7 @@ const NOT_FAST: &[&str] = &[
     "demo::",
     "enrich::memory_does_not_hang_on_the_number_of_rows",
     "examples::",
+    "features::",
     "nested::memory_is_constant_while_nested_rows_are_read",
     "procedures::refcursors_in_fragments_of_any_size_are_the_same",
     "resume::a_million_rows_through_a_connection_that_is_cut_again_and_again",
@@ -126,8 +127,8 @@ enum Scope {
 
 /// Runs all steps, or with a filter those that a test of that name needs. True if all passed.
 ///
-/// What is built comes first, the release build beside all others. Then nothing is built while
-/// tests run, whose bounds of time it would stretch.
+/// A whole run builds first, the release build beside all others, because a build beside tests
+/// would stretch their time limits. With a filter, a test that needs the release build builds it.
 pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let (scope, filters) = read(words)?;
     needs::require()?;
@@ -135,8 +136,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
     let mut steps = Steps::default();
     let mut counts = Counts::default();
     let mut newer = None;
-    let build = if filters.is_empty() { release_builds } else { release_build };
-    let release = (scope == Scope::Everything).then(|| steps.begin("release build", build));
+    let is_whole = filters.is_empty() && scope == Scope::Everything;
+    let release = is_whole.then(|| steps.begin("release build", release_builds));
     if filters.is_empty() {
         check(scope, &target, &mut steps);
     }
@@ -146,8 +147,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         steps.run(extra.step, || obtain((extra.prepare)(&target), &mut place, extra.without));
         (extra, place)
     });
-    if let Some(release) = release {
+    if scope == Scope::Everything {
         steps.run("a newer PostgreSQL", || obtain(newer::prepare(&target), &mut newer, NO_NEWER));
+    }
+    if let Some(release) = release {
         steps.end(release);
     }
     let mut mariadb = None;
@@ -167,7 +170,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
             tests.run(tests.of_postgres(), Postgres::start_from(&bin, &target), &mut counts)
         });
     }
-    if filters.is_empty() && scope == Scope::Everything {
+    if is_whole {
         steps.run("instructions", instructions);
     }
     steps.print_summary();
@@ -188,9 +191,10 @@ fn read<'a>(words: &[&'a str]) -> Result<(Scope, Vec<&'a str>)> {
 /// What is wrong without a test having to run.
 fn check(scope: Scope, target: &Path, steps: &mut Steps) {
     steps.run("formatting", || Outcome::of(cargo().args(["fmt", "--all", "--check"])));
-    steps.run("clippy", clippy);
+    steps.run("clippy", || clippy(&["--workspace", "--all-features", "--all-targets"]));
     steps.run("dependencies", || deny::check(target));
     if scope == Scope::Everything {
+        steps.run("the smallest build", || clippy(&["--package", "rowstream", "--no-default-features"]));
         steps.run("documentation", documentation);
         steps.run("book", || book::check(target));
     }
@@ -209,22 +213,17 @@ pub(crate) fn workspace() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Quiet, because it runs beside other steps.
-fn release_build() -> Outcome {
-    Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"]))
-}
-
-/// That, and of the same crates what counts instructions.
+/// The release build, and the program that counts instructions. Quiet, because it runs beside other
+/// steps.
 fn release_builds() -> Outcome {
-    match release_build() {
+    match Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"])) {
         Outcome::Passed => Outcome::of_result(instructions::build().map(drop)),
         other => other,
     }
 }
 
-fn clippy() -> Outcome {
-    let arguments = ["clippy", "--workspace", "--all-features", "--all-targets", "--locked"];
-    Outcome::of(cargo().args(arguments).args(["--", "-D", "warnings"]))
+fn clippy(options: &[&str]) -> Outcome {
+    Outcome::of(cargo().args(["clippy", "--locked"]).args(options).args(["--", "-D", "warnings"]))
 }
 
 /// Keeps what was installed for tests; those that need it are left out where it cannot be had.
@@ -347,10 +346,10 @@ impl Tests<'_> {
         give(command, postgres);
         command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
         command.envs(self.extras.iter().filter_map(|(extra, place)| Some((extra.variable, place.as_ref()?))));
-        match self.scope {
-            Scope::Everything => command.env(RELEASE, self.target.join("release/rowstream")),
-            // A test that asks for it fails, for it is not in `NOT_FAST`.
-            Scope::Fast => command.env_remove(RELEASE),
+        // Without it, a test that needs the release build builds it.
+        match self.scope == Scope::Everything && self.filters.is_empty() {
+            true => command.env(RELEASE, self.target.join("release/rowstream")),
+            false => command.env_remove(RELEASE),
         };
     }
 
@@ -362,7 +361,7 @@ impl Tests<'_> {
 }
 
 /// The variable that tells tests of the release build.
-pub(crate) const RELEASE: &str = "ROWSTREAM_TEST_RELEASE_BIN";
+const RELEASE: &str = "ROWSTREAM_TEST_RELEASE_BIN";
 
 /// Gives tests their PostgreSQL, and the programs that they run.
 pub(crate) fn give(command: &mut Command, postgres: &Postgres) {
