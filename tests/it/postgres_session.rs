@@ -4,12 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Cut, Faults, Pieces, TcpProxy, TestDb, altered_conversations, logins, pg_port};
+use crate::support::{Cut, Faults, Pieces, TcpProxy, TestDb, altered_conversations, logins, pg_port, polled};
 use rowstream::Error;
 use rowstream::config::Config;
 use rowstream::database::{Session, Snapshot, Statement};
@@ -157,20 +157,6 @@ async fn ask(source: &Source, sql: &str, types: &[ParamType], args: &[ParamValue
     rows(&mut session, &columns).await
 }
 
-/// Polls a future `polls` times at most, then drops it.
-async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut done = 0;
-    poll_fn(|cx| {
-        if done == polls {
-            return std::task::Poll::Ready(None);
-        }
-        done += 1;
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
 /// Waits until a query of one number says what is wanted.
 async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64, patience: Duration) {
     let deadline = Instant::now() + patience;
@@ -189,6 +175,10 @@ const ACTIVE: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and application_name = 'rowstream' and state = 'active'";
 const CONNECTED: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and application_name = 'rowstream'";
+
+/// Rows arrive one or two in a piece.
+const PIECES: Faults =
+    Faults { pieces: Some(Pieces { bytes: 2048, pause: Duration::ZERO }), cut: None, stall_after: None };
 
 async fn proxied(db: &TestDb, faults: Faults) -> (TcpProxy, String) {
     let target = SocketAddr::from(([127, 0, 0, 1], pg_port()));
@@ -250,7 +240,8 @@ async fn a_connection_that_is_cut_anywhere_is_an_error() {
 // --- Dropped futures -----------------------------------------------------------------------------
 
 /// Drops a response after each number of polls, and asks the only connection of the pool each time.
-async fn dropped_at_every_poll(url: &str, warm: bool, change: fn(&mut SourceConfig)) {
+/// It was 5 polls once, on a machine so busy that one poll found many rows.
+async fn dropped_at_every_poll(proxy: &TcpProxy, url: &str, warm: bool, change: fn(&mut SourceConfig)) {
     let sql = "/* body = [\"$a\", \"$b\"] */
         -- name: a :many
         select n, repeat('x', 3000) as x, pg_sleep(0.0005)::text as s from generate_series(1, 12) n;
@@ -265,14 +256,14 @@ async fn dropped_at_every_poll(url: &str, warm: bool, change: fn(&mut SourceConf
             own = Asked::new(url, sql, change);
             &own
         };
-        let done = polled(asked.body(), polls).await;
+        let done = proxy.polled(asked.body(), polls).await;
         let marker = format!("select {polls} as v");
         let answer = timeout(SOON, run(&asked.source, &marker)).await;
         let answer = answer.unwrap_or_else(|_| panic!("no connection after a drop at poll {polls}"));
         assert_eq!(answer.unwrap(), format!("{{\"v\":{polls}}}\n"), "after a drop at poll {polls}");
         if let Some(done) = done {
             done.unwrap();
-            assert!(polls > 5, "{polls} polls are no test");
+            assert!(polls > 12, "{polls} polls are no test");
             return;
         }
         assert!(polls < 5000, "the stream does not end");
@@ -282,19 +273,24 @@ async fn dropped_at_every_poll(url: &str, warm: bool, change: fn(&mut SourceConf
 #[tokio::test]
 async fn a_new_connection_may_be_dropped_at_every_poll() {
     let db = TestDb::new().await;
-    dropped_at_every_poll(&db.url_of(&logins::SCRAM, "sslmode=require"), false, |_| {}).await;
+    let (proxy, _) = proxied(&db, PIECES).await;
+    let url = db.url_of(&logins::SCRAM, "sslmode=require");
+    let url = url.replace(&format!(":{}/", pg_port()), &format!(":{}/", proxy.port()));
+    dropped_at_every_poll(&proxy, &url, false, |_| {}).await;
 }
 
 #[tokio::test]
 async fn a_response_may_be_dropped_at_every_poll() {
     let db = TestDb::new().await;
-    dropped_at_every_poll(&db.url(), true, |_| {}).await;
+    let (proxy, url) = proxied(&db, PIECES).await;
+    dropped_at_every_poll(&proxy, &url, true, |_| {}).await;
 }
 
 #[tokio::test]
 async fn a_response_in_portions_may_be_dropped_at_every_poll() {
     let db = TestDb::new().await;
-    dropped_at_every_poll(&db.url(), true, |source| source.fetch_rows = 3).await;
+    let (proxy, url) = proxied(&db, PIECES).await;
+    dropped_at_every_poll(&proxy, &url, true, |source| source.fetch_rows = 3).await;
 }
 
 // --- Cancelling ----------------------------------------------------------------------------------
@@ -494,7 +490,7 @@ async fn a_statement_that_fails_after_it_was_parsed_does_not_stay() {
     for n in 0..40 {
         let sql = format!("select {n} as v, null::text as t");
         for polls in 1..3 {
-            drop(polled(run(&source, &sql), polls).await);
+            drop(polled(run(&source, &sql), polls, || {}).await);
             backend(&source).await;
         }
     }

@@ -4,9 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::support::{
@@ -607,20 +606,6 @@ async fn a_backend_that_ends_within_the_rows_breaks_off() {
     assert_eq!(whole(&get(&server.url("/one")).await), r#"[{"n":1}]"#);
 }
 
-/// Polls a future `polls` times at most, then drops it.
-async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut done = 0;
-    poll_fn(|cx| {
-        if done == polls {
-            return Poll::Ready(None);
-        }
-        done += 1;
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
 /// A source of one connection, an endpoint of several refcursors, and one of one row.
 struct Asked {
     source: Source,
@@ -665,11 +650,13 @@ impl Asked {
 async fn a_response_of_refcursors_may_be_dropped_at_every_poll() {
     let db = TestDb::new().await;
     db.execute(SEVERAL).await;
-    let asked = Asked::new(&db.url(), 20);
+    let pieces = Some(Pieces { bytes: 512, pause: Duration::ZERO });
+    let (proxy, url) = proxied(&db, Faults { pieces, ..Faults::default() }).await;
+    let asked = Asked::new(&url, 20);
     let expected = asked.several().await.unwrap();
     assert!(expected.starts_with(r#"[[{"id":1,"#) && expected.ends_with(r#"],100,{"id":1}]"#), "{expected}");
     for polls in 0.. {
-        let done = polled(asked.several(), polls).await;
+        let done = proxy.polled(asked.several(), polls).await;
         let other = tokio::time::timeout(SOON, asked.one()).await;
         assert_eq!(
             other.expect("the connection is soon free").unwrap(),

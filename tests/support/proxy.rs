@@ -7,15 +7,17 @@
 //!
 //! It knows nothing of what the bytes mean. Bytes are counted when they have been written.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 /// What happens to one direction. Counts are of each connection.
@@ -71,11 +73,50 @@ struct Direction {
     passed: AtomicU64,
     /// Whether bytes pass; a stall closes it.
     open: watch::Sender<bool>,
+    steps: Steps,
+}
+
+/// Lets pieces pass one at a time, while it holds them.
+struct Steps {
+    holds: AtomicBool,
+    permits: Semaphore,
+}
+
+impl Steps {
+    /// More connections than wait for a step at any time.
+    const MANY: usize = 1000;
+    /// A piece passes then without a step: the pool opens connections in tasks of its own, which the
+    /// test doesn't poll.
+    const LONGEST: Duration = Duration::from_millis(20);
+
+    fn hold(&self) {
+        self.permits.forget_permits(usize::MAX);
+        self.holds.store(true, Ordering::SeqCst);
+    }
+
+    fn step(&self) {
+        self.permits.add_permits(1);
+    }
+
+    fn release(&self) {
+        self.holds.store(false, Ordering::SeqCst);
+        self.permits.add_permits(Self::MANY);
+    }
+
+    async fn wait(&self) {
+        if !self.holds.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Ok(Ok(permit)) = tokio::time::timeout(Self::LONGEST, self.permits.acquire()).await {
+            permit.forget();
+        }
+    }
 }
 
 impl Direction {
     fn new(faults: Faults) -> Self {
-        Self { faults: Mutex::new(faults), passed: AtomicU64::new(0), open: watch::Sender::new(true) }
+        let steps = Steps { holds: AtomicBool::new(false), permits: Semaphore::new(0) };
+        Self { faults: Mutex::new(faults), passed: AtomicU64::new(0), open: watch::Sender::new(true), steps }
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {
@@ -132,6 +173,18 @@ impl TcpProxy {
         self.shared.to_client.open.send_replace(open);
     }
 
+    /// Polls a future at most `polls` times, then drops it; returns its output if it was ready.
+    ///
+    /// Each poll lets one piece pass to the client, so how many polls the future takes depends on
+    /// the bytes that it reads, and not on the machine.
+    pub async fn polled<T>(&self, future: impl Future<Output = T>, polls: usize) -> Option<T> {
+        let steps = &self.shared.to_client.steps;
+        steps.hold();
+        let output = polled(future, polls, || steps.step()).await;
+        steps.release();
+        output
+    }
+
     /// What befalls the way to the client on connections that are made from now on.
     pub fn set_to_client(&self, faults: Faults) {
         *self.shared.to_client.faults() = faults;
@@ -161,6 +214,29 @@ impl Drop for TcpProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
+}
+
+/// Polls a future at most `polls` times, then drops it; returns its output if it was ready. Calls
+/// `pending` after each poll that was not.
+pub async fn polled<T>(
+    future: impl Future<Output = T>,
+    polls: usize,
+    mut pending: impl FnMut(),
+) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut done = 0;
+    poll_fn(|cx| {
+        if done == polls {
+            return Poll::Ready(None);
+        }
+        done += 1;
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() {
+            pending();
+        }
+        polled
+    })
+    .await
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -221,6 +297,7 @@ async fn pump(
         let read = from.read(&mut buffer[..most]).await.map_err(reset)?;
         // A stall that began while we waited for these bytes holds them too.
         direction.wait_until_open().await;
+        direction.steps.wait().await;
         if read == 0 {
             return to.shutdown().await.map_err(reset);
         }
