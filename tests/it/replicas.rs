@@ -268,8 +268,7 @@ async fn a_replica_that_ends_under_load_fails_no_request_before_its_first_byte()
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     replicas.kill(1);
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    assert_eq!(metric(&server, "rowstream_host_up", replicas.port(1)).await, Some(0.0));
+    until_metric(&server, "rowstream_host_up", replicas.port(1), |up| up == 0.0).await;
     until_asked(&server, &replicas, "/who", &[2]).await;
     stop.store(true, Ordering::Relaxed);
     let mut held_cut = 0;
