@@ -78,6 +78,7 @@ mod postgres_values;
 mod procedures;
 mod promises;
 mod proof;
+mod prose;
 mod python;
 mod raw_http;
 mod ready;
