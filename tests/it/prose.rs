@@ -40,7 +40,7 @@ fn patterns() -> Vec<Pattern> {
     lines.map(pattern).collect()
 }
 
-/// What one kind of text in one part of the repository has.
+/// The words and the hits of one kind of text in one part of the repository.
 #[derive(Default)]
 struct Count {
     words: usize,
